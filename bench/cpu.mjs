@@ -1,0 +1,27 @@
+import { spawnSync } from 'node:child_process';
+
+const TIMER = `TIMEFORMAT='%3U %3S'; { time "$@" >/dev/null 2>/dev/null; } 2>&1`;
+
+/** CPU seconds (user and system) of one whole process, as the kernel counted them; throws unless it ended with 0. */
+export function cpuOf(command, environment) {
+  const { stdout, status } = spawnSync('bash', ['-c', TIMER, 'bench', ...command], {
+    env: environment,
+    encoding: 'utf8',
+  });
+  const [user, system] = stdout.trim().split(' ').map(Number);
+  if (status !== 0 || Number.isNaN(user + system)) throw new Error(`${command.join(' ')} ended with ${status}`);
+  return user + system;
+}
+
+/** The middle of the values. */
+export function medianOf(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** An environment in which bare Node.js starts as quickly as it can: on Node 20 extra certificate authorities cost several times that. */
+export function quietEnvironment(extra = {}) {
+  const { NODE_EXTRA_CA_CERTS: _, NODE_OPTIONS: __, ...rest } = process.env;
+  return { ...rest, ...extra };
+}

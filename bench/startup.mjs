@@ -1,0 +1,78 @@
+/**
+ * What starting `asp` costs: CPU of the whole process against `node -e 0` of the same Node.js, medians of paired runs.
+ * Usage: node bench/startup.mjs [runs]. Needs a built program; starts a service of its own with a login in a file store.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { cpuOf, medianOf, quietEnvironment } from './cpu.mjs';
+
+const PROGRAM = fileURLToPath(new URL('../bin/asp.js', import.meta.url));
+const RUNS = Number(process.argv[2] ?? 20);
+
+/** The words that are measured, and the ratio that each may cost at most. */
+const BUDGET = [
+  [['--version'], 1.3],
+  [['--help'], 1.7],
+  [['send', '@alice.bot', 'hi', '--end'], 2.8],
+  [['session', 'list'], 2.8],
+];
+
+const home = mkdtempSync(join(tmpdir(), 'asp-bench-'));
+mkdirSync(join(home, 'run'), { mode: 0o700 });
+const environment = quietEnvironment({ HOME: home, XDG_RUNTIME_DIR: join(home, 'run'), ASP_TOKEN_STORE: 'file' });
+const service = spawn(
+  process.execPath,
+  [
+    PROGRAM,
+    'serve',
+    '--demo',
+    '--port',
+    '0',
+    '--data',
+    'memory',
+    '--limits',
+    'off',
+    '--ready-file',
+    join(home, 'ready'),
+  ],
+  { env: environment, stdio: ['ignore', 'pipe', 'inherit'] },
+);
+await new Promise((resolve) => service.stdout.once('data', resolve));
+
+let isWithin = true;
+try {
+  const login = spawnSync(process.execPath, [PROGRAM, 'login', '@demo.you', '--yes'], {
+    env: environment,
+    stdio: 'ignore',
+  });
+  if (login.status !== 0) throw new Error(`login ended with ${login.status}`);
+  console.log(`Node.js ${process.version}, ${RUNS} paired runs, CPU of the whole process`);
+  console.log('| asp … | node -e 0 (ms) | asp (ms) | ratio | at most |');
+  console.log('|---|---|---|---|---|');
+  for (const [words, budget] of BUDGET) {
+    const bare = [];
+    const whole = [];
+    const ratios = [];
+    for (let run = 0; run < RUNS; run += 1) {
+      const base = cpuOf([process.execPath, '-e', '0'], environment);
+      const cost = cpuOf([process.execPath, PROGRAM, ...words], environment);
+      bare.push(base * 1000);
+      whole.push(cost * 1000);
+      ratios.push(cost / base);
+    }
+    const ratio = medianOf(ratios);
+    isWithin &&= ratio <= budget;
+    console.log(
+      `| \`${words.join(' ')}\` | ${medianOf(bare).toFixed(0)} | ${medianOf(whole).toFixed(0)} | ${ratio.toFixed(2)} | ${budget} |`,
+    );
+  }
+} finally {
+  service.kill('SIGTERM');
+  await new Promise((resolve) => service.once('close', resolve));
+  rmSync(home, { recursive: true, force: true });
+}
+process.exitCode = isWithin ? 0 : 1;

@@ -1,0 +1,47 @@
+import { writeFileSync } from 'node:fs';
+import type { Reporter, TestModule } from 'vitest/node';
+
+/** How a whole run ended; `isWhole` is false when something ended before all tests had. */
+export interface Outcome {
+  passed: number;
+  failed: number;
+  skipped: number;
+  isWhole: boolean;
+}
+
+function countModule(module: TestModule): Outcome {
+  const states = [...module.children.allTests()].map((test) => test.result().state);
+  const count = (state: string): number => states.filter((one) => one === state).length;
+  // A file that could not be loaded or set up has failed, though none of its tests is counted as such.
+  const isBroken = module.state() === 'failed' && count('failed') === 0;
+  return {
+    passed: count('passed'),
+    failed: count('failed') + (isBroken ? 1 : 0),
+    skipped: count('skipped'),
+    isWhole: count('pending') === 0 && module.state() !== 'pending' && module.state() !== 'queued',
+  };
+}
+
+/** Writes the outcome of a run to `file` once it has ended. */
+export function outcomeReporter(file: string): Reporter {
+  return {
+    onTestRunEnd(modules, unhandledErrors, reason) {
+      const start: Outcome = {
+        passed: 0,
+        failed: 0,
+        skipped: 0,
+        isWhole: unhandledErrors.length === 0 && reason !== 'interrupted',
+      };
+      const outcome = modules.map(countModule).reduce(
+        (sum, one) => ({
+          passed: sum.passed + one.passed,
+          failed: sum.failed + one.failed,
+          skipped: sum.skipped + one.skipped,
+          isWhole: sum.isWhole && one.isWhole,
+        }),
+        start,
+      );
+      writeFileSync(file, JSON.stringify(outcome));
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import type { EventEnvelope } from '../../../wire/event.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import type { About } from '../../context/explain.js';
+
+/** An attachment as a message refers to it. */
+export interface AttachmentReference {
+  readonly id: string;
+  readonly type: string;
+  readonly filename: string | null;
+  readonly content_type: string | null;
+  readonly size: number | null;
+  readonly message_id: string;
+  readonly sender: string;
+  readonly sequence: number;
+  readonly created_at: number;
+}
+
+const ATTACHMENT = /^att_[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+
+/** The attachments that an event's message refers to. */
+export function attachmentsOf(event: EventEnvelope): AttachmentReference[] {
+  if (!isMessageEvent(event) || !Array.isArray(event.payload.content)) return [];
+  const { id: message_id, sender, sequence, created_at } = event.payload;
+  return event.payload.content.flatMap((part) => {
+    const { attachment_id: id, name, mime_type, size } = part;
+    if (typeof id !== 'string' || !ATTACHMENT.test(id)) return [];
+    const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+    return [
+      {
+        id,
+        type: part.type,
+        filename: text(name),
+        content_type: text(mime_type),
+        size: typeof size === 'number' ? size : null,
+        message_id,
+        sender,
+        sequence,
+        created_at,
+      },
+    ];
+  });
+}
+
+/** What is said of an attachment that is not given. */
+export function aboutAttachment(id: string): About {
+  return {
+    subject: id,
+    messages: { NOT_FOUND: `${id} cannot be seen by this agent.` },
+    reasons: {
+      NOT_FOUND: 'only its uploader sees it before it is sent; afterwards those who may see its message.',
+    },
+  };
+}
+
+/** A size for people. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1024 * 1024)).toFixed(1)} MiB`;
+}

@@ -1,0 +1,101 @@
+import type { Login, StoreKind } from '../../../client/credentials/login.js';
+import { rememberWords } from '../../context/completion-memory.js';
+import type { Context } from '../../context/context.js';
+import { approveLocally, localRecordOf, onlyAgent } from '../../login/approve-locally.js';
+import { awaitCallback } from '../../login/await-callback.js';
+import { finishSignIn } from '../../login/finish-sign-in.js';
+import { listenOnLoopback } from '../../login/loopback.js';
+import { keepPending } from '../../login/pending-sign-in.js';
+import { prepareSignIn, requestSignIn } from '../../login/prepare-sign-in.js';
+import { completeSignIn } from '../../login/sign-in.js';
+import { readHandle } from '../../words/values.js';
+import type { Words } from '../../words/words.js';
+import { readScopes } from './read-scopes.js';
+
+/** Nothing listens there between the two steps: the browser shows an error, and its address is what is pasted back. */
+const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
+
+export interface LoginOptions {
+  readonly handle: string | undefined;
+  readonly opensBrowser: boolean;
+  readonly browserCommand: string | undefined;
+  readonly callbackPort: number;
+  readonly scopes: readonly string[];
+  readonly store: StoreKind | undefined;
+  readonly isStart: boolean;
+  /** The address of the redirect, or `-` for standard input. */
+  readonly finish: string | undefined;
+}
+
+export function parse(words: Words): LoginOptions {
+  words.refuseBoth('start', 'finish');
+  const [handle] = words.arguments;
+  const store = words.text('store');
+  return {
+    handle: handle === undefined ? undefined : readHandle(handle),
+    opensBrowser: !words.flag('no-browser'),
+    browserCommand: words.text('browser'),
+    callbackPort: words.count('callback-port', { max: 65_535 }) ?? 0,
+    scopes: readScopes(words),
+    store: store === 'keychain' || store === 'file' ? store : undefined,
+    isStart: words.flag('start'),
+    finish: words.text('finish'),
+  };
+}
+
+export async function run(context: Context, options: LoginOptions): Promise<void> {
+  if (options.isStart) return start(context, options);
+  if (options.finish !== undefined) return tell(context, await finishSignIn(context, options.finish, options.store));
+  const login = context.globals.isYes ? await signInLocally(context, options) : await signInByBrowser(context, options);
+  await tell(context, login);
+}
+
+async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
+  const handle = options.handle ?? context.globals.as;
+  const signIn = await prepareSignIn(context, { handle, store: options.store });
+  const loopback = await listenOnLoopback(options.callbackPort);
+  try {
+    const request = await requestSignIn(signIn, loopback.redirectUri, options.scopes);
+    const browser = { isWanted: options.opensBrowser, command: options.browserCommand };
+    const callback = await awaitCallback(context, request, loopback, browser);
+    return await completeSignIn(signIn, request, callback);
+  } finally {
+    await loopback.close();
+  }
+}
+
+async function signInLocally(context: Context, options: LoginOptions): Promise<Login> {
+  const { baseUrl } = await context.profile();
+  const record = await localRecordOf(context, baseUrl);
+  const handle = options.handle ?? context.globals.as ?? (await onlyAgent(context, record));
+  const signIn = await prepareSignIn(context, { handle, store: options.store });
+  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI, options.scopes);
+  return completeSignIn(signIn, request, await approveLocally(context, record, request));
+}
+
+/** The first of two steps, for callers that cannot wait. */
+async function start(context: Context, options: LoginOptions): Promise<void> {
+  const handle = options.handle ?? context.globals.as;
+  const signIn = await prepareSignIn(context, { handle, store: options.store });
+  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI, options.scopes);
+  const pending = await keepPending(context, {
+    base_url: signIn.baseUrl,
+    handle: handle ?? null,
+    request: { ...request, scopes: [...request.scopes] },
+  });
+  const next = ['asp', 'login', '--finish', '-'];
+  await context.output.document(
+    { login_id: pending.login_id, authorize_url: request.url, expires_at: pending.expires_at, next },
+    (safe) => safe.authorize_url,
+  );
+  await context.output.note('Open the address, approve, and give the address that the browser was sent to:');
+  await context.output.note(`  ${next.join(' ')}`);
+}
+
+async function tell(context: Context, login: Login): Promise<void> {
+  const { handle, baseUrl, store, scopes } = login;
+  const place = store === 'keychain' ? 'the keychain' : 'a file that only you can read';
+  await context.output.note(`Signed in at ${baseUrl}. The login is kept in ${place}.`);
+  await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
+  if (handle !== null) await rememberWords(context, 'handles', [handle]);
+}

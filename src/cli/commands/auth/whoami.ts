@@ -1,0 +1,143 @@
+import { inspectLogin } from '../../../client/credentials/inspect-login.js';
+import type { Login } from '../../../client/credentials/login.js';
+import { RequestError } from '../../../client/http/request-error.js';
+import { splitScope } from '../../../wire/scope.js';
+import { credentialKind, describeSource } from '../../context/build-credential.js';
+import type { Context } from '../../context/context.js';
+import { ExplainedError } from '../../context/explain.js';
+import { loginContextOf } from '../../context/login-place.js';
+import { read } from '../../context/write.js';
+import type { Layer } from '../../profile/layers.js';
+import { CliError, UsageError } from '../../terminal/cli-error.js';
+import { relativeTime } from '../../terminal/relative-time.js';
+import type { Style } from '../../terminal/style.js';
+import type { Words } from '../../words/words.js';
+import { explainLayers } from './layers.js';
+
+export interface WhoamiOptions {
+  /** Says what this machine knows, without asking the service. */
+  readonly isOffline: boolean;
+  readonly isExplaining: boolean;
+  readonly isShort: boolean;
+}
+
+/** cli: Output shapes. */
+interface Whoami {
+  readonly handle: string;
+  readonly agent_id: string | null;
+  readonly account_id: string | null;
+  readonly profile: string;
+  readonly base_url: string;
+  readonly source: string;
+  readonly store: string | null;
+  readonly scopes: readonly string[] | null;
+  readonly expires_at: number | null;
+}
+
+export function parse(words: Words): WhoamiOptions {
+  words.refuseBoth('explain', 'short');
+  return { isOffline: words.flag('offline'), isExplaining: words.flag('explain'), isShort: words.flag('short') };
+}
+
+export async function run(context: Context, options: WhoamiOptions): Promise<void> {
+  const { output } = context;
+  const layers = options.isExplaining ? await explainLayers(context) : undefined;
+  let who: Whoami;
+  try {
+    who = await (options.isOffline ? askThisMachine(context) : askService(context).catch(orAskThisMachine(context)));
+  } catch (error) {
+    // What led there is wanted most when it led to nobody.
+    if (layers !== undefined && output.format === 'human') await output.text(layersText(layers, await output.style()));
+    throw error;
+  }
+  if (layers !== undefined) {
+    const explained = { ...who, layers: layers.map(({ isChosen, ...layer }) => ({ ...layer, chosen: isChosen })) };
+    return output.document(explained, (safe, style) => {
+      const shown = safe.layers.map(({ chosen, ...layer }) => ({ ...layer, isChosen: chosen }));
+      return `${style.bold(safe.handle)} at ${safe.base_url}\n\n${layersText(shown, style)}`;
+    });
+  }
+  await output.document(who, (safe) => safe.handle);
+  if (!options.isShort && output.format === 'human') await output.note(factsOf(who, context.clock.now()));
+}
+
+async function askService(context: Context): Promise<Whoami> {
+  const agent = await read(context, 'getActingAgent', {});
+  const profile = await context.profile();
+  const login = await loginOf(context, agent.canonical_handle);
+  const token = await (await context.credential()).accessToken('api', { signal: context.signal });
+  return {
+    handle: agent.canonical_handle,
+    agent_id: agent.id,
+    account_id: agent.owner_id,
+    profile: profile.name,
+    base_url: profile.baseUrl,
+    source: describeSource(context.environment, profile),
+    store: login?.store ?? null,
+    scopes: token.scope === undefined ? (login?.scopes ?? null) : splitScope(token.scope),
+    expires_at: token.expiresAtMs ?? null,
+  };
+}
+
+/** A login that may not ask who it is was told so when it was made. */
+function orAskThisMachine(context: Context): (error: unknown) => Promise<Whoami> {
+  return async (error) => {
+    const cause = error instanceof ExplainedError ? error.cause : error;
+    const isRefused = cause instanceof RequestError && cause.code === 'INSUFFICIENT_SCOPE';
+    const isLogin = credentialKind(context.environment, await context.profile()) === 'login';
+    if (isRefused && isLogin) return askThisMachine(context);
+    throw error;
+  };
+}
+
+async function askThisMachine(context: Context): Promise<Whoami> {
+  const profile = await context.profile();
+  const source = describeSource(context.environment, profile);
+  const { handle } = await context.agent();
+  if (handle === undefined)
+    throw new UsageError(`Only the service knows as whom ${source} acts.`, { next: ['asp', 'whoami'] });
+  const login = await loginOf(context, handle);
+  if (login === undefined && source === 'login')
+    throw new CliError('ASP_NO_CREDENTIAL', {
+      message: `Nobody is signed in as ${handle} at ${profile.baseUrl}.`,
+      next: ['asp', 'login', handle],
+    });
+  const inspection = login === undefined ? undefined : await inspectLogin(await loginContextOf(context), login);
+  return {
+    handle,
+    agent_id: login?.agentId ?? null,
+    account_id: login?.accountId ?? null,
+    profile: profile.name,
+    base_url: profile.baseUrl,
+    source,
+    store: login?.store ?? null,
+    scopes: login?.scopes ?? null,
+    expires_at: inspection?.expiresAtMs ?? null,
+  };
+}
+
+/** The stored login behind the credential, when it is one. */
+async function loginOf(context: Context, handle: string): Promise<Login | undefined> {
+  const profile = await context.profile();
+  if (credentialKind(context.environment, profile) !== 'login') return undefined;
+  return (await context.logins()).find({ baseUrl: profile.baseUrl, handle });
+}
+
+function factsOf({ profile, base_url, source, store, scopes, expires_at }: Whoami, nowMs: number): string {
+  const where = profile === base_url ? base_url : `${profile} (${base_url})`;
+  const by = store === null ? source : store === 'keychain' ? 'a login in the keychain' : 'a login in a file';
+  const until =
+    expires_at === null || expires_at <= nowMs ? '' : `, its token expires ${relativeTime(expires_at, nowMs)}`;
+  return `at ${where}, by ${by}${until}${scopes === null ? '' : `, may ${scopes.join(' ')}`}`;
+}
+
+function layersText(layers: readonly Layer[], style: Style): string {
+  const width = Math.max(...layers.map(({ place }) => place.length));
+  return layers
+    .map(({ question, place, said, isChosen }, index) => {
+      const title = layers[index - 1]?.question === question ? '' : question;
+      const line = `${title.padEnd(12)}${place.padEnd(width + 2)}${said ?? '-'}`;
+      return isChosen ? `${style.green(line)}  ${style.dim('← this one')}` : line;
+    })
+    .join('\n');
+}

@@ -1,0 +1,52 @@
+import { errorRow, isErrorCode } from '../../../wire/error.js';
+import type { Context } from '../../context/context.js';
+import { exitCodeOf } from '../../context/describe-failure.js';
+import { isOwnErrorCode, UsageError } from '../../terminal/cli-error.js';
+import { suggest } from '../../words/suggest.js';
+import type { Words } from '../../words/words.js';
+import { type Meaning, OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from './meanings.js';
+
+export interface ExplainOptions {
+  readonly code: string;
+}
+
+const CODES = [...Object.keys(SERVICE_MEANING), ...Object.keys(OWN_MEANING), ...Object.keys(OAUTH_MEANING)];
+
+export function parse(words: Words): ExplainOptions {
+  const [typed = ''] = words.arguments;
+  const code = CODES.find((one) => one.toLowerCase() === typed.toLowerCase().replaceAll('-', '_'));
+  if (code !== undefined) return { code };
+  const near = suggest(typed.toUpperCase(), CODES)[0];
+  throw new UsageError(`'${typed}' is not an error code.`, {
+    why: near === undefined ? 'codes look like NOT_FOUND or ASP_TIMEOUT.' : `did you mean ${near}?`,
+    next: near === undefined ? ['asp', 'help', 'exit-codes'] : ['asp', 'explain', near],
+  });
+}
+
+export async function run(context: Context, { code }: ExplainOptions): Promise<void> {
+  const row = isErrorCode(code) ? errorRow(code) : undefined;
+  const { means, helps } = meaningOf(code);
+  const document = {
+    code,
+    exit_code: exitCodeOf(code, undefined),
+    http_status: row?.status ?? null,
+    retry: row?.retry ?? null,
+    means,
+    helps,
+  };
+  await context.output.document(document, (safe, style) =>
+    [
+      `${style.bold(safe.code)}  exit ${safe.exit_code}${safe.http_status === null ? '' : `, HTTP ${safe.http_status}`}`,
+      safe.means,
+      safe.helps,
+    ].join('\n'),
+  );
+}
+
+function meaningOf(code: string): Meaning {
+  if (isErrorCode(code)) return SERVICE_MEANING[code];
+  if (isOwnErrorCode(code)) return OWN_MEANING[code];
+  const meaning = OAUTH_MEANING[code];
+  if (meaning === undefined) throw new TypeError(`no meaning of ${code}`);
+  return meaning;
+}

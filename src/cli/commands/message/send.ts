@@ -1,0 +1,43 @@
+import type { InitialMessage } from '../../../wire/session.js';
+import type { Context } from '../../context/context.js';
+import { printRequest } from '../../context/write.js';
+import { CliError } from '../../terminal/cli-error.js';
+import type { Words } from '../../words/words.js';
+import { buildContent } from './build-content.js';
+import { createBody, endSession, sendMessage } from './deliver.js';
+import { readSendOptions, type SendOptions } from './send-options.js';
+import { showSent } from './send-result.js';
+
+export type { SendOptions } from './send-options.js';
+
+export function parse(words: Words): SendOptions {
+  return readSendOptions(words);
+}
+
+export async function run(context: Context, options: SendOptions): Promise<void> {
+  if (options.isByLines) return (await import('./send-lines.js')).sendLines(context, options);
+  const { content, uploaded, isRepeatable } = await buildContent(context, options);
+  const message: InitialMessage = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
+  if (context.globals.isDryRun) return dryRun(context, options, message);
+  const sent = { ...(await sendMessage(context, options, message, isRepeatable)), attachments: uploaded };
+  if (!options.waits) {
+    await showSent(context, sent);
+  } else {
+    const { waitForReply } = await import('./wait-for-reply.js');
+    const reply = await waitForReply(context, sent.session_id, sent.sequence ?? 0);
+    const isEnded = options.endsAfterReply && (await endSession(context, sent.session_id, 'The reply came'));
+    await showSent(context, { ...sent, state: isEnded ? 'ended' : sent.state, reply });
+  }
+  if (options.isStrict && sent.omitted.length > 0)
+    throw new CliError('ASP_PARTIAL', {
+      message: `${sent.omitted.join(', ')} could not be invited. The others got the message.`,
+      outcome: 'applied',
+    });
+}
+
+async function dryRun(context: Context, { target, topic, ends }: SendOptions, message: InitialMessage): Promise<void> {
+  if (target.kind === 'session')
+    return printRequest(context, 'sendMessage', { path: { session_id: target.sessionId }, body: message });
+  const body = createBody(target.handles, topic, ends, message);
+  return printRequest(context, 'createSession', { body });
+}

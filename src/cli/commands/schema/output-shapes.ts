@@ -1,0 +1,254 @@
+import * as z from 'zod/mini';
+import { Agent, AgentSummary, SearchAgentsReply } from '../../../wire/agent.js';
+import { Attachment, AttachmentLink } from '../../../wire/attachment.js';
+import { EventEnvelope } from '../../../wire/event.js';
+import { OperatorAgent, OperatorClient, OperatorStatus } from '../../../wire/local-service.js';
+import { Message } from '../../../wire/message.js';
+import { Session } from '../../../wire/session.js';
+import { Block } from '../../../wire/trust.js';
+
+const text = z.string();
+const maybe = z.nullable(text);
+const texts = z.array(text);
+const yes = z.boolean();
+const count = z.int();
+const maybeCount = z.nullable(count);
+const state = z.enum(['active', 'ended']);
+
+/** Fields are only ever added. */
+const shape = z.looseObject;
+
+const list = <Item extends z.ZodMiniType>(item: Item) => shape({ items: z.array(item), next_cursor: maybe });
+
+const lifecycle = shape({
+  session_id: text,
+  action: text,
+  state: z.nullable(state),
+  invited: z.optional(texts),
+  omitted: z.optional(texts),
+  idempotency_key: maybe,
+  as: maybe,
+});
+
+const send = shape({
+  session_id: text,
+  message_id: maybe,
+  sequence: maybeCount,
+  state,
+  created_session: yes,
+  invited: texts,
+  omitted: texts,
+  attachments: texts,
+  idempotency_key: maybe,
+  attempts: count,
+  as: maybe,
+  reply: z.optional(Message),
+});
+
+const profile = shape({
+  name: text,
+  base_url: text,
+  auth_url: maybe,
+  web_url: maybe,
+  ws_url: maybe,
+  agent: maybe,
+  default: yes,
+  local: yes,
+});
+
+const downloaded = shape({ id: text, path: text, filename: text, content_type: text, size: count });
+const allowlist = shape({ entries: texts });
+const setting = shape({ key: text, value: maybe });
+const service = shape({ url: text, auth_url: text, web_url: text, ws_url: text, pid: count, version: text });
+
+const attachmentReference = shape({
+  id: text,
+  type: text,
+  filename: maybe,
+  content_type: maybe,
+  size: maybeCount,
+  message_id: text,
+  sender: text,
+  sequence: count,
+  created_at: count,
+});
+
+const whoami = shape({
+  handle: text,
+  agent_id: maybe,
+  account_id: maybe,
+  profile: text,
+  base_url: text,
+  source: text,
+  store: maybe,
+  scopes: z.nullable(texts),
+  expires_at: maybeCount,
+  layers: z.optional(z.array(shape({ question: text, place: text, said: maybe, chosen: yes }))),
+});
+
+const login = shape({ handle: maybe, base_url: text, store: text, scopes: texts });
+
+const failure = shape({
+  error: shape({
+    code: text,
+    message: text,
+    http_status: z.optional(count),
+    exit_code: count,
+    retryable: yes,
+    retry_after_ms: z.optional(count),
+    outcome: z.enum(['not_applied', 'applied', 'unknown']),
+    hint: z.optional(text),
+    next: z.optional(texts),
+    as: z.optional(text),
+    profile: z.optional(text),
+    source: z.optional(text),
+    request: z.optional(shape({ method: text, path: text, idempotency_key: z.optional(text), attempts: count })),
+  }),
+});
+
+const commandTree = shape({
+  words: texts,
+  aliases: z.array(texts),
+  summary: text,
+  effect: z.enum(['none', 'local', 'read', 'write']),
+  endless: yes,
+  arguments: z.array(shape({ name: text, required: yes, repeatable: yes, about: text })),
+  options: z.array(
+    shape({
+      name: text,
+      short: maybe,
+      value: maybe,
+      repeatable: yes,
+      choices: z.nullable(texts),
+      environment: maybe,
+      about: text,
+    }),
+  ),
+  examples: z.array(shape({ line: text, about: text })),
+});
+
+const signedOut = shape({ handle: maybe, base_url: text, revoked: yes, deleted: yes, error: maybe });
+const status = shape({
+  profile: maybe,
+  base_url: maybe,
+  agent: maybe,
+  source: maybe,
+  signed_in: z.nullable(yes),
+  local_service: maybe,
+  reachable: z.nullable(yes),
+  problem: maybe,
+});
+
+/** What each command prints with `--json`, by its words. A stream prints such a document a line. */
+export const COMMAND_OUTPUT = {
+  'auth login': login,
+  'auth logout': list(signedOut),
+  'auth whoami': whoami,
+  'auth status': list(
+    shape({
+      handle: maybe,
+      profile: maybe,
+      base_url: text,
+      store: text,
+      scopes: texts,
+      state: text,
+      expires_at: maybeCount,
+      signed_in_at: count,
+    }),
+  ),
+  'auth token': shape({
+    access_token: text,
+    token_type: text,
+    resource: z.enum(['api', 'ws']),
+    expires_at: maybeCount,
+    scope: maybe,
+  }),
+  'auth refresh': shape({ handle: maybe, base_url: text, scopes: z.optional(texts), expires_at: z.optional(count) }),
+  'auth clients': list(shape({ client_id: text, issuer: text, registered_at: count })),
+  'auth ci': shape({ system: text, base_url: text, snippet: text }),
+  'agent use': shape({ handle: maybe, profile: maybe, path: text }),
+  'agent show': AgentSummary,
+  'agent card': shape({ handle: text, card: text }),
+  'agent list': list(Agent),
+  'agent search': list(SearchAgentsReply.shape.agents.def.element),
+  'agent create': Agent,
+  'agent update': Agent,
+  'agent remove': shape({ handle: text, removed: yes, idempotency_key: maybe }),
+  'profile list': list(profile),
+  'profile show': profile,
+  'profile add': profile,
+  'profile set': profile,
+  'profile remove': profile,
+  'profile use': shape({ name: text, base_url: maybe, default: yes }),
+  'message send': send,
+  'message list': list(Message),
+  'message search': list(Message),
+  'session list': list(Session),
+  'session show': Session,
+  'session create': lifecycle,
+  'session join': lifecycle,
+  'session invite': lifecycle,
+  'session leave': lifecycle,
+  'session end': lifecycle,
+  'session reopen': lifecycle,
+  'session events': EventEnvelope,
+  'session tail': EventEnvelope,
+  'session wait': shape({ session_id: text, condition: text, event: z.nullable(EventEnvelope) }),
+  'session export': shape({
+    session_id: text,
+    path: text,
+    format: z.enum(['jsonl', 'md']),
+    events: count,
+    attachments: z.array(downloaded),
+  }),
+  'attachment upload': list(z.looseObject({ ...Attachment.shape, idempotency_key: maybe })),
+  'attachment download': list(downloaded),
+  'attachment show': AttachmentLink,
+  'attachment list': list(attachmentReference),
+  'allowlist list': list(shape({ entry: text })),
+  'allowlist add': z.looseObject({ ...allowlist.shape, added: texts, idempotency_key: maybe }),
+  'allowlist remove': z.looseObject({ ...allowlist.shape, removed: texts }),
+  'allowlist apply': z.looseObject({ ...allowlist.shape, added: texts, removed: texts, applied: yes }),
+  'allowlist check': shape({ handle: text, allowed: yes, by: maybe, as: text }),
+  'block list': list(Block),
+  'block add': list(Block),
+  'block remove': list(shape({ blocked: text, unblocked: z.literal(true) })),
+  'config list': list(shape({ key: text, value: text, origin: maybe })),
+  'config get': setting,
+  'config set': setting,
+  'config unset': setting,
+  'config path': shape({ config: text, state: maybe, runtime: text, data: maybe }),
+  status,
+  doctor: list(
+    shape({
+      check: text,
+      state: z.enum(['ok', 'warning', 'problem', 'fixed']),
+      says: text,
+      fix: z.nullable(texts),
+    }),
+  ),
+  schema: list(shape({ name: text, kind: z.enum(['command', 'event', 'object']) })),
+  commands: list(commandTree),
+  explain: shape({ code: text, exit_code: count, http_status: maybeCount, retry: maybe, means: text, helps: text }),
+  version: shape({ version: text, node: text, platform: text, arch: text }),
+  serve: service,
+  'serve status': z.looseObject({ ...service.shape, ...OperatorStatus.shape }),
+  'serve stop': shape({ url: text, pid: count, stopped: yes }),
+  'serve agent list': list(OperatorAgent),
+  'serve agent add': list(OperatorAgent),
+  'serve agent remove': shape({ handle: text, removed: yes }),
+  'serve agent pause': OperatorAgent,
+  'serve agent resume': OperatorAgent,
+  'serve client add': OperatorClient,
+} as const satisfies Readonly<Record<string, z.ZodMiniType>>;
+
+/** What stands in outputs and belongs to no one command. */
+export const OBJECT = {
+  session: Session,
+  message: Message,
+  agent: Agent,
+  attachment: Attachment,
+  block: Block,
+  event: EventEnvelope,
+  error: failure,
+} as const satisfies Readonly<Record<string, z.ZodMiniType>>;

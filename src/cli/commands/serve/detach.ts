@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import { open, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { wait } from '../../../kit/clock.js';
+import { randomToken } from '../../../kit/random.js';
+import type { Context } from '../../context/context.js';
+import { ensurePrivateDirectory } from '../../profile/private-file.js';
+import { CliError, isOwnErrorCode } from '../../terminal/cli-error.js';
+
+const POLL_MS = 25;
+
+/** Starts the same command in the background and returns once it is ready; its output goes to a file of the user's. */
+export async function detach(context: Context): Promise<void> {
+  const { paths, random, signal, clock } = context;
+  const folder = join(paths.runtimeDirectory, 'serve');
+  await ensurePrivateDirectory(folder);
+  const name = randomToken(random, 6);
+  const log = join(folder, `${name}.log`);
+  const answer = join(folder, `${name}.out`);
+  const [errors, lines] = await Promise.all([open(log, 'wx', 0o600), open(answer, 'wx', 0o600)]);
+  const [program = '', ...words] = context.machine.commandLine.filter((word) => word !== '--detach');
+  const child = spawn(program, words, {
+    detached: true,
+    stdio: ['ignore', lines.fd, errors.fd],
+    env: { ...context.environment },
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const state = { isEnded: false };
+  void ended.then(() => {
+    state.isEnded = true;
+  });
+  try {
+    while (true) {
+      const text = await readFile(answer, 'utf8');
+      if (text.endsWith('\n')) {
+        child.unref();
+        await context.output.verbatim(text);
+        return await context.output.note('Running in the background. Stop it with: asp serve stop');
+      }
+      if (state.isEnded) {
+        throw failureOf(await readFile(log, 'utf8'));
+      }
+      await wait(clock, POLL_MS, signal);
+    }
+  } catch (error) {
+    child.kill();
+    await rm(log, { force: true });
+    throw error;
+  } finally {
+    await Promise.all([errors.close(), lines.close(), rm(answer, { force: true })]);
+  }
+}
+
+/** What the service in the background said of its failure, in either form, as a failure of this command. */
+function failureOf(said: string): CliError {
+  const line = said.trim().split('\n').at(-1) ?? '';
+  const told = line.startsWith('{') ? readLine(line) : readText(said);
+  const code = told.code !== undefined && isOwnErrorCode(told.code) ? told.code : 'ASP_CONFIG';
+  return new CliError(code, { message: told.message ?? 'The service did not start.', why: told.why });
+}
+
+interface Told {
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+  readonly why?: string | undefined;
+}
+
+function readLine(line: string): Told {
+  try {
+    const { error } = JSON.parse(line) as { error?: { code?: string; message?: string; hint?: string } };
+    return { code: error?.code, message: error?.message, why: error?.hint };
+  } catch {
+    return {};
+  }
+}
+
+function readText(text: string): Told {
+  const part = (pattern: RegExp): string | undefined => pattern.exec(text)?.[1];
+  return {
+    code: part(/^ {2}code: (\w+)/m),
+    message: part(/^error: (.+)$/m),
+    why: part(/^ {2}why: {2}(.+)$/m),
+  };
+}

@@ -1,0 +1,115 @@
+import { access, constants, mkdir } from 'node:fs/promises';
+
+import type { Credential } from '../../client/credentials/credential.js';
+import { isOwnDirectory, isPrivate, readIfPresent } from '../profile/private-file.js';
+import type { AgentChoice } from '../profile/resolve-agent.js';
+import type { ResolvedProfile } from '../profile/resolve-profile.js';
+import { childEnvironment } from '../terminal/child-environment.js';
+import { CliError, UsageError } from '../terminal/cli-error.js';
+import type { Context } from './context.js';
+import type { Environment } from './globals.js';
+
+/** Which kind of credential a command uses, by what the user has set, the first that is. */
+export type CredentialKind = 'token' | 'client' | 'command' | 'login';
+
+const isSet = (value: string | undefined): value is string => value !== undefined && value !== '';
+
+export function credentialKind(environment: Environment, profile: ResolvedProfile): CredentialKind {
+  if (isSet(environment['ASP_TOKEN'])) return 'token';
+  if (isSet(environment['ASP_CLIENT_ID'])) return 'client';
+  return profile.credentialCommand === undefined ? 'login' : 'command';
+}
+
+const SOURCE = { token: 'ASP_TOKEN', client: 'ASP_CLIENT_ID', command: 'credential_command', login: 'login' } as const;
+const CHOICE = { token: 'bound', client: 'bound', command: 'free', login: 'stored' } as const;
+
+/** Where the credential comes from, as errors and `whoami` name it. */
+export function describeSource(environment: Environment, profile: ResolvedProfile): string {
+  return SOURCE[credentialKind(environment, profile)];
+}
+
+/** What the credential leaves open about the agent. */
+export function agentChoice(environment: Environment, profile: ResolvedProfile): AgentChoice {
+  return CHOICE[credentialKind(environment, profile)];
+}
+
+/** The credential of a command. Nothing is asked of anyone before a token is wanted. */
+export async function buildCredential(context: Context): Promise<Credential> {
+  const profile = await context.profile();
+  const { environment, clock, random } = context;
+  refuseProjectsChoice(environment, profile);
+  switch (credentialKind(environment, profile)) {
+    case 'token': {
+      const { createTokenCredential } = await import('../../client/credentials/token-credential.js');
+      return createTokenCredential({ api: environment['ASP_TOKEN'], ws: environment['ASP_WS_TOKEN'] });
+    }
+    case 'client': {
+      const { createClientCredential } = await import('../../client/credentials/client-credential.js');
+      return createClientCredential({
+        transport: await context.transport(),
+        random,
+        service: { baseUrl: profile.baseUrl, authUrl: profile.authUrl, wsUrl: profile.wsUrl },
+        clientId: environment['ASP_CLIENT_ID'] ?? '',
+        clientSecret: await readClientSecret(context),
+        cacheDirectory: await cacheDirectoryOf(context),
+      });
+    }
+    case 'command': {
+      const { createCommandCredential } = await import('../../client/credentials/command-credential.js');
+      const [program = '', ...words] = profile.credentialCommand ?? [];
+      const { handle } = await context.agent();
+      const resources = { api: profile.baseUrl, ws: profile.wsUrl };
+      const given = childEnvironment(environment);
+      return createCommandCredential({ clock, command: [program, ...words], environment: given, resources, handle });
+    }
+    case 'login': {
+      const [{ createLoginCredential }, { loginContextOf }] = await Promise.all([
+        import('../../client/credentials/login-credential.js'),
+        import('./login-place.js'),
+      ]);
+      const { handle } = await context.agent();
+      return createLoginCredential(await loginContextOf(context), { baseUrl: profile.baseUrl, handle: handle ?? null });
+    }
+  }
+}
+
+/** A project's file may not choose to which service the credentials of the environment go. */
+function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile): void {
+  const kind = credentialKind(environment, profile);
+  if (kind !== 'token' && kind !== 'client') return;
+  if (!profile.layers.some(({ place, isChosen }) => isChosen && place === '.asp.json')) return;
+  throw new UsageError(`Profile ${profile.name} comes from .asp.json, and ${SOURCE[kind]} from the environment.`, {
+    why: 'a folder must not choose where the credentials of the environment go: name the service yourself.',
+    next: ['asp', 'whoami', '-p', profile.name],
+  });
+}
+
+/** The secret from the environment, or from a file that only this user can read. */
+async function readClientSecret({ environment, machine }: Context): Promise<string> {
+  const { ASP_CLIENT_SECRET: secret, ASP_CLIENT_SECRET_FILE: path } = environment;
+  if (isSet(secret)) return secret;
+  const refuse = (message: string, why?: string): CliError => new CliError('ASP_NO_CREDENTIAL', { message, why });
+  if (!isSet(path))
+    throw refuse('ASP_CLIENT_ID is set without a secret.', 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE.');
+  const text = (await readIfPresent(path))?.trim();
+  if (text === undefined || text === '') throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) holds no secret.`);
+  if (await isPrivate(path, machine.userId)) return text;
+  throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) can be read by others.`, `run chmod 600 ${path}.`);
+}
+
+/**
+ * The runtime directory, when it is ours alone: whoever else could write there would choose where the secret goes. A user
+ * without a home to write to, as in CI, leaves no trace anywhere.
+ */
+async function cacheDirectoryOf({ paths, machine, environment }: Context): Promise<string | undefined> {
+  const directory = paths.runtimeDirectory;
+  try {
+    const { HOME: home = machine.platform === 'win32' ? machine.homeDirectory : undefined } = environment;
+    if (home === undefined) return undefined;
+    await access(home, constants.W_OK);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    return (await isOwnDirectory(directory, machine.userId)) ? `${directory}/clients` : undefined;
+  } catch {
+    return undefined;
+  }
+}

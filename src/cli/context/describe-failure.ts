@@ -1,0 +1,151 @@
+import { RequestError } from '../../client/http/request-error.js';
+import { errorRow, isErrorCode } from '../../wire/error.js';
+import { CliError, isOwnErrorCode, OWN_ERROR } from '../terminal/cli-error.js';
+import type { Failure } from '../terminal/failure.js';
+import { type About, ExplainedError } from './explain.js';
+
+/** As whom, where and with what a command acted, as far as it got. */
+export interface Acting {
+  readonly as?: string | undefined;
+  readonly profile?: string | undefined;
+  readonly source?: string | undefined;
+}
+
+/** What is known of the run beside the error. */
+export interface RunFacts {
+  readonly argv: readonly string[];
+  readonly acting: Acting;
+  readonly isDeadlinePassed: boolean;
+  readonly isDebug: boolean;
+}
+
+/** Exit codes of OAuth error codes that reach the user (RFC 6749 §5.2). */
+const OAUTH_EXIT: Readonly<Record<string, number>> = {
+  invalid_client: 4,
+  invalid_grant: 4,
+  access_denied: 4,
+  unauthorized_client: 5,
+  invalid_scope: 5,
+  insufficient_scope: 5,
+  invalid_target: 5,
+};
+
+const STATUS_EXIT: Readonly<Record<number, number>> = { 401: 4, 403: 5, 404: 3, 408: 9, 409: 6, 425: 9, 429: 7 };
+
+/** The exit code of a code: the contract's table, then our own, then OAuth's; of an unknown code, by its status. */
+export function exitCodeOf(code: string, httpStatus: number | undefined): number {
+  if (isErrorCode(code)) return errorRow(code).exit_code;
+  if (isOwnErrorCode(code)) return OWN_ERROR[code];
+  const oauth = ownMember(OAUTH_EXIT, code);
+  if (oauth !== undefined) return oauth;
+  if (httpStatus === undefined || httpStatus >= 500) return 9;
+  return STATUS_EXIT[httpStatus] ?? 2;
+}
+
+/** A member that the table itself has: a service may name its codes as it likes, `__proto__` too. */
+function ownMember<Value>(table: Readonly<Record<string, Value>> | undefined, key: string): Value | undefined {
+  return table !== undefined && Object.hasOwn(table, key) ? table[key] : undefined;
+}
+
+/** Any thrown value as a failure that can be told. */
+export function describeFailure(thrown: unknown, run: RunFacts): Failure {
+  const about = thrown instanceof ExplainedError ? thrown.about : {};
+  const error = thrown instanceof ExplainedError ? thrown.cause : thrown;
+  const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
+  if (error instanceof CliError) {
+    const { code, message, isRetryable, outcome, why, next } = error;
+    return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...run.acting, stack };
+  }
+  if (error instanceof RequestError) return { ...requestFailure(error, about, run), stack };
+  if (run.isDeadlinePassed)
+    return {
+      code: 'ASP_TIMEOUT',
+      message: 'The deadline passed before the command was done.',
+      exitCode: OWN_ERROR.ASP_TIMEOUT,
+      isRetryable: true,
+      outcome: 'unknown',
+      why: DEADLINE_REASON,
+      ...run.acting,
+      stack,
+    };
+  return {
+    code: 'ASP_BUG',
+    message: `This is a bug in asp: ${error instanceof Error ? error.message : String(error)}`,
+    exitCode: OWN_ERROR.ASP_BUG,
+    isRetryable: false,
+    outcome: 'unknown',
+    why: 'run it again with --debug to see where.',
+    ...run.acting,
+    stack,
+  };
+}
+
+const DEADLINE_REASON = 'the deadline is 60s unless --timeout or ASP_TIMEOUT says otherwise.';
+const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown: 'It may have been done.' } as const;
+
+function requestFailure(error: RequestError, about: About, run: RunFacts): Failure {
+  const isOurDeadline = run.isDeadlinePassed && (error.code === 'ASP_ABORTED' || error.code === 'ASP_TIMEOUT');
+  const code = isOurDeadline ? 'ASP_TIMEOUT' : error.code;
+  const exitCode = exitCodeOf(code, error.status);
+  const isWrite = error.request !== undefined && error.request.method !== 'GET';
+  const outcome = isWrite ? ` ${about.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}` : '';
+  const subject = about.subject === undefined ? '' : `${about.subject}: `;
+  const said = isOurDeadline ? 'the deadline passed.' : withStop(error.message);
+  return {
+    code,
+    message: `${ownMember(about.messages, code) ?? `${subject}${said}`}${outcome}`.trimEnd(),
+    exitCode,
+    httpStatus: error.status,
+    isRetryable: error.isRetryable || isOurDeadline,
+    retryAfterMs: error.retryAfterMs,
+    outcome: error.outcome,
+    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, run.acting),
+    next: nextOf(error, code, exitCode, about, run),
+    ...run.acting,
+    request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
+  };
+}
+
+const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
+
+/** What is known of the cause; it never guesses past an answer that is the same for several reasons. */
+function reasonOf(error: RequestError, code: string, exitCode: number, acting: Acting): string | undefined {
+  if (exitCode === 4 || exitCode === 5) {
+    const parts = [
+      ...(acting.as === undefined ? [] : [`acting as ${acting.as}`]),
+      ...(acting.profile === undefined ? [] : [`profile ${acting.profile}`]),
+      ...(acting.source === undefined ? [] : [`credential from ${acting.source}`]),
+    ];
+    return parts.length === 0 ? undefined : `${parts.join(', ')}.`;
+  }
+  if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
+    return `the service asks to wait ${Math.ceil(error.retryAfterMs / 1000)} s.`;
+  if (code === 'NOT_FOUND')
+    return 'the service gives one answer for what does not exist and for what this agent may not see.';
+  if (code === 'ASP_TIMEOUT') return DEADLINE_REASON;
+  return undefined;
+}
+
+/** What to run next: what the command says, the same again under its key, or signing in. */
+function nextOf(
+  error: RequestError,
+  code: string,
+  exitCode: number,
+  about: About,
+  { argv, acting }: RunFacts,
+): readonly string[] | undefined {
+  const said = ownMember(about.next, code);
+  if (said !== undefined) return said;
+  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined)
+    return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, error.idempotencyKey)];
+  if (exitCode === 4) return ['asp', 'login', ...(acting.as === undefined ? [] : [acting.as])];
+  return undefined;
+}
+
+/** The words of the run with the key it used, so that a repetition is done at most once. */
+function withKey(argv: readonly string[], key: string): readonly string[] {
+  if (argv.some((word) => /^--(idempotency-key|once)(=|$)/.test(word))) return argv;
+  const end = argv.indexOf('--');
+  const at = end === -1 ? argv.length : end;
+  return [...argv.slice(0, at), '--idempotency-key', key, ...argv.slice(at)];
+}

@@ -1,0 +1,69 @@
+import type * as z from 'zod/mini';
+
+import { RequestError } from '../../client/http/request-error.js';
+import { fillPath } from '../../wire/endpoint.js';
+import { ErrorEnvelope } from '../../wire/error.js';
+import { type LocalServiceRecord, OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/local-service.js';
+import { CliError } from '../terminal/cli-error.js';
+import type { Context } from './context.js';
+import { type About, ExplainedError } from './explain.js';
+
+type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
+
+/** The running local service, or the error that says how to start one. */
+export async function requireLocalService(context: Context): Promise<LocalServiceRecord> {
+  const record = await context.localService();
+  if (record !== undefined) return record;
+  throw new CliError('ASP_LOCAL_NOT_RUNNING', {
+    message: 'No local service runs.',
+    next: ['asp', 'serve', '--demo'],
+  });
+}
+
+/** One operator endpoint of the running local service. */
+export async function callOperator<Name extends OperatorOperation>(
+  context: Context,
+  record: LocalServiceRecord,
+  operation: Name,
+  input: { path?: Readonly<Record<string, string>>; body?: object } = {},
+): Promise<ReplyOf<Name>> {
+  const { method, path, reply } = OPERATOR_ENDPOINT[operation];
+  const transport = await context.transport();
+  const answer = await transport.send({
+    method,
+    url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
+    headers: {
+      authorization: `Bearer ${record.secret}`,
+      ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    body: input.body === undefined ? undefined : JSON.stringify(input.body),
+    signal: context.signal,
+  });
+  const document = parse(answer.body.toString('utf8'));
+  if (answer.status >= 300) throw refusal(document, answer.status);
+  return reply.parse(document) as ReplyOf<Name>;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The service's own code decides the exit code, as at every other endpoint. */
+function refusal(document: unknown, status: number): ExplainedError {
+  const { data } = ErrorEnvelope.safeParse(document);
+  const code = data?.error.code ?? 'ASP_BAD_ANSWER';
+  const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
+  return new ExplainedError(NO_SUCH_AGENT, new RequestError({ code, message, status }));
+}
+
+const UNKNOWN = 'No such agent is in the local service.';
+const LIST = ['asp', 'serve', 'agent', 'list'];
+const NO_SUCH_AGENT: About = {
+  messages: { AGENT_NOT_FOUND: UNKNOWN, NOT_FOUND: UNKNOWN },
+  reasons: { DUPLICATE_HANDLE: 'a handle is never given twice, also after its agent is gone.' },
+  next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
+};

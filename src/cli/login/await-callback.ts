@@ -1,0 +1,79 @@
+import type { AuthorizationRequest } from '../../client/oauth/authorization-request.js';
+import { readCallback } from '../../client/oauth/callback.js';
+import type { Context } from '../context/context.js';
+import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
+import { CliError } from '../terminal/cli-error.js';
+import type { Loopback, OwnCallback } from './loopback.js';
+
+const PATIENCE_MS = 5 * 60_000;
+const PASTE_MAX_LENGTH = 16_384;
+
+export interface BrowserWish {
+  readonly isWanted: boolean;
+  readonly command: string | undefined;
+}
+
+/**
+ * Shows the address, opens the browser unless told not to, and waits for whichever comes first: the redirect to this
+ * machine, or its address pasted on the terminal.
+ */
+export async function awaitCallback(
+  context: Context,
+  request: AuthorizationRequest,
+  loopback: Loopback,
+  browser: BrowserWish,
+): Promise<OwnCallback> {
+  const { output, environment, machine, prompts, streams } = context;
+  const judge = (address: string) => readCallback(request, address);
+  const received = loopback.receive(judge);
+  await streams.stderr.write(`Open this address to sign in:\n\n  ${request.url}\n\n`);
+  if (browser.isWanted && (browser.command !== undefined || canOpenBrowser(environment, machine.platform)))
+    await openBrowser(request.url, environment, browser.command);
+  if (prompts.canAsk)
+    await output.note(
+      'Waiting. If the browser cannot reach this machine, paste the address it was sent to, and press Enter.',
+    );
+  else await output.note('Waiting for the browser.');
+
+  const over = new AbortController();
+  const signal = AbortSignal.any([context.signal, over.signal]);
+  const patienceMs = context.globals.timeoutMs ?? PATIENCE_MS;
+  const cancel = context.clock.schedule(patienceMs, () => over.abort(nobodySignedIn(patienceMs)));
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  try {
+    const ways = prompts.canAsk ? [received, pasted(context, judge, signal)] : [received];
+    return await Promise.race([...ways, aborted]);
+  } finally {
+    cancel();
+    over.abort();
+  }
+}
+
+function nobodySignedIn(patienceMs: number): CliError {
+  const within = patienceMs < 60_000 ? `${patienceMs / 1000} s` : `${Math.round(patienceMs / 60_000)} min`;
+  return new CliError('ASP_LOGIN_TIMEOUT', { message: `Nobody signed in within ${within}.`, next: ['asp', 'login'] });
+}
+
+/** Reads addresses from the terminal until one is ours. */
+async function pasted(
+  context: Context,
+  judge: (address: string) => ReturnType<typeof readCallback>,
+  signal: AbortSignal,
+): Promise<OwnCallback> {
+  let rest = '';
+  for await (const bytes of context.streams.stdin.read(signal)) {
+    const lines = `${rest}${Buffer.from(bytes).toString('utf8')}`.split('\n');
+    rest = (lines.pop() ?? '').slice(-PASTE_MAX_LENGTH);
+    for (const line of lines) {
+      if (line.trim() === '') continue;
+      const callback = judge(line.trim());
+      if (callback.kind !== 'foreign') return callback;
+      await context.output.note(
+        'That is not the address this sign-in leads to: it begins with http://127.0.0.1: and holds our state.',
+      );
+    }
+  }
+  return new Promise(() => {});
+}

@@ -1,0 +1,139 @@
+import { CliError } from '../terminal/cli-error.js';
+import { handleOf } from '../words/values.js';
+import { isFileError, readIfPresent, writePrivateFile } from './private-file.js';
+
+/** One service, by the name the user gave it. Keys are written in the file as they stand here. */
+export interface ProfileEntry {
+  readonly base_url: string;
+  readonly auth_url?: string | undefined;
+  readonly web_url?: string | undefined;
+  readonly ws_url?: string | undefined;
+  /** The agent to act as. */
+  readonly agent?: string | undefined;
+  /** A command that prints an access token: the words as they are run, without a shell. */
+  readonly credential_command?: readonly string[] | undefined;
+}
+
+/** `config.json`: what the user has settled on this machine. Nothing in it is secret. */
+export interface Config {
+  readonly default_profile?: string | undefined;
+  readonly profiles: Readonly<Record<string, ProfileEntry>>;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
+const EMPTY: Config = { profiles: {}, settings: {} };
+
+type Members = Readonly<Record<string, unknown>>;
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** `https`, or `http` on this machine; without credentials, query or trailing slash. Throws what is wrong. */
+export function readServiceUrl(text: string, protocols: readonly string[] = ['https:', 'http:']): string {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new TypeError('is not a URL');
+  }
+  if (!protocols.includes(url.protocol)) throw new TypeError(`must begin with ${protocols[0]}//`);
+  if (url.username !== '' || url.password !== '') throw new TypeError('must not hold a user or password');
+  if (url.search !== '' || url.hash !== '') throw new TypeError('must not hold a query or fragment');
+  const isSafe = url.protocol === 'https:' || url.protocol === 'wss:';
+  if (!isSafe && !/^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname))
+    throw new TypeError('must be encrypted (https, wss) beyond this machine');
+  return text.replace(/\/+$/, '');
+}
+
+const WEB = ['https:', 'http:'];
+const SOCKET = ['wss:', 'ws:'];
+
+function readEntry(where: string, value: unknown): ProfileEntry {
+  if (!isObject(value)) throw new TypeError(`${where} must be an object`);
+  const known = ['base_url', 'auth_url', 'web_url', 'ws_url', 'agent', 'credential_command'];
+  const stray = Object.keys(value).find((key) => !known.includes(key));
+  if (stray !== undefined) throw new TypeError(`${where}.${stray} is not a setting`);
+  const url = (key: string, protocols: readonly string[]): string | undefined => {
+    const text = value[key];
+    if (text === undefined) return undefined;
+    if (typeof text !== 'string') throw new TypeError(`${where}.${key} must be a text`);
+    try {
+      return readServiceUrl(text, protocols);
+    } catch (error) {
+      throw new TypeError(`${where}.${key} ${error instanceof Error ? error.message : 'is not valid'}`);
+    }
+  };
+  const base = url('base_url', WEB);
+  if (base === undefined) throw new TypeError(`${where}.base_url is missing`);
+  const { agent, credential_command: command } = value;
+  if (agent !== undefined && (typeof agent !== 'string' || handleOf(agent) === undefined))
+    throw new TypeError(`${where}.agent must be a handle`);
+  if (command !== undefined && !isWords(command))
+    throw new TypeError(`${where}.credential_command must be a list of words`);
+  return {
+    base_url: base,
+    auth_url: url('auth_url', WEB),
+    web_url: url('web_url', WEB),
+    ws_url: url('ws_url', SOCKET),
+    agent: agent === undefined ? undefined : handleOf(agent),
+    credential_command: command,
+  };
+}
+
+const isWords = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string');
+
+/** The text of a `config.json`, checked. Throws TypeError or SyntaxError. */
+export function parseConfig(text: string): Config {
+  const value: unknown = JSON.parse(text);
+  if (!isObject(value)) throw new TypeError('it must hold an object');
+  const stray = Object.keys(value).find((key) => !['default_profile', 'profiles', 'settings'].includes(key));
+  if (stray !== undefined) throw new TypeError(`${stray} is not a setting`);
+  const { default_profile: standard, profiles = {}, settings = {} } = value;
+  if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a text');
+  if (!isObject(profiles)) throw new TypeError('profiles must be an object');
+  if (!isObject(settings)) throw new TypeError('settings must be an object');
+  const entries = Object.entries(profiles).map(([name, entry]): [string, ProfileEntry] => {
+    if (!PROFILE_NAME.test(name)) throw new TypeError(`profiles.${name} is not a name`);
+    return [name, readEntry(`profiles.${name}`, entry)];
+  });
+  const texts = Object.entries(settings).map(([key, setting]): [string, string] => {
+    if (typeof setting !== 'string') throw new TypeError(`settings.${key} must be a text`);
+    return [key, setting];
+  });
+  return { default_profile: standard, profiles: Object.fromEntries(entries), settings: Object.fromEntries(texts) };
+}
+
+export async function readConfig(path: string | undefined): Promise<Config> {
+  if (path === undefined) return EMPTY;
+  try {
+    const text = await readIfPresent(path);
+    return text === undefined ? EMPTY : parseConfig(text);
+  } catch (error) {
+    throw new CliError('ASP_CONFIG', {
+      message: `${path} cannot be used.`,
+      why: `${error instanceof Error ? error.message : String(error)}.`,
+      next: ['asp', 'config', 'path'],
+      cause: error,
+    });
+  }
+}
+
+/** Replaces the file. `suffix` is unique to this write. */
+export async function writeConfig(path: string | undefined, config: Config, suffix: string): Promise<void> {
+  if (path === undefined)
+    throw new CliError('ASP_CONFIG', {
+      message: 'There is no place for settings: this user has no home directory.',
+      why: 'set XDG_CONFIG_HOME to a folder.',
+    });
+  try {
+    await writePrivateFile(path, `${JSON.stringify(config, null, 2)}\n`, suffix);
+  } catch (error) {
+    if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC', 'ENOTDIR')) throw error;
+    throw new CliError('ASP_CONFIG', {
+      message: `${path} cannot be written.`,
+      why: error instanceof Error ? error.message : undefined,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,75 @@
+import { isAbsolute, join } from 'node:path';
+
+/** What paths depend on. */
+export interface Place {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly machine: {
+    readonly platform: NodeJS.Platform;
+    readonly homeDirectory: string | undefined;
+    readonly temporaryDirectory: string;
+    readonly workingDirectory: string;
+    readonly userId: number | undefined;
+  };
+}
+
+/** Where this program keeps files. A folder is undefined where the user has no place for it: then nothing is kept. */
+export interface Paths {
+  readonly configFile: string | undefined;
+  /** Registrations, the list of logins, cursors. */
+  readonly stateDirectory: string | undefined;
+  /** The record of a local service and cached access tokens; empties when the user signs out of the machine. */
+  readonly runtimeDirectory: string;
+  /** Databases of local services. */
+  readonly dataDirectory: string | undefined;
+}
+
+const NAME = 'asp-cli';
+
+/** The XDG base directories where they are set or on Linux; the platform's own places on macOS and Windows. */
+export function pathsOf({ environment, machine }: Place): Paths {
+  const { platform, homeDirectory: home, temporaryDirectory, userId } = machine;
+  const folder = (variable: string, ...standard: string[]): string | undefined => {
+    const given = environment[variable];
+    if (given !== undefined && isAbsolute(given)) return join(given, NAME);
+    return home === undefined ? undefined : join(home, ...standard, NAME);
+  };
+  const config =
+    platform === 'win32'
+      ? windowsFolder(environment, 'APPDATA', home, 'Roaming', 'Config')
+      : folder('XDG_CONFIG_HOME', ...(platform === 'darwin' ? ['Library', 'Preferences'] : ['.config']));
+  const state =
+    platform === 'win32'
+      ? windowsFolder(environment, 'LOCALAPPDATA', home, 'Local', 'State')
+      : folder('XDG_STATE_HOME', ...(platform === 'darwin' ? ['Library', 'Application Support'] : ['.local', 'state']));
+  const data =
+    platform === 'win32'
+      ? windowsFolder(environment, 'LOCALAPPDATA', home, 'Local', 'Data')
+      : folder('XDG_DATA_HOME', ...(platform === 'darwin' ? ['Library', 'Application Support'] : ['.local', 'share']));
+  const runtimeRoot = environment['XDG_RUNTIME_DIR'];
+  const runtimeDirectory =
+    runtimeRoot !== undefined && isAbsolute(runtimeRoot)
+      ? join(runtimeRoot, NAME)
+      : join(temporaryDirectory, userId === undefined ? NAME : `${NAME}-${userId}`);
+  return {
+    configFile: config === undefined ? undefined : join(config, 'config.json'),
+    stateDirectory: state,
+    runtimeDirectory,
+    dataDirectory: data,
+  };
+}
+
+function windowsFolder(
+  environment: Place['environment'],
+  variable: string,
+  home: string | undefined,
+  standard: string,
+  leaf: string,
+): string | undefined {
+  const root = environment[variable] ?? (home === undefined ? undefined : join(home, 'AppData', standard));
+  return root === undefined ? undefined : join(root, NAME, leaf);
+}
+
+/** The file in which a local service of that name leaves its addresses. */
+export function localServiceFile(paths: Paths, name: string): string {
+  return join(paths.runtimeDirectory, 'serve', `${name}.json`);
+}

@@ -1,0 +1,50 @@
+import { dirname, join } from 'node:path';
+
+import { CliError } from '../terminal/cli-error.js';
+import { handleOf } from '../words/values.js';
+import { PROFILE_NAME } from './config.js';
+import type { Place } from './paths.js';
+import { isFileError, readIfPresent } from './private-file.js';
+
+/** What a folder says of itself: which profile and agent to use in it. Never an address, a secret or a command. */
+export interface ProjectFile {
+  readonly path: string;
+  readonly profile: string | undefined;
+  readonly agent: string | undefined;
+}
+
+export const PROJECT_FILE_NAME = '.asp.json';
+
+/** The nearest `.asp.json`, from the working directory up to the user's home. */
+export async function findProjectFile({ machine }: Place): Promise<ProjectFile | undefined> {
+  const { homeDirectory: home } = machine;
+  for (let folder = machine.workingDirectory; ; folder = dirname(folder)) {
+    const path = join(folder, PROJECT_FILE_NAME);
+    const text = await readIfPresent(path).catch((error: unknown) => {
+      if (isFileError(error, 'EACCES', 'EPERM', 'EISDIR')) return undefined;
+      throw error;
+    });
+    if (text !== undefined) return parseProjectFile(path, text);
+    if (folder === home || folder === dirname(folder)) return undefined;
+  }
+}
+
+export function parseProjectFile(path: string, text: string): ProjectFile {
+  const refuse = (why: string): CliError =>
+    new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why: `${why}.` });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw refuse(error instanceof Error ? error.message : 'it is not JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must hold an object');
+  const stray = Object.keys(value).find((key) => key !== 'profile' && key !== 'agent');
+  if (stray !== undefined) throw refuse(`it may hold only profile and agent, not ${stray}`);
+  const { profile, agent } = value as { profile?: unknown; agent?: unknown };
+  if (profile !== undefined && (typeof profile !== 'string' || !PROFILE_NAME.test(profile)))
+    throw refuse('profile must be a name');
+  const handle = typeof agent === 'string' ? handleOf(agent) : undefined;
+  if (agent !== undefined && handle === undefined) throw refuse('agent must be a handle');
+  return { path, profile, agent: handle };
+}

@@ -1,0 +1,121 @@
+import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { CliError } from '../terminal/cli-error.js';
+import { suggest } from '../words/suggest.js';
+import { handleOf } from '../words/values.js';
+import { type Config, PROFILE_NAME, readServiceUrl } from './config.js';
+import { choose, type Layer } from './layers.js';
+import type { ProjectFile } from './project-file.js';
+
+/** The service to talk to, and why it is that one. */
+export interface ResolvedProfile {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly authUrl: string | undefined;
+  readonly webUrl: string | undefined;
+  readonly wsUrl: string | undefined;
+  /** The profile's own agent. */
+  readonly agent: string | undefined;
+  readonly credentialCommand: readonly string[] | undefined;
+  /** The running local service, when the profile is that. */
+  readonly local: LocalServiceRecord | undefined;
+  readonly layers: readonly Layer[];
+}
+
+/** What the question is answered from. Files and the local service are asked only when it comes to them. */
+export interface ProfileSources {
+  readonly flag: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly projectFile: () => Promise<ProjectFile | undefined>;
+  readonly config: () => Promise<Config>;
+  readonly localService: () => Promise<LocalServiceRecord | undefined>;
+}
+
+/** The profile that stands for the local service, wherever that listens. */
+export const LOCAL = 'local';
+/** The setting that keeps its agent: it has no entry among the profiles. */
+export const LOCAL_AGENT_SETTING = 'local_agent';
+const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
+
+/** Flag, environment, project file, default, local service: the first that says something. */
+export async function resolveProfile(sources: ProfileSources): Promise<ResolvedProfile> {
+  const { value: name, layers } = await choose('profile', [
+    { place: '--profile', ask: () => given(sources.flag) },
+    { place: 'ASP_PROFILE', ask: () => given(sources.environment['ASP_PROFILE']) },
+    { place: '.asp.json', ask: async () => (await sources.projectFile())?.profile },
+    { place: 'default_profile', ask: async () => (await sources.config()).default_profile },
+    { place: 'local service', ask: async () => ((await sources.localService()) === undefined ? undefined : LOCAL) },
+  ]);
+  if (name === undefined)
+    throw new CliError('ASP_CONFIG', {
+      message: 'No service is chosen.',
+      why: 'name yours (asp profile add work --base-url https://…/v1), or run one here.',
+      next: ['asp', 'serve', '--detach'],
+    });
+  return { ...(await addressesOf(name, sources)), layers };
+}
+
+async function addressesOf(name: string, sources: ProfileSources): Promise<Omit<ResolvedProfile, 'layers'>> {
+  if (/^https?:\/\//.test(name)) return atAddress(name);
+  const { profiles, settings } = await sources.config();
+  const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (entry !== undefined)
+    return {
+      name,
+      baseUrl: entry.base_url,
+      authUrl: entry.auth_url,
+      webUrl: entry.web_url,
+      wsUrl: entry.ws_url,
+      agent: entry.agent,
+      credentialCommand: entry.credential_command,
+      local: undefined,
+    };
+  if (name === LOCAL) return localProfile(await sources.localService(), settings[LOCAL_AGENT_SETTING]);
+  const known = [...Object.keys(profiles), LOCAL];
+  const near = PROFILE_NAME.test(name) ? suggest(name, known)[0] : undefined;
+  throw new CliError('ASP_CONFIG', {
+    message: `'${name}' is not a profile.`,
+    why: near === undefined ? `profiles: ${known.join(', ')}.` : `did you mean '${near}'?`,
+    next: ['asp', 'profile', 'list'],
+  });
+}
+
+/** A base URL stands for a profile of its own, for machines without a configuration. */
+function atAddress(text: string): Omit<ResolvedProfile, 'layers'> {
+  try {
+    const baseUrl = readServiceUrl(text);
+    return { ...NOTHING_MORE, name: baseUrl, baseUrl };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : 'is not valid';
+    throw new CliError('ASP_CONFIG', { message: `'${text}' is not the address of a service.`, why: `it ${why}.` });
+  }
+}
+
+const NOTHING_MORE = {
+  authUrl: undefined,
+  webUrl: undefined,
+  wsUrl: undefined,
+  agent: undefined,
+  credentialCommand: undefined,
+  local: undefined,
+} as const;
+
+function localProfile(
+  record: LocalServiceRecord | undefined,
+  agent: string | undefined,
+): Omit<ResolvedProfile, 'layers'> {
+  if (record === undefined)
+    throw new CliError('ASP_LOCAL_NOT_RUNNING', {
+      message: 'The local service is not running.',
+      next: ['asp', 'serve', '--detach'],
+    });
+  return {
+    ...NOTHING_MORE,
+    name: LOCAL,
+    baseUrl: record.url,
+    authUrl: record.auth_url,
+    webUrl: record.web_url,
+    wsUrl: record.ws_url,
+    agent: agent === undefined ? undefined : handleOf(agent),
+    local: record,
+  };
+}

@@ -1,0 +1,21 @@
+import type { Surroundings } from './context/context.js';
+import { describeFailure, type RunFacts } from './context/describe-failure.js';
+import { type Globals, guessFormat } from './context/globals.js';
+import { failureLine, failureText } from './terminal/failure.js';
+import { isColoured, loadStyle } from './terminal/style.js';
+
+/** Tells a failure on stderr, in the form that was asked for, and gives its exit code. */
+export async function reportFailure(
+  error: unknown,
+  facts: RunFacts,
+  { streams, environment }: Surroundings,
+  globals: Globals | undefined,
+): Promise<number> {
+  const failure = describeFailure(error, facts);
+  const format = globals?.format ?? guessFormat(facts.argv, environment);
+  if (format === 'human') {
+    const style = await loadStyle(isColoured(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
+    await streams.stderr.write(failureText(failure, style));
+  } else await streams.stderr.write(failureLine(failure));
+  return failure.exitCode;
+}

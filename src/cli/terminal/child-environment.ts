@@ -1,0 +1,28 @@
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const SECRETS = [
+  ...['ASP_TOKEN', 'ASP_WS_TOKEN', 'ASP_CLIENT_SECRET', 'ASP_STORE_PASSPHRASE'],
+  ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'PGPASSWORD'],
+];
+
+/** The environment for a program that we start: without our secrets. */
+export function childEnvironment(environment: Environment, more: Environment = {}): Record<string, string> {
+  const given = Object.entries({ ...environment, ...more }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0]),
+  );
+  return Object.fromEntries(given);
+}
+
+/** Starts a program by something that hands it this process's own environment: our secrets are not in it meanwhile. */
+export async function withoutSecrets<Value>(start: () => Promise<Value>): Promise<Value> {
+  const kept = SECRETS.flatMap((name): [string, string][] => {
+    const value = process.env[name];
+    delete process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  try {
+    return await start();
+  } finally {
+    for (const [name, value] of kept) process.env[name] = value;
+  }
+}

@@ -1,0 +1,74 @@
+/** What is known of a write that failed. */
+export type Outcome = 'not_applied' | 'applied' | 'unknown';
+
+/** Codes of failures that arise on this side, and their exit codes. */
+export const OWN_ERROR = {
+  ASP_USAGE: 2,
+  ASP_CONFIG: 2,
+  ASP_FILE_TOO_LARGE: 2,
+  ASP_FILE_TYPE: 2,
+  ASP_INSECURE_ADDRESS: 2,
+  ASP_NO_CREDENTIAL: 4,
+  ASP_LOGIN_ENDED: 4,
+  ASP_LOGIN_TIMEOUT: 4,
+  ASP_LOGIN_DENIED: 4,
+  ASP_STORE_UNAVAILABLE: 4,
+  ASP_STORE_LOCKED: 4,
+  ASP_CREDENTIAL_COMMAND: 4,
+  ASP_WRONG_AGENT: 6,
+  ASP_PORT_IN_USE: 6,
+  ASP_FILE_EXISTS: 6,
+  ASP_TIMEOUT: 8,
+  ASP_UNREACHABLE: 9,
+  ASP_TLS: 9,
+  ASP_DISCOVERY: 9,
+  ASP_BAD_ANSWER: 9,
+  ASP_LOCAL_NOT_RUNNING: 9,
+  ASP_PARTIAL: 10,
+  ASP_UNHEALTHY: 1,
+  ASP_BUG: 1,
+} as const;
+export type OwnErrorCode = keyof typeof OWN_ERROR;
+
+export function isOwnErrorCode(code: string): code is OwnErrorCode {
+  return Object.hasOwn(OWN_ERROR, code);
+}
+
+/** What a command knows of its failure. `message` starts with the user's object. */
+export interface ErrorFacts {
+  readonly message: string;
+  readonly why?: string | undefined;
+  /** The command to run next, word by word, as it can be run. */
+  readonly next?: readonly string[] | undefined;
+  readonly outcome?: Outcome | undefined;
+  readonly isRetryable?: boolean | undefined;
+  readonly cause?: unknown;
+}
+
+/** A failure that a command found itself. */
+export class CliError extends Error {
+  override readonly name: string = 'CliError';
+  readonly code: OwnErrorCode;
+  readonly why: string | undefined;
+  readonly next: readonly string[] | undefined;
+  readonly outcome: Outcome;
+  readonly isRetryable: boolean;
+
+  constructor(code: OwnErrorCode, facts: ErrorFacts) {
+    super(facts.message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.code = code;
+    this.why = facts.why;
+    this.next = facts.next;
+    this.outcome = facts.outcome ?? 'not_applied';
+    this.isRetryable = facts.isRetryable ?? false;
+  }
+}
+
+/** The words of the user do not make a command. */
+export class UsageError extends CliError {
+  override readonly name = 'UsageError';
+
+  constructor(message: string, facts: Omit<ErrorFacts, 'message'> = {}) {
+    super('ASP_USAGE', { message, ...facts });
+  }
+}

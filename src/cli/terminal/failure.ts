@@ -1,0 +1,72 @@
+import { toJsonLine } from '../../kit/json-line.js';
+import type { Outcome } from './cli-error.js';
+import { sanitizeLine } from './sanitize.js';
+import type { Style } from './style.js';
+
+/** A failure as it is told: everything that stderr says of it, in either form. */
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly exitCode: number;
+  readonly httpStatus?: number | undefined;
+  readonly isRetryable: boolean;
+  readonly retryAfterMs?: number | undefined;
+  readonly outcome: Outcome;
+  readonly why?: string | undefined;
+  readonly next?: readonly string[] | undefined;
+  readonly as?: string | undefined;
+  readonly profile?: string | undefined;
+  readonly source?: string | undefined;
+  readonly request?:
+    | {
+        readonly method: string;
+        readonly path: string;
+        readonly idempotencyKey?: string | undefined;
+        readonly attempts: number;
+      }
+    | undefined;
+  readonly stack?: string | undefined;
+}
+
+/** Words as a POSIX shell reads them back. */
+export function quoteWords(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+}
+
+/** At most four lines; `why` and `try` are left out rather than padded. */
+export function failureText(failure: Failure, style: Style): string {
+  const { message, why, next, code, exitCode, stack } = failure;
+  const lines = [`${style.red('error:')} ${sanitizeLine(message)}`];
+  if (why !== undefined) lines.push(`  ${style.dim('why:')}  ${sanitizeLine(why)}`);
+  if (next !== undefined) lines.push(`  ${style.dim('try:')}  ${sanitizeLine(quoteWords(next))}`);
+  lines.push(style.dim(`  code: ${sanitizeLine(code)} · exit ${exitCode}`));
+  if (stack !== undefined) lines.push(...stack.split('\n').map((line) => style.dim(`  ${sanitizeLine(line)}`)));
+  return `${lines.join('\n')}\n`;
+}
+
+/** One line of JSON. */
+export function failureLine(failure: Failure): string {
+  const { request } = failure;
+  return `${toJsonLine({
+    error: {
+      code: failure.code,
+      message: failure.message,
+      http_status: failure.httpStatus,
+      exit_code: failure.exitCode,
+      retryable: failure.isRetryable,
+      retry_after_ms: failure.retryAfterMs,
+      outcome: failure.outcome,
+      hint: failure.why,
+      next: failure.next,
+      as: failure.as,
+      profile: failure.profile,
+      source: failure.source,
+      request: request && {
+        method: request.method,
+        path: request.path,
+        idempotency_key: request.idempotencyKey,
+        attempts: request.attempts,
+      },
+    },
+  })}\n`;
+}

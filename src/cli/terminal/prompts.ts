@@ -1,0 +1,44 @@
+import { CliError, UsageError } from './cli-error.js';
+import type { Streams } from './streams.js';
+
+/** Questions to a person. Every question has a flag that answers it; without a terminal that flag is required. */
+export interface Prompts {
+  /** Whether a person can be asked: stdin and stderr are terminals and `--no-input` is not set. */
+  readonly canAsk: boolean;
+  confirm(question: string, flag: string): Promise<boolean>;
+  choose(question: string, choices: readonly string[], flag: string): Promise<string>;
+}
+
+interface PromptSettings {
+  readonly mayAsk: boolean;
+  readonly isYes: boolean;
+  readonly signal: AbortSignal;
+}
+
+const dismissed = (): CliError =>
+  new CliError('ASP_USAGE', { message: 'The question was dismissed. Nothing was changed.' });
+
+export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: PromptSettings): Prompts {
+  const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
+  const refuse = (question: string, flag: string): UsageError =>
+    new UsageError(`${question} Nobody can be asked here.`, { why: `say it with ${flag}.` });
+  return {
+    canAsk,
+    async confirm(question, flag) {
+      if (isYes) return true;
+      if (!canAsk) throw refuse(question, flag);
+      const { confirm } = await import('@clack/prompts');
+      const answer = await confirm({ message: question, signal, output: process.stderr });
+      if (typeof answer === 'symbol') throw dismissed();
+      return answer;
+    },
+    async choose(question, choices, flag) {
+      if (!canAsk) throw refuse(question, flag);
+      const { select } = await import('@clack/prompts');
+      const options = choices.map((value) => ({ value, label: value }));
+      const answer = await select({ message: question, options, signal, output: process.stderr });
+      if (typeof answer === 'symbol') throw dismissed();
+      return answer;
+    },
+  };
+}

@@ -1,0 +1,25 @@
+const STEPS: readonly (readonly [limitS: number, unitS: number, unit: string])[] = [
+  [60, 1, 's'],
+  [3600, 60, 'm'],
+  [86_400, 3600, 'h'],
+  [14 * 86_400, 86_400, 'd'],
+];
+
+/** `just now`, `5m ago`, `in 2h`, or a date once it is long ago. */
+export function relativeTime(epochMs: number, nowMs: number): string {
+  const apartS = Math.abs(nowMs - epochMs) / 1000;
+  if (!Number.isFinite(apartS)) return '-';
+  if (apartS < 5) return 'just now';
+  for (const [limit, unitS, unit] of STEPS)
+    if (apartS < limit) {
+      const text = `${Math.floor(apartS / unitS)}${unit}`;
+      return epochMs <= nowMs ? `${text} ago` : `in ${text}`;
+    }
+  return isoTime(epochMs).slice(0, 10);
+}
+
+/** RFC 3339 in UTC; `-` for what is no time. */
+export function isoTime(epochMs: number | null): string {
+  if (epochMs === null || !Number.isFinite(epochMs) || Math.abs(epochMs) > 8.64e15) return '-';
+  return new Date(epochMs).toISOString();
+}

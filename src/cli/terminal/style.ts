@@ -1,0 +1,46 @@
+/** Ways to set text apart. Without colour each gives its text back. */
+export interface Style {
+  bold(text: string): string;
+  dim(text: string): string;
+  red(text: string): string;
+  green(text: string): string;
+  yellow(text: string): string;
+  cyan(text: string): string;
+}
+
+const same = (text: string): string => text;
+
+export const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same };
+
+/** The colours of chalk, which is loaded only where colour shows. */
+export async function loadStyle(isColoured: boolean): Promise<Style> {
+  if (!isColoured) return PLAIN;
+  const { Chalk } = await import('chalk');
+  const chalk = new Chalk({ level: 1 });
+  const { bold, dim, red, green, yellow, cyan } = chalk;
+  return {
+    bold: (text) => bold(text),
+    dim: (text) => dim(text),
+    red: (text) => red(text),
+    green: (text) => green(text),
+    yellow: (text) => yellow(text),
+    cyan: (text) => cyan(text),
+  };
+}
+
+export type ColorChoice = 'auto' | 'always' | 'never';
+
+/** Whether a stream is coloured: the flag, then NO_COLOR, then what forces it, then whether it is a terminal. */
+export function isColoured(
+  choice: ColorChoice,
+  environment: Readonly<Record<string, string | undefined>>,
+  isTerminal: boolean,
+): boolean {
+  if (choice !== 'auto') return choice === 'always';
+  const { NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM } = environment;
+  if (NO_COLOR !== undefined && NO_COLOR !== '') return false;
+  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
+  if (CLICOLOR_FORCE !== undefined && CLICOLOR_FORCE !== '0') return true;
+  if (CLICOLOR === '0' || TERM === 'dumb') return false;
+  return isTerminal;
+}

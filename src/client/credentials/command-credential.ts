@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+
+import * as z from 'zod/mini';
+
+import type { Clock } from '../../kit/clock.js';
+import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
+import { RequestError } from '../http/request-error.js';
+import type { Credential, Resource } from './credential.js';
+import { type CachedToken, isUsable, toAccessToken } from './token-cache.js';
+
+const TIMEOUT_MS = 30_000;
+const OUTPUT_MAX_BYTES = 64 * 1024;
+
+const Answer = z.looseObject({
+  access_token: z.string().check(z.minLength(1)),
+  expires_in: z.optional(z.number()),
+  scope: z.optional(z.string()),
+});
+
+/** A program that gives tokens. */
+export interface CommandCredentialOptions {
+  readonly clock: Clock;
+  /** The program and its arguments; no shell reads them. */
+  readonly command: readonly [program: string, ...words: string[]];
+  /** What the program is given of the environment: none of our secrets. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** The `resource` of each kind of token, told to the program as `ASP_RESOURCE_URI`. */
+  readonly resources: Readonly<Record<Resource, string | undefined>>;
+  /** The acting agent, told to the program as `ASP_AGENT`. */
+  readonly handle?: string | undefined;
+}
+
+/**
+ * Tokens that a program prints: JSON with `access_token` (and `expires_in`, `scope`), or the token alone. It is told in
+ * `ASP_RESOURCE` which kind is wanted: `api` or `ws`.
+ */
+export function createCommandCredential(options: CommandCredentialOptions): Credential {
+  const tokens: Partial<Record<Resource, CachedToken>> = {};
+  return {
+    source: 'command',
+    async accessToken(resource, request = {}) {
+      const known = tokens[resource];
+      if (known !== undefined && isUsable(known, request, options.clock.now())) return toAccessToken(known);
+      const obtainedAtMs = options.clock.now();
+      const answer = parse(await run(options, resource, request.signal));
+      const lifetimeMs = (answer.expires_in ?? ACCESS_TOKEN_LIFETIME_S) * 1000;
+      const { access_token: value, scope } = answer;
+      if (value === request.rejected) throw failure('The credential command gave the refused token again.');
+      const token: CachedToken = { token: value, obtainedAtMs, expiresAtMs: obtainedAtMs + lifetimeMs };
+      if (scope !== undefined) token.scope = scope;
+      tokens[resource] = token;
+      return toAccessToken(token);
+    },
+  };
+}
+
+function run(options: CommandCredentialOptions, resource: Resource, signal?: AbortSignal): Promise<string> {
+  const environment: Record<string, string | undefined> = { ...options.environment, ASP_RESOURCE: resource };
+  const uri = options.resources[resource];
+  if (uri !== undefined) environment['ASP_RESOURCE_URI'] = uri;
+  if (options.handle !== undefined) environment['ASP_AGENT'] = options.handle;
+  const [program, ...words] = options.command;
+  const settings = { env: environment, timeout: TIMEOUT_MS, maxBuffer: OUTPUT_MAX_BYTES, signal, windowsHide: true };
+  return new Promise((resolve, reject) => {
+    execFile(program, words, settings, (error, output) => {
+      if (error === null) return resolve(output);
+      const status = typeof error.code === 'number' ? `ended with status ${error.code}` : 'could not be run';
+      reject(failure(`The credential command ${status}.`));
+    });
+  });
+}
+
+function parse(output: string): z.infer<typeof Answer> {
+  const text = output.trim();
+  if (/^[\w.~+/=-]+$/.test(text)) return { access_token: text };
+  try {
+    return Answer.parse(JSON.parse(text));
+  } catch {
+    throw failure('The credential command printed no token.');
+  }
+}
+
+/** Without a cause: what the program printed may hold a secret. */
+function failure(message: string): RequestError {
+  return new RequestError({ code: 'ASP_CREDENTIAL_COMMAND', message, isRetryable: false });
+}

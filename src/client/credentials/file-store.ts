@@ -1,0 +1,95 @@
+import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
+import { join } from 'node:path';
+
+import * as z from 'zod/mini';
+
+import { readPrivateFile, removePrivateFile, UnsafeFileError, writePrivateFile } from '../../kit/private-file.js';
+import { RequestError } from '../http/request-error.js';
+import { nameOf, type SecretStore, storeLocked, storeUnavailable } from './secret-store.js';
+
+const SCRYPT = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 } as const;
+const KEY_BYTES = 32;
+const IV_BYTES = 12;
+
+const Sealed = z.strictObject({
+  v: z.literal(1),
+  kdf: z.literal('scrypt'),
+  salt: z.string(),
+  iv: z.string(),
+  tag: z.string(),
+  data: z.string(),
+});
+const Plain = z.strictObject({ v: z.literal(1), secret: z.string() });
+
+/**
+ * Secrets in files of this user's alone (0600), one a login, replaced as a whole; with a passphrase they are encrypted
+ * (scrypt, AES-256-GCM). It is no keychain: who can read the user's files can read an unencrypted one.
+ */
+export function createFileStore(directory: string, passphrase: string | undefined): SecretStore {
+  const pathOf = (name: string): string => join(directory, `${name}.json`);
+  return {
+    kind: 'file',
+    get: (key) =>
+      guard(async () => {
+        const text = await readPrivateFile(pathOf(nameOf(key)));
+        return text === undefined ? undefined : await unseal(text, passphrase, nameOf(key));
+      }),
+    set: (key, secret) =>
+      guard(async () => {
+        const content = passphrase === undefined ? { v: 1, secret } : await seal(secret, passphrase, nameOf(key));
+        await writePrivateFile(pathOf(nameOf(key)), JSON.stringify(content));
+      }),
+    delete: (key) => guard(() => removePrivateFile(pathOf(nameOf(key)))),
+  };
+}
+
+async function guard<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RequestError) throw error;
+    const reason = error instanceof UnsafeFileError ? error.message : 'the login file could not be read or written';
+    throw storeUnavailable(`The file store cannot be used: ${reason}.`, error);
+  }
+}
+
+async function seal(secret: string, passphrase: string, name: string): Promise<z.infer<typeof Sealed>> {
+  const [salt, iv] = [randomBytes(16), randomBytes(IV_BYTES)];
+  const cipher = createCipheriv('aes-256-gcm', await deriveKey(passphrase, salt), iv).setAAD(Buffer.from(name));
+  const data = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
+  const text = (bytes: Buffer): string => bytes.toString('base64');
+  return { v: 1, kdf: 'scrypt', salt: text(salt), iv: text(iv), tag: text(cipher.getAuthTag()), data: text(data) };
+}
+
+async function unseal(text: string, passphrase: string | undefined, name: string): Promise<string> {
+  const content: unknown = parse(text);
+  const plain = Plain.safeParse(content);
+  if (plain.success) return plain.data.secret;
+  const sealed = Sealed.safeParse(content);
+  if (!sealed.success) throw storeUnavailable('The login file is damaged: sign in again.');
+  if (passphrase === undefined)
+    throw storeLocked('The login file is encrypted: ASP_STORE_PASSPHRASE must hold its passphrase.');
+  const bytes = (value: string): Buffer => Buffer.from(value, 'base64');
+  const { salt, iv, tag, data } = sealed.data;
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', await deriveKey(passphrase, bytes(salt)), bytes(iv));
+    decipher.setAAD(Buffer.from(name)).setAuthTag(bytes(tag));
+    return Buffer.concat([decipher.update(bytes(data)), decipher.final()]).toString('utf8');
+  } catch {
+    throw storeLocked('The login file is encrypted with another passphrase than ASP_STORE_PASSPHRASE holds.');
+  }
+}
+
+function deriveKey(passphrase: string, salt: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) =>
+    scrypt(passphrase, salt, KEY_BYTES, SCRYPT, (error, key) => (error === null ? resolve(key) : reject(error))),
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

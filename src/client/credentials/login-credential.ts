@@ -1,0 +1,42 @@
+import type { AccessToken, AccessTokenRequest, Credential, Resource } from './credential.js';
+import type { LoginItem, LoginKey } from './login.js';
+import { cacheDirectory, type LoginContext } from './login-context.js';
+import { requireLogin } from './require-login.js';
+import { nameOf } from './secret-store.js';
+import { type CachedToken, createTokenCache, isUsable, type Tokens, toAccessToken } from './token-cache.js';
+
+/**
+ * Tokens of a stored login. The keychain is read once, however many tokens are asked for; what renews a token is only loaded
+ * when one must be renewed.
+ */
+export function createLoginCredential(context: LoginContext, key: LoginKey): Credential {
+  let item: Promise<LoginItem> | undefined;
+  let tokens: Tokens = {};
+  const pending = new Map<Resource, Promise<CachedToken>>();
+
+  const obtain = async (resource: Resource, request: AccessTokenRequest): Promise<CachedToken> => {
+    const now = context.transport.clock.now();
+    item ??= requireLogin(context, key).then((login) => login.item);
+    const cacheKey = Buffer.from((await item).key, 'base64');
+    tokens = { ...tokens, ...(await createTokenCache(cacheDirectory(context)).read(nameOf(key), cacheKey)) };
+    const known = tokens[resource];
+    if (known !== undefined && isUsable(known, request, now)) return known;
+    const { refreshLogin } = await import('./refresh-login.js');
+    const refreshed = await refreshLogin(context, key, resource, request);
+    item = Promise.resolve(refreshed.item);
+    return refreshed.token;
+  };
+
+  return {
+    source: 'login',
+    async accessToken(resource, request = {}): Promise<AccessToken> {
+      const known = tokens[resource];
+      if (known !== undefined && isUsable(known, request, context.transport.clock.now())) return toAccessToken(known);
+      const running = pending.get(resource) ?? obtain(resource, request).finally(() => pending.delete(resource));
+      pending.set(resource, running);
+      const token = await running;
+      tokens = { ...tokens, [resource]: token };
+      return toAccessToken(token);
+    },
+  };
+}

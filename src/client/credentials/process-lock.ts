@@ -1,0 +1,101 @@
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+
+import { type Clock, wait } from '../../kit/clock.js';
+import { makePrivateDirectory } from '../../kit/private-file.js';
+import type { Random } from '../../kit/random.js';
+import { RequestError } from '../http/request-error.js';
+import { digest, storeUnavailable } from './secret-store.js';
+
+const POLL_MIN_MS = 15;
+const POLL_MAX_MS = 40;
+const FIRST_NODE_WITH_SQLITE = 24;
+/** A variable, so that neither the bundler nor the types of older Node.js look for it. */
+const BUILT_IN: string = 'node:sqlite';
+
+/** What waiting for a lock needs. */
+export interface LockContext {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Where lock files are; by the operating system's user unless said, whatever the environment claims. */
+  readonly lockDirectory?: string | undefined;
+}
+
+interface Connection {
+  exec(sql: string): void;
+  close(): void;
+}
+
+interface Driver {
+  readonly DatabaseSync: new (path: string, options: { timeout: number }) => Connection;
+}
+
+/**
+ * Runs `work` while no other process of this user runs work under the same name. The lock is SQLite's own on a database
+ * that holds nothing: the kernel releases it when its holder dies (D-34).
+ * @throws RequestError `ASP_STORE_UNAVAILABLE` when no lock can be had at all; the signal's reason.
+ */
+export async function withProcessLock<Result>(
+  context: LockContext,
+  name: string,
+  work: () => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  const connection = await openConnection(context, name);
+  try {
+    while (!tryLock(connection)) {
+      const pauseMs = POLL_MIN_MS + context.random.fraction() * (POLL_MAX_MS - POLL_MIN_MS);
+      await wait(context.clock, pauseMs, signal).catch((reason: unknown) => Promise.reject(givenUp(reason)));
+    }
+    return await work();
+  } finally {
+    connection.close();
+  }
+}
+
+function tryLock(connection: Connection): boolean {
+  try {
+    connection.exec('BEGIN EXCLUSIVE');
+    return true;
+  } catch (error) {
+    if (error instanceof Error && /locked|busy/i.test(error.message)) return false;
+    throw storeUnavailable('The lock that guards logins could not be taken.', error);
+  }
+}
+
+async function openConnection(context: LockContext, name: string): Promise<Connection> {
+  const open = await loadDriver();
+  for (const directory of candidates(context)) {
+    try {
+      await makePrivateDirectory(directory);
+      return open(join(directory, `${digest(name)}.lock`));
+    } catch {
+      // The next place is tried; that there is none is said below.
+    }
+  }
+  throw storeUnavailable('There is no directory in which the lock that guards logins could be kept.');
+}
+
+/** The home directory that the system knows, so that two processes with different environments meet at one lock. */
+function candidates(context: LockContext): string[] {
+  if (context.lockDirectory !== undefined) return [context.lockDirectory];
+  const { homedir, uid } = userInfo();
+  if (process.platform === 'win32') return [join(homedir, 'AppData', 'Local', 'asp-cli', 'locks')];
+  return [join(homedir, '.local', 'state', 'asp-cli', 'locks'), `/tmp/asp-cli-locks-${uid}`];
+}
+
+async function loadDriver(): Promise<(path: string) => Connection> {
+  const isBuiltIn = Number(process.versions.node.split('.')[0]) >= FIRST_NODE_WITH_SQLITE;
+  const { DatabaseSync }: Driver = isBuiltIn ? await import(BUILT_IN) : await import('@photostructure/sqlite');
+  return (path) => new DatabaseSync(path, { timeout: 0 });
+}
+
+function givenUp(reason: unknown): RequestError {
+  if (reason instanceof RequestError) return reason;
+  return new RequestError({
+    code: 'ASP_ABORTED',
+    message: 'Waiting for another process that renews this login was given up.',
+    isRetryable: true,
+    cause: reason,
+  });
+}

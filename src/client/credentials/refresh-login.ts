@@ -1,0 +1,164 @@
+import { join } from 'node:path';
+
+import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { RequestError } from '../http/request-error.js';
+import { type Discovery, resourceOf } from '../oauth/discover.js';
+import { refreshTokens } from '../oauth/token-endpoint.js';
+import type { TokenSet } from '../oauth/token-set.js';
+import type { AccessTokenRequest, Resource } from './credential.js';
+import { withDeferredSignals } from './deferred-signals.js';
+import type { LoginItem, LoginKey } from './login.js';
+import {
+  cacheDirectory,
+  discoverFor,
+  type LoginContext,
+  lockContextOf,
+  lockNameOf,
+  oauthContext,
+  readItem,
+} from './login-context.js';
+import { openLoginRecords } from './login-records.js';
+import { withProcessLock } from './process-lock.js';
+import { loginEnded, requireLogin } from './require-login.js';
+import { digest, nameOf, type SecretStore } from './secret-store.js';
+import { type CachedToken, createTokenCache, isUsable, toCached, withToken } from './token-cache.js';
+
+/** Tries after the first, of a token request under the lock. */
+const RETRIES = 2;
+/** What says that a refresh token works no more (spec: Authentication failures; RFC 6749 §5.2; D-25). */
+const TERMINAL: readonly string[] = ['invalid_client', 'invalid_grant'];
+
+/** How a refresh is wanted. */
+export interface RefreshRequest extends AccessTokenRequest {
+  /** Refreshes although the token at hand could be used. */
+  readonly isForced?: boolean | undefined;
+  /** Narrower scopes for this access token (spec: Refresh). */
+  readonly scopes?: readonly string[] | undefined;
+}
+
+/** A token of a login and the item it was obtained with. */
+export interface Refreshed {
+  readonly token: CachedToken;
+  readonly item: LoginItem;
+}
+
+/**
+ * Renews an access token of a login: one process at a time, and only if none did it meanwhile. The new refresh token is
+ * stored before anything is used. A refused refresh token is compared with the store again before the login is declared
+ * ended, and that is remembered, so that no later command asks again.
+ * @throws RequestError `ASP_NO_CREDENTIAL`, `ASP_LOGIN_ENDED`, `ASP_STORE_…`, `ASP_DISCOVERY`, or what the network did.
+ */
+export async function refreshLogin(
+  context: LoginContext,
+  key: LoginKey,
+  resource: Resource,
+  request: RefreshRequest = {},
+): Promise<Refreshed> {
+  const discovery = await discoverFor(context, key.baseUrl, { signal: request.signal });
+  const work = (): Promise<Refreshed> => refreshLocked(context, key, resource, request, discovery);
+  return withProcessLock(lockContextOf(context), lockNameOf(key), work, request.signal);
+}
+
+async function refreshLocked(
+  context: LoginContext,
+  key: LoginKey,
+  resource: Resource,
+  request: RefreshRequest,
+  discovery: Discovery,
+): Promise<Refreshed> {
+  const { store, item, login } = await requireLogin(context, key);
+  if (login !== undefined && login.issuer !== discovery.issuer)
+    throw new RequestError({
+      code: 'ASP_DISCOVERY',
+      message: 'The service names another authorization server than the one that issued this login: sign in again.',
+    });
+  const cache = createTokenCache(cacheDirectory(context));
+  const cacheKey = Buffer.from(item.key, 'base64');
+  const tokens = await cache.read(nameOf(key), cacheKey);
+  const known = tokens[resource];
+  if (request.isForced !== true && known !== undefined && isUsable(known, request, context.transport.clock.now()))
+    return { token: known, item };
+  const target = resourceOf(discovery, resource);
+  return withDeferredSignals(async () => {
+    await noteIntent(context, key, item);
+    const set = await spend(context, discovery, item, target, request).catch((error: unknown) =>
+      judge(context, key, store, item, error),
+    );
+    const next: LoginItem = { ...item, rt: set.refreshToken ?? item.rt };
+    if (next.rt !== item.rt) await store.set(key, JSON.stringify(next));
+    const token = toCached(set);
+    await cache.write(nameOf(key), cacheKey, withToken(tokens, resource, token));
+    await removePrivateFile(intentPath(context, key)).catch(() => false);
+    return { token, item: next };
+  });
+}
+
+/** The request in which the refresh token is spent; metadata that went out of date is read again once. */
+async function spend(
+  context: LoginContext,
+  discovery: Discovery,
+  item: LoginItem,
+  target: string,
+  request: RefreshRequest,
+): Promise<TokenSet> {
+  const login = { clientId: item.cid, refreshToken: item.rt };
+  const { scopes } = request;
+  try {
+    return await refreshTokens(oauthContext(context, discovery, RETRIES), login, target, { scopes });
+  } catch (error) {
+    const isAddressWrong =
+      error instanceof RequestError &&
+      (error.code === 'ASP_BAD_ANSWER' || (error.code === 'ASP_UNREACHABLE' && error.outcome === 'not_applied'));
+    if (!isAddressWrong) throw error;
+    const fresh = await discoverFor(context, discovery.resources.api, { isForced: true }).catch(() => undefined);
+    if (fresh === undefined || fresh.issuer !== discovery.issuer) throw error;
+    if (fresh.metadata.token_endpoint === discovery.metadata.token_endpoint) throw error;
+    return refreshTokens(oauthContext(context, fresh, RETRIES), login, target, { scopes });
+  }
+}
+
+/** What a failed refresh means for the login; only a parsed OAuth error can end it. */
+async function judge(
+  context: LoginContext,
+  key: LoginKey,
+  store: SecretStore,
+  spent: LoginItem,
+  error: unknown,
+): Promise<never> {
+  const isTerminal = error instanceof RequestError && error.oauthError !== undefined && TERMINAL.includes(error.code);
+  if (!isTerminal) throw error;
+  const current = await readItem(store, key);
+  if (current !== undefined && current.rt !== spent.rt)
+    throw new RequestError({
+      code: 'ASP_STORE_LOCKED',
+      message: 'Another program renewed this login at the same time: try again.',
+      isRetryable: true,
+      cause: error,
+    });
+  const interrupted = await wasInterrupted(context, key, spent);
+  const records = openLoginRecords(`${context.directories.state}/logins`);
+  const login = await records.find(key);
+  if (login !== undefined) {
+    const atMs = context.transport.clock.now();
+    await records.write({ ...login, ended: { atMs, error: error.code, digest: digest(spent.rt) } });
+  }
+  if (current !== undefined) await store.delete(key);
+  throw loginEnded(error.code, interrupted, error);
+}
+
+function intentPath(context: LoginContext, key: LoginKey): string {
+  return join(context.directories.state, 'logins', `${nameOf(key)}.intent`);
+}
+
+/** Written before a refresh token is spent; what is still there afterwards tells of a process that died in between. */
+async function noteIntent(context: LoginContext, key: LoginKey, item: LoginItem): Promise<void> {
+  const path = intentPath(context, key);
+  const before = await readPrivateFile(path).catch(() => undefined);
+  const isSecond = before?.split('\n')[0] === digest(item.rt);
+  await writePrivateFile(path, `${digest(item.rt)}\n${isSecond ? 'again' : 'first'}`).catch(() => undefined);
+}
+
+async function wasInterrupted(context: LoginContext, key: LoginKey, item: LoginItem): Promise<boolean> {
+  const note = await readPrivateFile(intentPath(context, key)).catch(() => undefined);
+  return note === `${digest(item.rt)}\nagain`;
+}

@@ -1,0 +1,103 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+
+import * as z from 'zod/mini';
+
+import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { REFRESH_THRESHOLD_S } from '../../wire/limit.js';
+import type { TokenSet } from '../oauth/token-set.js';
+import type { AccessToken, AccessTokenRequest, Resource } from './credential.js';
+
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+const BACKWARD_TOLERANCE_MS = 5_000;
+
+/** An access token and when it was asked for, both by this machine's clock. */
+export const CachedToken = z.strictObject({
+  token: z.string(),
+  obtainedAtMs: z.number(),
+  expiresAtMs: z.number(),
+  scope: z.optional(z.string()),
+  handle: z.optional(z.string()),
+});
+export type CachedToken = z.infer<typeof CachedToken>;
+
+const Tokens = z.strictObject({ api: z.optional(CachedToken), ws: z.optional(CachedToken) });
+export type Tokens = z.infer<typeof Tokens>;
+
+/** The access tokens of one login, encrypted under the key that its item holds, in a file of this user's alone. */
+export interface TokenCache {
+  read(name: string, key: Buffer): Promise<Tokens>;
+  /** Not being able to write is no error: the next process asks for a token again. */
+  write(name: string, key: Buffer, tokens: Tokens): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
+/** A cache in `directory`; undefined: nothing is kept. */
+export function createTokenCache(directory: string | undefined): TokenCache {
+  if (directory === undefined) return { read: async () => ({}), write: async () => {}, remove: async () => {} };
+  const pathOf = (name: string): string => join(directory, `${name}.bin`);
+  return {
+    async read(name, key) {
+      try {
+        const text = await readPrivateFile(pathOf(name));
+        return text === undefined ? {} : Tokens.parse(JSON.parse(decrypt(text, name, key)));
+      } catch {
+        return {};
+      }
+    },
+    async write(name, key, tokens) {
+      await writePrivateFile(pathOf(name), encrypt(JSON.stringify(tokens), name, key)).catch(() => undefined);
+    },
+    async remove(name) {
+      await removePrivateFile(pathOf(name)).catch(() => undefined);
+    },
+  };
+}
+
+/**
+ * Whether a token may still be used: it was not refused, it lives long enough, and it was not obtained in the future, which
+ * says that the clock was set back since.
+ */
+export function isUsable(token: CachedToken | undefined, request: AccessTokenRequest, nowMs: number): boolean {
+  if (token === undefined || token.token === request.rejected) return false;
+  const isFromTheFuture = token.obtainedAtMs > nowMs + BACKWARD_TOLERANCE_MS;
+  return !isFromTheFuture && token.expiresAtMs - nowMs > (request.minTtlS ?? REFRESH_THRESHOLD_S) * 1000;
+}
+
+/** What is kept of a token answer. */
+export function toCached(tokens: TokenSet): CachedToken {
+  const { accessToken: token, obtainedAtMs, expiresInS, scope, handle } = tokens;
+  return {
+    token,
+    obtainedAtMs,
+    expiresAtMs: obtainedAtMs + expiresInS * 1000,
+    ...(scope !== undefined && { scope }),
+    ...(handle !== undefined && { handle }),
+  };
+}
+
+/** What a caller gets of it. */
+export function toAccessToken(cached: CachedToken): AccessToken {
+  const { token, expiresAtMs, scope, handle } = cached;
+  return { token, expiresAtMs, scope, handle };
+}
+
+/** `tokens` with one of them replaced. */
+export function withToken(tokens: Tokens, resource: Resource, token: CachedToken): Tokens {
+  return { ...tokens, [resource]: token };
+}
+
+function encrypt(text: string, name: string, key: Buffer): string {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(name));
+  const data = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+  return Buffer.concat([iv, cipher.getAuthTag(), data]).toString('base64');
+}
+
+function decrypt(text: string, name: string, key: Buffer): string {
+  const bytes = Buffer.from(text, 'base64');
+  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES));
+  decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
+  return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
+}

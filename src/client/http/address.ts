@@ -1,0 +1,30 @@
+import { RequestError } from './request-error.js';
+
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
+
+/** Whether `url` names this machine itself. */
+export function isLoopback(url: URL): boolean {
+  return LOOPBACK.test(url.hostname);
+}
+
+/**
+ * `text` as an address that tokens may be sent to: https or wss, or their plain forms on loopback (OAuth 2.1 §1.5).
+ * @throws RequestError `ASP_INSECURE_ADDRESS`.
+ */
+export function secureUrl(text: string, what = 'address'): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isSecure = url?.protocol === 'https:' || url?.protocol === 'wss:';
+  const isPlain = url?.protocol === 'http:' || url?.protocol === 'ws:';
+  if (url !== undefined && url.username === '' && url.password === '' && (isSecure || (isPlain && isLoopback(url))))
+    return url;
+  throw new RequestError({
+    code: 'ASP_INSECURE_ADDRESS',
+    message: `The ${what} is not an https address (http is for this machine alone).`,
+  });
+}
+
+/** Whether `url` lies at or below `base`: same origin, and the path of `base` as leading segments. */
+export function isBelow(base: URL, url: URL): boolean {
+  const prefix = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`;
+  return url.origin === base.origin && (url.pathname === base.pathname || url.pathname.startsWith(prefix));
+}

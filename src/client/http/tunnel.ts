@@ -1,0 +1,48 @@
+import type { Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+
+import { RequestError } from './request-error.js';
+
+/**
+ * A TLS connection to the host of `url` through an HTTP proxy (RFC 9110 §9.3.6). The proxy's own credentials come from its
+ * address and go nowhere else.
+ */
+export async function openTunnel(proxy: URL, url: URL, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {
+  const { request } = await (proxy.protocol === 'https:' ? import('node:https') : import('node:http'));
+  const target = `${url.hostname}:${url.port === '' ? '443' : url.port}`;
+  const headers: Record<string, string> = { host: target };
+  if (proxy.username !== '') {
+    const login = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`;
+    headers['proxy-authorization'] = `Basic ${Buffer.from(login).toString('base64')}`;
+  }
+  const socket = await new Promise<Socket>((resolve, reject) => {
+    const options = { method: 'CONNECT', path: target, headers, agent: false, timeout: timeoutMs };
+    const connecting = request(
+      { host: proxy.hostname, port: proxy.port === '' ? undefined : proxy.port, ...options },
+      () => undefined,
+    );
+    const abort = (): void => {
+      connecting.destroy(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
+    };
+    signal?.addEventListener('abort', abort, { once: true });
+    connecting.once('timeout', () => connecting.destroy(new Error('the proxy did not answer in time')));
+    connecting.once('error', reject);
+    connecting.once('close', () => signal?.removeEventListener('abort', abort));
+    connecting.once('connect', (answer, connection) => {
+      if (answer.statusCode === 200) return resolve(connection);
+      connection.destroy();
+      reject(refusal(answer.statusCode ?? 0));
+    });
+    connecting.end();
+  });
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  return connectTls({ socket, host, servername: /^[\d.]+$|:/.test(host) ? '' : host, ALPNProtocols: ['http/1.1'] });
+}
+
+function refusal(status: number): RequestError {
+  return new RequestError({
+    code: 'ASP_UNREACHABLE',
+    message: `The proxy refused the connection with status ${status}.`,
+    isRetryable: status >= 500,
+  });
+}

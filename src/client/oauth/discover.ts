@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { readPrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { RESOURCE_METADATA_PATH, ResourceMetadata, SERVER_METADATA_PATH, ServerMetadata } from '../../wire/oauth.js';
+import { secureUrl } from '../http/address.js';
+import type { Decoder } from '../http/decode.js';
+import { RequestError } from '../http/request-error.js';
+import type { Transport } from '../http/transport.js';
+import type { ServiceAddresses } from '../service-addresses.js';
+
+const METADATA_MAX_BYTES = 256 * 1024;
+const METADATA_TIMEOUT_MS = 10_000;
+const CACHE_LIFETIME_MS = 24 * 60 * 60 * 1000;
+
+/** What a service publishes of itself. */
+export interface Discovery {
+  /** The authorization server, spelt as its metadata spells it. */
+  readonly issuer: string;
+  readonly metadata: ServerMetadata;
+  /** The value of `resource` for each kind of token (spec: Resource binding). */
+  readonly resources: { readonly api: string; readonly ws: string | undefined };
+}
+
+/** What discovery needs. */
+export interface DiscoveryContext {
+  readonly transport: Transport;
+  /** Where answers are kept for a day, to save two requests a command; undefined: they are not kept. */
+  readonly cacheDirectory?: string | undefined;
+  /** Asks again although an answer is kept. */
+  readonly isForced?: boolean | undefined;
+}
+
+/**
+ * Finds the authorization server of a service and what it offers: {base_url} names its issuer (RFC 9728), the issuer
+ * publishes its metadata (RFC 8414), which must name that same issuer, support S256 and use https except on loopback.
+ * @throws RequestError `ASP_DISCOVERY`, or what the network did.
+ */
+export async function discover(
+  context: DiscoveryContext,
+  service: ServiceAddresses,
+  signal?: AbortSignal,
+): Promise<Discovery> {
+  const path = cachePath(context, service);
+  const now = context.transport.clock.now();
+  const kept = path === undefined || context.isForced === true ? undefined : await readCache(path, now);
+  if (kept !== undefined) return interpret(service, kept);
+  const issuer = service.authUrl ?? (await findIssuer(context.transport, service, signal));
+  const metadata = await fetchFirst(
+    context.transport,
+    addressesOf(issuer, SERVER_METADATA_PATH),
+    ServerMetadata,
+    signal,
+  );
+  if (metadata.issuer !== issuer) throw failure('The authorization server names another issuer than its address.');
+  const discovery = interpret(service, metadata);
+  if (path !== undefined)
+    await writePrivateFile(path, JSON.stringify({ fetchedAtMs: now, metadata })).catch(() => undefined);
+  return discovery;
+}
+
+/** The value of `resource` for a kind of token. @throws RequestError `ASP_DISCOVERY` when the service names no WebSocket. */
+export function resourceOf(discovery: Discovery, resource: 'api' | 'ws'): string {
+  const value = discovery.resources[resource];
+  if (value === undefined) throw failure('The service names no WebSocket address: give the profile one.');
+  return value;
+}
+
+async function findIssuer(transport: Transport, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
+  const addresses = addressesOf(service.baseUrl, RESOURCE_METADATA_PATH);
+  const metadata = await fetchFirst(transport, addresses, ResourceMetadata, signal);
+  if (metadata.resource !== service.baseUrl) throw failure('The base URL names itself differently in its metadata.');
+  const issuer = metadata.authorization_servers?.[0];
+  if (issuer === undefined) throw failure('The service names no authorization server.');
+  return issuer;
+}
+
+/** Where metadata may be: below the address, and between its host and its path (RFC 8414 §3.1; RFC 9728 §3.1). */
+function addressesOf(address: string, wellKnown: string): string[] {
+  const url = secureUrl(address);
+  const below = `${address.replace(/\/$/, '')}${wellKnown}`;
+  return url.pathname === '/' ? [below] : [below, `${url.origin}${wellKnown}${url.pathname.replace(/\/$/, '')}`];
+}
+
+async function fetchFirst<Value>(
+  transport: Transport,
+  addresses: readonly string[],
+  decoder: Decoder<Value>,
+  signal?: AbortSignal,
+): Promise<Value> {
+  for (const url of addresses) {
+    const answer = await transport.send({
+      method: 'GET',
+      url,
+      headers: { accept: 'application/json' },
+      signal,
+      maxBytes: METADATA_MAX_BYTES,
+      silenceTimeoutMs: METADATA_TIMEOUT_MS,
+    });
+    if (answer.status === 404) continue;
+    if (answer.status >= 500 || answer.status === 429)
+      throw failure(`The metadata could not be read: the service answered ${answer.status}.`, answer.status);
+    const parsed = answer.status === 200 ? decoder.safeParse(parseJson(answer.body)) : undefined;
+    if (parsed?.success === true) return parsed.data as Value;
+    throw failure('The metadata of the service was not understood.', answer.status);
+  }
+  throw failure('The service publishes no metadata at its address: is the base URL right?', 404);
+}
+
+function interpret(service: ServiceAddresses, metadata: ServerMetadata): Discovery {
+  const { issuer } = metadata;
+  if (service.authUrl !== undefined && service.authUrl !== issuer)
+    throw failure('The authorization server names another issuer than its address.');
+  secureUrl(issuer, 'issuer');
+  secureUrl(metadata.authorization_endpoint, 'authorization endpoint');
+  secureUrl(metadata.token_endpoint, 'token endpoint');
+  for (const optional of [metadata.registration_endpoint, metadata.revocation_endpoint])
+    if (optional !== undefined) secureUrl(optional, 'endpoint');
+  if (metadata.code_challenge_methods_supported?.includes('S256') !== true)
+    throw failure('The authorization server does not support PKCE with S256.');
+  const published = metadata.resource_servers?.map(({ resource }) => resource);
+  const ws = service.wsUrl ?? published?.find((resource) => /^wss?:/.test(resource));
+  if (ws !== undefined) secureUrl(ws, 'WebSocket address');
+  return { issuer, metadata, resources: { api: service.baseUrl, ws } };
+}
+
+function cachePath(context: DiscoveryContext, service: ServiceAddresses): string | undefined {
+  if (context.cacheDirectory === undefined) return undefined;
+  const name = createHash('sha256')
+    .update(`${service.baseUrl}\n${service.authUrl ?? ''}`)
+    .digest('hex')
+    .slice(0, 32);
+  return join(context.cacheDirectory, `${name}.json`);
+}
+
+async function readCache(path: string, nowMs: number): Promise<ServerMetadata | undefined> {
+  try {
+    const kept: unknown = JSON.parse((await readPrivateFile(path)) ?? 'null');
+    if (typeof kept !== 'object' || kept === null || !('fetchedAtMs' in kept) || !('metadata' in kept))
+      return undefined;
+    const age = nowMs - Number(kept.fetchedAtMs);
+    if (!(age >= 0 && age < CACHE_LIFETIME_MS)) return undefined;
+    const parsed = ServerMetadata.safeParse(kept.metadata);
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function failure(message: string, status?: number): RequestError {
+  return new RequestError({ code: 'ASP_DISCOVERY', message, status });
+}

@@ -1,0 +1,209 @@
+import type { IncomingMessage } from 'node:http';
+import { type ClientOptions, type RawData, WebSocket } from 'ws';
+import { EventEnvelope } from '../../wire/event.js';
+import { secureUrl } from '../http/address.js';
+import { errorOfAnswer } from '../http/decode.js';
+import { abortion, failureOf } from '../http/failure.js';
+import type { RequestError } from '../http/request-error.js';
+import { readRetryAfter } from '../http/retry-after.js';
+import type { Transport } from '../http/transport.js';
+import { createAsyncQueue } from './async-queue.js';
+
+const PING_INTERVAL_MS = 25_000;
+const PONG_TIMEOUT_MS = 10_000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+const FRAME_MAX_BYTES = 4 * 1024 * 1024;
+const REFUSAL_MAX_BYTES = 64 * 1024;
+/** How many events may wait for the reader before the socket is no longer read. */
+const WAITING_MAX = 256;
+const WAITING_MAX_BYTES = 1024 * 1024;
+const ABNORMAL = 1006;
+
+/** How a connection ended (RFC 6455 §7.4). */
+export interface Closure {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** One connection. Its events end when it does; `closure` then says why. */
+export interface LiveSocket {
+  readonly events: AsyncIterable<EventEnvelope>;
+  readonly closure: Closure | undefined;
+  readonly openedAtMs: number;
+  /** Whether anything was received. */
+  readonly hasDelivered: boolean;
+  close(): void;
+}
+
+/** Where and as whom to connect. */
+export interface SocketOptions {
+  readonly transport: Transport;
+  readonly url: string;
+  readonly token: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Opens the event stream. The token travels in the handshake's header only. When the reader is slow the connection is not
+ * read, so memory stays bounded and the service notices; when nothing answers a ping for 10 s it counts as dead.
+ * @throws RequestError for a refused handshake (its status and code), or what the network did.
+ */
+export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
+  const { transport, token, signal } = options;
+  const url = secureUrl(options.url, 'WebSocket address');
+  if (signal?.aborted === true) throw abortion(signal, 'not_applied');
+  const settings: ClientOptions = {
+    headers: { authorization: `Bearer ${token}`, 'user-agent': 'asp-cli' },
+    perMessageDeflate: false,
+    maxPayload: FRAME_MAX_BYTES,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    followRedirects: false,
+    ...(await proxyOptions(transport, url, signal)),
+  };
+  transport.trace?.({ kind: 'socket', text: `connect ${url.origin}${url.pathname}` });
+  const socket = new WebSocket(url, settings);
+  const live = read(transport, socket, signal);
+  await opened(transport, socket, url, signal);
+  live.start();
+  return live;
+}
+
+async function proxyOptions(transport: Transport, url: URL, signal?: AbortSignal): Promise<ClientOptions> {
+  const proxy = url.protocol === 'wss:' ? transport.proxy.proxyFor(url) : undefined;
+  if (proxy === undefined) return {};
+  const { openTunnel } = await import('../http/tunnel.js');
+  const tunnel = await openTunnel(proxy, url, HANDSHAKE_TIMEOUT_MS, signal).catch((error: unknown) => {
+    throw failureOf(error, proxy.host, 'not_applied', signal);
+  });
+  return { createConnection: () => tunnel };
+}
+
+function opened(transport: Transport, socket: WebSocket, url: URL, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once('open', resolve);
+    socket.once('error', (error) => reject(failureOf(error, url.origin, 'not_applied', signal)));
+    socket.once('unexpected-response', (_, answer) => {
+      void refusal(transport, answer, url).then((error) => {
+        transport.trace?.({ kind: 'failure', text: `${error.status} ${error.code}` });
+        reject(error);
+        socket.terminate();
+      });
+    });
+  });
+}
+
+async function refusal(transport: Transport, answer: IncomingMessage, url: URL): Promise<RequestError> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of answer) {
+      size += (chunk as Buffer).length;
+      if (size > REFUSAL_MAX_BYTES) break;
+      chunks.push(chunk as Buffer);
+    }
+  } catch {
+    // What came is enough: the status alone says most of it.
+  }
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(answer.headers)) if (value !== undefined) headers[name] = String(value);
+  const status = answer.statusCode ?? 0;
+  const retryAfterMs = readRetryAfter(headers, transport.clock.now());
+  const received = { status, headers, body: Buffer.concat(chunks) };
+  const sent = { answer: received, attempts: 1, outcome: 'not_applied', retryAfterMs } as const;
+  return errorOfAnswer(sent, { method: 'GET', url: url.href, retries: 0 });
+}
+
+function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): LiveSocket & { start(): void } {
+  const { clock, trace } = transport;
+  let waitingBytes = 0;
+  let closure: Closure | undefined;
+  let hasDelivered = false;
+  let isPaused = false;
+  const queue = createAsyncQueue<EventEnvelope>(() => {
+    waitingBytes = 0;
+    if (!isPaused) return;
+    isPaused = false;
+    socket.resume();
+    health.restart();
+  });
+  const health = watchHealth(transport, socket, () => isPaused);
+  const close = (): void => {
+    closure ??= { code: 1000, reason: '' };
+    health.stop();
+    socket.terminate();
+    queue.end();
+  };
+  socket.on('error', (error) => trace?.({ kind: 'failure', text: `socket: ${error.message}` }));
+  socket.on('message', (data, isBinary) => {
+    health.notice();
+    const event = isBinary ? undefined : decode(data);
+    if (event === undefined) return;
+    hasDelivered = true;
+    waitingBytes += sizeOf(data);
+    queue.push(event);
+    if (isPaused || (queue.size < WAITING_MAX && waitingBytes < WAITING_MAX_BYTES)) return;
+    isPaused = true;
+    socket.pause();
+  });
+  socket.on('close', (code, reason) => {
+    closure ??= { code: code === 0 ? ABNORMAL : code, reason: reason.toString('utf8').slice(0, 200) };
+    trace?.({ kind: 'socket', text: `closed ${closure.code}` });
+    health.stop();
+    signal?.removeEventListener('abort', close);
+    queue.end();
+  });
+  signal?.addEventListener('abort', close, { once: true });
+  return {
+    events: queue,
+    get closure() {
+      return closure;
+    },
+    get hasDelivered() {
+      return hasDelivered;
+    },
+    openedAtMs: clock.monotonic(),
+    close,
+    start: () => health.restart(),
+  };
+}
+
+/** Pings while the socket is read; while it is not, no pong could be seen. */
+function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => boolean) {
+  const { clock } = transport;
+  let cancel = (): void => {};
+  const restart = (): void => {
+    cancel();
+    cancel = clock.schedule(PING_INTERVAL_MS, ping);
+  };
+  const ping = (): void => {
+    if (isPaused() || socket.readyState !== WebSocket.OPEN) {
+      restart();
+      return;
+    }
+    socket.ping();
+    cancel = clock.schedule(PONG_TIMEOUT_MS, () => {
+      if (isPaused()) {
+        restart();
+        return;
+      }
+      transport.trace?.({ kind: 'socket', text: 'no answer to a ping' });
+      socket.terminate();
+    });
+  };
+  socket.on('pong', restart);
+  return { restart, stop: () => cancel(), notice: restart };
+}
+
+/** Frames that are no event (an answer to a ping, a future kind) are passed over. */
+function decode(data: RawData): EventEnvelope | undefined {
+  try {
+    const parsed = EventEnvelope.safeParse(JSON.parse(data.toString()));
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function sizeOf(data: RawData): number {
+  return Array.isArray(data) ? data.reduce((sum, part) => sum + part.length, 0) : data.byteLength;
+}

@@ -1,0 +1,42 @@
+import type { EventEnvelope } from '../../wire/event.js';
+
+/** Where a tail begins in one session. */
+export interface TailStart {
+  readonly sessionId: string;
+  /** Events with a greater sequence (spec: GET …/events); all that exist when neither is given. */
+  readonly after?: number | undefined;
+  /** The last so many of what exists; instead of `after`. */
+  readonly last?: number | undefined;
+}
+
+/** What to follow. */
+export interface TailOptions {
+  /** These sessions; undefined: every session of the acting agent, from what its service has not delivered yet. */
+  readonly sessions?: readonly TailStart[] | undefined;
+  /** For a tail of every session: continue after these sequences, by session id. */
+  readonly cursors?: Readonly<Record<string, number>> | undefined;
+  /** The acting agent, so that its own leaving can be told from that of others. */
+  readonly handle?: string | undefined;
+  /** False: what exists, then the end. True unless said. */
+  readonly isFollowing?: boolean | undefined;
+  /** Ends the tail quietly. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a tail gives, in order: events, and what happened to the connection. */
+export type TailItem =
+  | { readonly kind: 'event'; readonly event: EventEnvelope; readonly isReplay: boolean }
+  /** Everything that existed was given; from now on live. `downMs`: how long there was no connection. */
+  | { readonly kind: 'ready'; readonly isReconnect: boolean; readonly sessions: number; readonly downMs: number }
+  /** The connection broke or could not be had; the next try begins after `delayMs`. */
+  | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string }
+  /** Events after `from` up to `to`, both included, could not be had; `to` null: from there on. */
+  | {
+      readonly kind: 'gap';
+      readonly sessionId: string;
+      readonly from: number;
+      readonly to: number | null;
+      readonly reason: string;
+    }
+  /** A session gives no more for now: it ended, the acting agent left, or (not following) all that exists was read. */
+  | { readonly kind: 'end'; readonly sessionId: string; readonly reason: 'ended' | 'left' | 'read' };

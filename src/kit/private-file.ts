@@ -1,0 +1,115 @@
+import { randomBytes } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+const READ_MAX_BYTES = 4 * 1024 * 1024;
+const isPosix = process.platform !== 'win32';
+
+/** A file or directory that someone else could have written or could read. */
+export class UnsafeFileError extends Error {
+  override readonly name = 'UnsafeFileError';
+}
+
+/**
+ * The text of a file that is this user's alone, or undefined when there is none.
+ * @throws UnsafeFileError for a link, anything but a regular file, another owner, or rights for group or world.
+ */
+export async function readPrivateFile(path: string): Promise<string | undefined> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (isCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    if (isCode(error, 'ELOOP', 'EMLINK')) throw new UnsafeFileError(`${path} is a symbolic link`);
+    throw error;
+  }
+  try {
+    const state = await file.stat();
+    if (!state.isFile()) throw new UnsafeFileError(`${path} is not a regular file`);
+    refuseForeign(path, state);
+    if (state.size > READ_MAX_BYTES) throw new UnsafeFileError(`${path} is too large`);
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Replaces a file of this user's alone, at once or not at all: a new file (0600) beside it, flushed, renamed, and the
+ * directory flushed. The directory is made (0700) when it is missing.
+ */
+export async function writePrivateFile(path: string, text: string): Promise<void> {
+  const directory = dirname(path);
+  await makePrivateDirectory(directory);
+  const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  const file = await open(temporary, flags, 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+    await file.close();
+    await rename(temporary, path);
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await flushDirectory(directory);
+}
+
+/** Removes a file; whether there was one. */
+export async function removePrivateFile(path: string): Promise<boolean> {
+  try {
+    await rm(path);
+  } catch (error) {
+    if (isCode(error, 'ENOENT', 'ENOTDIR')) return false;
+    throw error;
+  }
+  await flushDirectory(dirname(path));
+  return true;
+}
+
+/** The names in a directory that end in `suffix`; none when there is no directory. */
+export async function listPrivateFiles(directory: string, suffix: string): Promise<string[]> {
+  try {
+    const names = await readdir(directory);
+    return names.filter((name) => name.endsWith(suffix)).map((name) => join(directory, name));
+  } catch (error) {
+    if (isCode(error, 'ENOENT', 'ENOTDIR')) return [];
+    throw error;
+  }
+}
+
+/**
+ * Makes a directory and its missing parents with rights for this user alone.
+ * @throws UnsafeFileError when it belongs to another user, is a link, or others may write in it.
+ */
+export async function makePrivateDirectory(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const state = await lstat(path);
+  if (!state.isDirectory()) throw new UnsafeFileError(`${path} is not a directory`);
+  if (!isPosix) return;
+  if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
+  if ((state.mode & 0o022) !== 0) throw new UnsafeFileError(`others may write in ${path}`);
+}
+
+function refuseForeign(path: string, state: Stats): void {
+  if (!isPosix) return;
+  if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
+  if ((state.mode & 0o077) !== 0) throw new UnsafeFileError(`others may read or write ${path}: chmod 600 it`);
+}
+
+async function flushDirectory(path: string): Promise<void> {
+  if (!isPosix) return;
+  const directory = await open(path, constants.O_RDONLY);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+function isCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && codes.includes(error.code);
+}

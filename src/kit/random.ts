@@ -1,0 +1,30 @@
+import { randomBytes } from 'node:crypto';
+
+/** Chance, injected, so that tests decide it. */
+export interface Random {
+  /** `count` unpredictable bytes. */
+  bytes(count: number): Uint8Array;
+  /** A number from 0 up to but not including 1, for jitter; no secret may come of it. */
+  fraction(): number;
+}
+
+/** The machine's own source. */
+export const systemRandom: Random = {
+  bytes: (count) => randomBytes(count),
+  fraction: () => Math.random(),
+};
+
+/** `count` unpredictable bytes in base64url: 4 characters for every 3 bytes. */
+export function randomToken(random: Random, count: number): string {
+  return Buffer.from(random.bytes(count)).toString('base64url');
+}
+
+/** A version 4 UUID (RFC 9562 §5.4). */
+export function randomUuid(random: Random): string {
+  const bytes = random.bytes(16);
+  const hex = Array.from(bytes, (byte, index) => {
+    const value = index === 6 ? (byte & 0x0f) | 0x40 : index === 8 ? (byte & 0x3f) | 0x80 : byte;
+    return value.toString(16).padStart(2, '0');
+  }).join('');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

@@ -1,0 +1,53 @@
+import { VERSION } from './cli/version.js';
+
+/** What a command gets to end by itself after a signal before the process ends without it. */
+const GRACE_MS = 900;
+
+/** The process: words, environment, streams and signals in; an exit code, or a death by signal, out. */
+async function main(argv: readonly string[]): Promise<void> {
+  const [{ run }, { processStreams }, { ReaderGoneError }, { machineOf }, { systemClock }, { systemRandom }] =
+    await Promise.all([
+      import('./cli/run.js'),
+      import('./cli/terminal/process-streams.js'),
+      import('./cli/terminal/streams.js'),
+      import('./cli/context/machine.js'),
+      import('./kit/clock.js'),
+      import('./kit/random.js'),
+    ]);
+  const stop = new AbortController();
+  let received: NodeJS.Signals | undefined;
+  let isFinishing = false;
+  const dieBySignal = (signal: NodeJS.Signals): void => {
+    for (const name of SIGNALS) process.removeAllListeners(name);
+    process.kill(process.pid, signal);
+  };
+  for (const name of SIGNALS)
+    process.on(name, () => {
+      if (received !== undefined) return dieBySignal(name);
+      received = name;
+      if (isFinishing) return stop.abort(new Error(`asked to finish by ${name}`));
+      stop.abort(new Error(`stopped by ${name}`));
+      setTimeout(() => dieBySignal(name), GRACE_MS).unref();
+    });
+
+  const streams = processStreams(process, () => stop.abort(new ReaderGoneError('the reader is gone')));
+  const exitCode = await run(argv, {
+    streams,
+    environment: process.env,
+    machine: machineOf(process),
+    clock: systemClock,
+    random: systemRandom,
+    version: VERSION,
+    signal: stop.signal,
+    finishOnSignal: () => {
+      isFinishing = true;
+    },
+  });
+  await Promise.all([streams.stdout.write(''), streams.stderr.write('')]).catch(() => {});
+  if (received !== undefined && !isFinishing) return dieBySignal(received);
+  process.exit(exitCode);
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+void main(process.argv.slice(2));

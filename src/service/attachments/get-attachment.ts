@@ -1,0 +1,47 @@
+import type { PathOf, ReplyOf } from '../../wire/endpoint.js';
+import { PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
+import type { AgentActor, ServiceContext } from '../context.js';
+import { ServiceError } from '../service-error.js';
+import { type AttachmentRow, findAttachment, findAttachmentViewer, listInvitations } from '../store/attachment-rows.js';
+import type { Query } from '../store/database.js';
+import { signDownload } from './download-url.js';
+
+export async function getAttachment(
+  context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'getAttachment'> },
+  query: Query,
+): Promise<ReplyOf<'getAttachment'>> {
+  const row = await findAttachment(query, input.path.attachment_id);
+  if (row === undefined || !(await maySee(context, query, actor.agentId, row))) throw new ServiceError('NOT_FOUND');
+  return {
+    id: row.id,
+    filename: row.filename,
+    content_type: row.content_type,
+    size: row.size,
+    ...(await signDownload(context, query, row.id)),
+  };
+}
+
+/** While pending its uploader; then whoever may see the message now (wire: Attachments; spec: Eligibility filtering). */
+async function maySee(
+  context: Pick<ServiceContext, 'clock'>,
+  query: Query,
+  agentId: string,
+  row: AttachmentRow,
+): Promise<boolean> {
+  const { session_id: sessionId, sequence } = row;
+  if (sessionId === null || sequence === null)
+    return row.agent_id === agentId && row.created_at + PENDING_ATTACHMENT_LIFETIME_S * 1000 > context.clock.now();
+  const viewer = await findAttachmentViewer(query, sessionId, agentId);
+  if (viewer === undefined) return false;
+  if (viewer.status === 'joined') return true;
+  if (viewer.status === 'left' && viewer.joined_at !== null) return sequence <= (viewer.left_sequence ?? 0);
+  return (await listInvitations(query, sessionId, agentId)).some((payload) => carriesMessage(payload, sequence));
+}
+
+/** An invitation to a one-shot session carries its only message whole. */
+function carriesMessage(payload: string, sequence: number): boolean {
+  const { initial_message: message } = JSON.parse(payload) as { initial_message?: { sequence: number } };
+  return message?.sequence === sequence;
+}

@@ -1,0 +1,184 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { HandlePart } from '../../../wire/handle.js';
+import { createAccount } from '../../agents/create-account.js';
+import type { Mistake } from '../../pages/form.js';
+import { ServiceError } from '../../service-error.js';
+import { type AccountRow, findAccountByUsername } from '../../store/account-rows.js';
+import { deleteAccountSession, insertAccountSession } from '../../store/account-session-rows.js';
+import { rebindAuthorizationRequests } from '../../store/authorization-rows.js';
+import { findOAuthClient } from '../../store/oauth-client-rows.js';
+import { bodyOf } from '../api-scope.js';
+import { redirect } from '../authorize/authorization-answer.js';
+import { type Correction, sendSignInPage } from '../authorize/show.js';
+import { requireStoredRequest } from '../authorize/stored-request.js';
+import { PATH } from '../metadata.js';
+import { type Parameters, readParameters } from '../parameters.js';
+import { hashSecret } from '../secret.js';
+import type { AuthorizationServer } from '../server.js';
+import { ACCOUNT_SESSION_LIFETIME_MS, type Browser, isCsrfOf, readBrowser, renewBrowser } from './browser.js';
+import { hashPassword, isPasswordOf, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.js';
+import { forgedForm, requireSameOrigin } from './same-origin.js';
+
+const DISPLAY_NAME_MAX_LENGTH = 100;
+
+/** A form of the sign-in page that came from that page. */
+interface SentForm {
+  readonly form: Parameters;
+  readonly browser: Browser;
+  readonly request: string | undefined;
+}
+
+/** Signs in with a password. An unknown account and a wrong password have one answer, and take as long. */
+export async function signIn(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const sent = readForm(server, request);
+  const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '').toLowerCase();
+  // Whatever is typed as a username takes no more room than this.
+  const subject = hashSecret(`${username} ${request.ip}`);
+  const waitS = Math.max(server.signInsOfAccount.waitS(subject), server.signInsOfAddress.waitS(request.ip));
+  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-in', waitS, filled: { username } });
+  server.signInsOfAccount.add(subject);
+  server.signInsOfAddress.add(request.ip);
+  const account = await server.context.database.read((query) => findAccountByUsername(query, username));
+  const isRight = await isPasswordOf(account?.password_hash, sent.form.one('password') ?? '');
+  if (account === undefined || !isRight) {
+    return showAgain(server, reply.code(400), sent, {
+      form: 'sign-in',
+      mistakes: [{ field: 'username', message: 'The username or the password is not right.' }],
+      filled: { username },
+    });
+  }
+  server.signInsOfAccount.forget(subject);
+  return enter(server, reply, sent, account);
+}
+
+/** Makes an account and signs in as it. */
+export async function signUp(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const sent = readForm(server, request);
+  const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '');
+  const displayName = (sent.form.one('display_name') ?? '').trim();
+  const password = sent.form.one('password') ?? '';
+  const filled = { username, displayName };
+  const waitS = context.settings.areLimitsOn ? server.signUps.waitS(request.ip) : 0;
+  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
+  const mistakes = findMistakes(username, displayName, password);
+  if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
+  server.signUps.add(request.ip);
+  const passwordHash = await hashPassword(password);
+  try {
+    const account = await context.database.write((transaction) =>
+      createAccount(context, transaction, { username, displayName, passwordHash, tier: 'free', isLocal: false }),
+    );
+    return enter(server, reply, sent, account);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
+    const taken = { field: 'new-username', message: 'This username is taken. Choose another.' };
+    return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes: [taken], filled });
+  }
+}
+
+/** Signs out; a request that waits is asked of whoever signs in next. */
+export async function signOut(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const sent = readForm(server, request);
+  const browser = renewBrowser(server, reply);
+  await server.context.database.write(async (transaction) => {
+    await deleteAccountSession(transaction, sent.browser.hash);
+    await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
+  });
+  return goOn(reply, sent);
+}
+
+function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
+  requireSameOrigin(server, request);
+  const form = readParameters(bodyOf(request));
+  const browser = readBrowser(server, request);
+  const id = form.one('request');
+  if (browser === undefined || !isCsrfOf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
+  return { form, browser, request: id };
+}
+
+/** A new secret for the browser: one that was known before the sign-in is worth nothing after it. */
+async function enter(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  sent: SentForm,
+  account: AccountRow,
+): Promise<FastifyReply> {
+  const { clock, database } = server.context;
+  const now = clock.now();
+  const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
+  await database.write(async (transaction) => {
+    await deleteAccountSession(transaction, sent.browser.hash);
+    await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
+    await insertAccountSession(transaction, {
+      id_hash: browser.hash,
+      account_id: account.id,
+      created_at: now,
+      expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
+    });
+  });
+  return goOn(reply, sent);
+}
+
+function goOn(reply: FastifyReply, { request }: SentForm): FastifyReply {
+  return redirect(
+    reply,
+    request === undefined ? PATH.signIn : `${PATH.consent}?request=${encodeURIComponent(request)}`,
+  );
+}
+
+function findMistakes(username: string, displayName: string, password: string): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (!HandlePart.safeParse(username).success) {
+    mistakes.push({ field: 'new-username', message: 'Choose a username of lowercase letters, digits, _ and -.' });
+  }
+  if (displayName === '' || displayName.length > DISPLAY_NAME_MAX_LENGTH) {
+    mistakes.push({ field: 'new-display-name', message: 'Enter your name, 100 characters at most.' });
+  }
+  if (password.length < PASSWORD_MIN_LENGTH || password.length > PASSWORD_MAX_LENGTH) {
+    mistakes.push({ field: 'new-password', message: 'Choose a password of 8 to 200 characters.' });
+  }
+  return mistakes;
+}
+
+async function refuseHurry(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  sent: SentForm,
+  { form, waitS, filled }: Pick<Required<Correction>, 'form' | 'filled'> & { readonly waitS: number },
+): Promise<FastifyReply> {
+  const minutes = Math.ceil(waitS / 60);
+  const message = `Too many attempts. Try again in ${minutes === 1 ? 'a minute' : `${minutes} minutes`}.`;
+  const later = reply.code(429).header('retry-after', String(waitS));
+  return showAgain(server, later, sent, { form, mistakes: [{ message }], filled });
+}
+
+async function showAgain(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  { browser, request }: SentForm,
+  correction: Correction,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const waiting =
+    request === undefined
+      ? undefined
+      : await context.database.read(async (query) => {
+          const row = await requireStoredRequest(context, query, browser, request);
+          return { id: request, clientName: (await findOAuthClient(query, row.client_id))?.name ?? '' };
+        });
+  return sendSignInPage(server, reply, { browser, waiting }, correction);
+}

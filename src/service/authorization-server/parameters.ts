@@ -1,0 +1,42 @@
+import { OAuthError } from './oauth-error.js';
+
+/** Parameters of an OAuth request. One without a value is as good as absent (RFC 6749 §3.1, §3.2). */
+export interface Parameters {
+  /** The only value of `name`; throws `invalid_request` when it was sent more than once. */
+  one(name: string): string | undefined;
+  /** Every value of `name`, each once. */
+  every(name: string): string[];
+  /** Whether any parameter but `resource` was sent more than once (RFC 6749 §3.1; RFC 8707 §2). */
+  readonly isRepeating: boolean;
+}
+
+/** What may be sent several times (RFC 8707 §2). */
+const REPEATABLE = 'resource';
+
+/** Reads `application/x-www-form-urlencoded` text: a query or a body. */
+export function readParameters(text: string): Parameters {
+  const values = new Map<string, string[]>();
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (value === '') continue;
+    const known = values.get(name);
+    if (known === undefined) values.set(name, [value]);
+    else known.push(value);
+  }
+  return {
+    one(name) {
+      const given = values.get(name);
+      if (given !== undefined && given.length > 1) {
+        throw new OAuthError('invalid_request', 'A parameter was sent more than once.', name);
+      }
+      return given?.[0];
+    },
+    every: (name) => [...new Set(values.get(name) ?? [])],
+    isRepeating: [...values].some(([name, given]) => name !== REPEATABLE && given.length > 1),
+  };
+}
+
+/** The query of a request target, undecoded. */
+export function queryOf(requestTarget: string): string {
+  const mark = requestTarget.indexOf('?');
+  return mark === -1 ? '' : requestTarget.slice(mark + 1);
+}

@@ -1,0 +1,42 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ServiceContext } from '../context.js';
+import { findRefreshToken, revokeRefreshFamily } from '../store/refresh-rows.js';
+import { bodyOf } from './api-scope.js';
+import { readParameters } from './parameters.js';
+import { hashSecret } from './secret.js';
+import type { AuthorizationServer } from './server.js';
+
+/**
+ * POST /revoke: ends the whole family of a client's own refresh token and closes what was opened with it. The answer is
+ * the same for every token, known or not; only a store that fails makes it another one (spec: POST /revoke; RFC 7009 §2.2).
+ */
+export async function answerRevoke(
+  { context }: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const parameters = readParameters(bodyOf(request));
+  const [token] = parameters.every('token');
+  const [clientId] = parameters.every('client_id');
+  if (!parameters.isRepeating && token !== undefined && clientId !== undefined) {
+    await revokeToken(context, token, clientId);
+  }
+  return reply.code(200).header('content-length', '0').send();
+}
+
+/** Nothing happens to a token that is unknown or another client's. */
+export async function revokeToken(
+  { clock, database, bus }: Pick<ServiceContext, 'clock' | 'database' | 'bus'>,
+  token: string,
+  clientId: string,
+): Promise<void> {
+  const hash = hashSecret(token);
+  const isOwn = await database.read(async (query) => (await findRefreshToken(query, hash))?.client_id === clientId);
+  if (!isOwn) return;
+  await database.write(async (transaction) => {
+    const family = await findRefreshToken(transaction, hash);
+    if (family === undefined) return;
+    await revokeRefreshFamily(transaction, family.id, clock.now());
+    transaction.afterCommit(() => bus.ring({ kind: 'revoked', grantId: family.id }));
+  });
+}

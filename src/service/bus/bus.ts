@@ -1,0 +1,13 @@
+/** The doorbell: says that something may have changed. The log is the truth; a lost ring costs latency, never data. */
+export interface Bus {
+  ring(signal: Signal): void;
+  /** Calls `listener` for every ring from now on; the answer stops it. */
+  listen(listener: (signal: Signal) => void): () => void;
+  close(): Promise<void>;
+}
+
+export type Signal =
+  /** New events that these agents may see. */
+  | { readonly kind: 'events'; readonly agentIds: readonly string[] }
+  /** The grant (a refresh-token family or a confidential client) was revoked: close what was opened with it. */
+  | { readonly kind: 'revoked'; readonly grantId: string };

@@ -1,0 +1,69 @@
+import type { Clock } from '../kit/clock.js';
+import type { Ids } from '../kit/ids.js';
+import type { Random } from '../kit/random.js';
+import type { Handle } from '../wire/handle.js';
+import type { Scope } from '../wire/scope.js';
+import type { AttachmentFiles } from './attachments/attachment-files.js';
+import type { Bus } from './bus/bus.js';
+import type { RateLimits } from './limits/rate-limits.js';
+import type { Meter } from './meter.js';
+import type { Database } from './store/database.js';
+
+/** Public addresses of this service, each without a trailing slash, from configuration alone, never from a request. */
+export interface Addresses {
+  /** The REST resource, ending in `/v1`. */
+  readonly baseUrl: string;
+  /** The authorization server, which is its issuer. */
+  readonly authUrl: string;
+  readonly webUrl: string;
+  /** The WebSocket resource. */
+  readonly wsUrl: string;
+}
+
+export interface Settings {
+  readonly addresses: Addresses;
+  /** `symmetric`: the inviter's own allowlist must admit the invitee too. */
+  readonly trust: 'recipient' | 'symmetric';
+  readonly areLimitsOn: boolean;
+  /** Undefined: nobody leaves because a socket closed. */
+  readonly presenceGraceMs: number | undefined;
+  readonly isBehindProxy: boolean;
+}
+
+/** What every part of the service is given. */
+export interface ServiceContext {
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly random: Random;
+  readonly database: Database;
+  /** Opened by `openAttachmentFiles`. */
+  readonly files: AttachmentFiles;
+  readonly bus: Bus;
+  readonly limits: RateLimits;
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+/** Structured log; fields never hold tokens, secrets or message text. */
+export interface Log {
+  info(event: string, fields?: Readonly<Record<string, string | number | boolean>>): void;
+  error(event: string, error: unknown, fields?: Readonly<Record<string, string | number | boolean>>): void;
+}
+
+/** Who makes a request, as its verified access token says. */
+export interface AgentActor {
+  readonly kind: 'agent';
+  readonly agentId: string;
+  readonly handle: Handle;
+  readonly accountId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export interface AccountActor {
+  readonly kind: 'account';
+  readonly accountId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export type Actor = AgentActor | AccountActor;

@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto';
+
+import { isErrorCode } from '../../wire/error.js';
+import { IDEMPOTENCY_KEY_LIFETIME_S } from '../../wire/limit.js';
+import type { ServiceContext } from '../context.js';
+import { ServiceError } from '../service-error.js';
+import type { Transaction } from '../store/database.js';
+import { deleteIdempotencyRecords, findIdempotencyRecord, putIdempotencyRecord } from '../store/idempotency-rows.js';
+import { keyLock } from '../store/lock-names.js';
+
+const LIFETIME_MS = IDEMPOTENCY_KEY_LIFETIME_S * 1000;
+const FORGOTTEN_PER_BATCH = 500;
+
+/** One logical operation: the same for every try of it (spec: Idempotency, rule 2). */
+export interface KeyedRequest {
+  /** The agent, or the account where it acts itself. */
+  readonly actorId: string;
+  /** Method and concrete path: one key in two sessions is two operations (D-20). */
+  readonly endpoint: string;
+  readonly key: string;
+  /** Equal for equal bodies (D-22). */
+  readonly fingerprint: string;
+}
+
+export interface KeyedAnswer {
+  readonly status: number;
+  /** The bytes that were sent the first time. */
+  readonly body: string;
+}
+
+/**
+ * Runs `work` once for a key and gives its answer to every later call with it. The answer is recorded in the
+ * transaction of the effect, so that no crash can come between them. Those with one key take turns, so of two calls at
+ * the same time the second finds the record of the first (D-23). A business refusal (404, 409) is an answer too: what the work
+ * wrote is rolled back, the refusal is recorded, and thrown only once the record is durable. Every other failure rolls
+ * all of it back, and the key is as good as new (D-21).
+ */
+export async function withIdempotency(
+  context: Pick<ServiceContext, 'clock' | 'database'>,
+  request: KeyedRequest,
+  work: (transaction: Transaction) => Promise<KeyedAnswer>,
+): Promise<KeyedAnswer> {
+  const keyHash = createHash('sha256').update(request.key).digest('hex');
+  const outcome = await context.database.write(async (transaction) => {
+    const now = context.clock.now();
+    const { actorId, endpoint, fingerprint } = request;
+    await transaction.lock([keyLock(actorId, endpoint, keyHash)]);
+    const known = await findIdempotencyRecord(transaction, actorId, endpoint, keyHash);
+    if (known !== undefined && now < known.created_at + LIFETIME_MS) {
+      if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
+      return readOutcome(known.status, known.body);
+    }
+    const outcome = await runOnce(transaction, work);
+    await putIdempotencyRecord(transaction, {
+      actor_id: actorId,
+      endpoint,
+      key_hash: keyHash,
+      fingerprint,
+      status: outcome.status,
+      body: outcome.kind === 'answer' ? outcome.body : outcome.error.code,
+      created_at: now,
+    });
+    return outcome;
+  });
+  if (outcome.kind === 'refusal') throw outcome.error;
+  return { status: outcome.status, body: outcome.body };
+}
+
+type Outcome =
+  | { readonly kind: 'answer'; readonly status: number; readonly body: string }
+  | { readonly kind: 'refusal'; readonly status: number; readonly error: ServiceError };
+
+async function runOnce(
+  transaction: Transaction,
+  work: (transaction: Transaction) => Promise<KeyedAnswer>,
+): Promise<Outcome> {
+  try {
+    return { kind: 'answer', ...(await transaction.attempt(work)) };
+  } catch (error) {
+    if (error instanceof ServiceError && (error.status === 404 || error.status === 409))
+      return { kind: 'refusal', status: error.status, error };
+    throw error;
+  }
+}
+
+/** A refusal is kept as its code alone: a business refusal says nothing but the text of its row. */
+function readOutcome(status: number, body: string): Outcome {
+  if (isErrorCode(body)) return { kind: 'refusal', status, error: new ServiceError(body) };
+  return { kind: 'answer', status, body };
+}
+
+/** Deletes the records that count no more, in batches so small that the writes between them do not notice. */
+export async function forgetOldKeys(context: Pick<ServiceContext, 'clock' | 'database'>): Promise<number> {
+  let forgotten = 0;
+  while (true) {
+    const moment = context.clock.now() - LIFETIME_MS;
+    const count = await context.database.write((transaction) =>
+      deleteIdempotencyRecords(transaction, moment, FORGOTTEN_PER_BATCH),
+    );
+    forgotten += count;
+    if (count < FORGOTTEN_PER_BATCH) return forgotten;
+  }
+}

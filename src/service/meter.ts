@@ -1,0 +1,49 @@
+import type { RateLimitName } from '../wire/limit.js';
+import type { Budget, RateLimits } from './limits/rate-limits.js';
+import { ServiceError } from './service-error.js';
+
+/** Counts what happens. Nothing it is told names an agent, an account, a session or what was said. */
+export interface Meter {
+  /** `route` is the pattern of an address, one of a fixed set. */
+  answered(request: {
+    readonly method: string;
+    readonly route: string;
+    readonly status: number;
+    readonly ms: number;
+  }): void;
+  /** An event went out on a socket. */
+  delivered(): void;
+  socketOpened(): void;
+  socketClosed(code: number): void;
+  refused(limit: RateLimitName): void;
+  /** So many writes shared one commit. */
+  committed(writes: number): void;
+}
+
+/** Counts nothing. */
+export const unmetered: Meter = {
+  answered: () => {},
+  delivered: () => {},
+  socketOpened: () => {},
+  socketClosed: () => {},
+  refused: () => {},
+  committed: () => {},
+};
+
+/** The same limits, with every refusal counted under the limit that refused. */
+export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
+  const counted = async (budgets: readonly Budget[], take: () => Promise<void>): Promise<void> => {
+    try {
+      await take();
+    } catch (error) {
+      const isRefusal = error instanceof ServiceError && error.code === 'RATE_LIMITED';
+      const name = isRefusal ? (error.options.limit ?? budgets[0]?.name) : undefined;
+      if (name !== undefined) meter.refused(name);
+      throw error;
+    }
+  };
+  return {
+    take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
+    takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
+  };
+}

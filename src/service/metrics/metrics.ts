@@ -1,0 +1,104 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+import { RATE_LIMIT } from '../../wire/limit.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { Meter } from '../meter.js';
+
+const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/** Codes that peers send themselves are told apart only where a standard names them (RFC 6455 §7.4.1). */
+const STANDARD_CODES = new Set([1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1010, 1011, 1012, 1013]);
+
+export interface Metrics {
+  readonly meter: Meter;
+  /** What is asked when somebody reads the metrics. */
+  observe(sources: MetricSources): void;
+  /** The text that Prometheus reads, and its type. */
+  read(): Promise<{ readonly type: string; readonly text: string }>;
+  /** Forgets everything and stops watching the event loop. */
+  close(): void;
+}
+
+export interface MetricSources {
+  readonly databaseBytes: () => Promise<number | undefined>;
+}
+
+/** The metrics of one service. Every label has a fixed, small set of values. */
+export function createMetrics(version: string): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const info = new Gauge({ name: 'asp_info', help: 'The running version.', labelNames: ['version'], registers });
+  info.set({ version }, 1);
+  return {
+    meter: createMeter(registers),
+    observe: (sources) => observe(registers, sources),
+    read: async () => ({ type: registry.contentType, text: await registry.metrics() }),
+    close: () => registry.clear(),
+  };
+}
+
+function createMeter(registers: Registry[]): Meter {
+  const requests = new Counter({
+    name: 'asp_requests_total',
+    help: 'Requests answered, by method, route pattern and status.',
+    labelNames: ['method', 'route', 'status'],
+    registers,
+  });
+  const latency = new Histogram({
+    name: 'asp_request_duration_seconds',
+    help: 'From the head of a request to the end of its answer.',
+    labelNames: ['method', 'route'],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const deliveries = new Counter({ name: 'asp_feed_events_total', help: 'Events sent over sockets.', registers });
+  const sockets = new Gauge({ name: 'asp_sockets', help: 'Open sockets.', registers });
+  const closes = new Counter({
+    name: 'asp_socket_closes_total',
+    help: 'Sockets closed, by close code.',
+    labelNames: ['code'],
+    registers,
+  });
+  const refusals = new Counter({
+    name: 'asp_rate_limit_refusals_total',
+    help: 'Calls refused by a rate limit.',
+    labelNames: ['limit'],
+    registers,
+  });
+  const batches = new Histogram({
+    name: 'asp_commit_writes',
+    help: 'Writes that shared one commit.',
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  for (const limit of Object.keys(RATE_LIMIT)) refusals.inc({ limit }, 0);
+  for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
+  return {
+    answered({ method, route, status, ms }) {
+      requests.inc({ method, route, status: String(status) });
+      latency.observe({ method, route }, ms / 1000);
+    },
+    delivered: () => deliveries.inc(),
+    socketOpened: () => sockets.inc(),
+    socketClosed(code) {
+      sockets.dec();
+      closes.inc({ code: STANDARD_CODES.has(code) ? String(code) : 'other' });
+    },
+    refused: (limit) => refusals.inc({ limit }),
+    committed: (writes) => batches.observe(writes),
+  };
+}
+
+function observe(registers: Registry[], { databaseBytes }: MetricSources): void {
+  new Gauge({
+    name: 'asp_database_bytes',
+    help: 'Size of the database.',
+    registers,
+    async collect() {
+      const bytes = await databaseBytes();
+      if (bytes !== undefined) this.set(bytes);
+    },
+  });
+}

@@ -1,0 +1,82 @@
+import { type Clock, systemClock } from '../kit/clock.js';
+import { createIds } from '../kit/ids.js';
+import { type Random, systemRandom } from '../kit/random.js';
+import type { Bus } from './bus/bus.js';
+import { createLocalBus } from './bus/local-bus.js';
+import { createSharedBus } from './bus/shared-bus.js';
+import type { Log } from './context.js';
+import { type RateLimits, unlimited } from './limits/rate-limits.js';
+import { createSlidingWindow } from './limits/sliding-window.js';
+import { createStoredLimits, forgetIdleBudgets } from './limits/stored-limits.js';
+import { countRefusals, type Meter } from './meter.js';
+import { StartError } from './start-error.js';
+import { type Database, DatabaseUnusableError } from './store/database.js';
+import { openSqlite } from './store/sqlite-database.js';
+import { DataInUseError } from './store/sqlite-lock.js';
+
+export interface StoreOptions {
+  readonly data: { readonly directory: string } | 'memory';
+  /** `postgres://…`; without it the data are in SQLite. */
+  readonly databaseUrl?: string | undefined;
+  readonly areLimitsOn?: boolean;
+  readonly clock?: Clock;
+  readonly random?: Random;
+}
+
+/** What a service keeps, and by what its parts hear of it: in one process, or in all that use one database. */
+export interface Store {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly limits: RateLimits;
+}
+
+/** Throws a `StartError` that says why the data cannot be used. */
+export async function openStore(options: StoreOptions, log: Log, meter: Meter): Promise<Store> {
+  try {
+    const store =
+      options.databaseUrl === undefined
+        ? await openOwn(options, log, meter)
+        : await openShared(options.databaseUrl, options, log, meter);
+    return { ...store, limits: options.areLimitsOn === false ? unlimited : countRefusals(store.limits, meter) };
+  } catch (error) {
+    if (error instanceof DataInUseError) throw new StartError('DATA_IN_USE', error.message, error);
+    if (error instanceof DatabaseUnusableError) throw new StartError('DATABASE_NOT_USABLE', error.message, error);
+    throw error;
+  }
+}
+
+const told = (log: Log, event: string) => (error: unknown) => log.error(event, error);
+
+async function openOwn({ data, clock = systemClock }: StoreOptions, log: Log, meter: Meter): Promise<Store> {
+  return {
+    database: await openSqlite(data, { onFault: told(log, 'after_commit_failed'), onCommit: meter.committed }),
+    bus: createLocalBus(told(log, 'bus_failed')),
+    limits: createSlidingWindow(clock),
+  };
+}
+
+async function openShared(
+  url: string,
+  { clock = systemClock, random = systemRandom }: StoreOptions,
+  log: Log,
+  meter: Meter,
+): Promise<Store> {
+  // Loaded here, so that nobody else waits for the driver.
+  const { openPostgres } = await import('./store/postgres-database.js');
+  const onFault = told(log, 'database_failed');
+  const database = await openPostgres(url, { onFault, onCommit: meter.committed });
+  const stopForgetting = forgetIdleBudgets(clock, database.aside, onFault);
+  const processId = createIds(clock, random).ulid();
+  return {
+    database: {
+      ...database,
+      async close() {
+        await stopForgetting();
+        await database.close();
+      },
+    },
+    bus: createSharedBus(database.calls, { processId, onFault: told(log, 'bus_failed') }),
+    // One time for all services, unless a test decides it.
+    limits: createStoredLimits(database.aside, clock === systemClock ? undefined : () => clock.now()),
+  };
+}

@@ -1,0 +1,99 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type * as z from 'zod/mini';
+
+import { OPERATOR_ENDPOINT, type OperatorOperation, type OperatorStatus } from '../../wire/local-service.js';
+import type { SigningKeys } from '../access-token/signing-keys.js';
+import type { ServiceContext } from '../context.js';
+import { readBearer } from '../rest/admit.js';
+import { answerWith, JSON_TYPE } from '../rest/error-answer.js';
+import { readJsonBody } from '../rest/read-body.js';
+import { errorOfIssues } from '../rest/request-issue.js';
+import { sendAnswer } from '../rest/send-answer.js';
+import { ServiceError } from '../service-error.js';
+import { countAll } from '../store/operator-rows.js';
+import {
+  addOperatorAgent,
+  addOperatorClient,
+  listOperatorAgents,
+  listOperatorKeys,
+  removeOperatorAgent,
+  updateOperatorAgent,
+} from './operate.js';
+
+/** Below the service's root. */
+export const OPERATOR_PATH = '/operator';
+
+const LOOPBACK = /^(?:127\.|::1$|::ffff:127\.)/;
+
+export interface OperatorOptions {
+  readonly secret: string;
+  readonly keys: SigningKeys;
+  readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
+  /** Somebody has asked the service to stop. */
+  readonly askToStop: () => void;
+}
+
+type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] extends {
+  body: infer Schema extends z.ZodMiniType;
+}
+  ? z.output<Schema>
+  : undefined;
+type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
+type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, handle: string) => Promise<Reply<Name>> };
+
+/** Mounts the operator endpoints. Peers on other machines find nothing there, whatever they know. */
+export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
+  const handlers: Handlers = {
+    readStatus: async () => ({ ...options.status, ...(await context.database.read(countAll)) }),
+    stopService: async () => {
+      options.askToStop();
+      return { ok: true };
+    },
+    listOperatorAgents: () => listOperatorAgents(context),
+    addOperatorAgent: (body) => addOperatorAgent(context, body),
+    updateOperatorAgent: (body, handle) => updateOperatorAgent(context, handle, body),
+    removeOperatorAgent: (_, handle) => removeOperatorAgent(context, handle),
+    listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
+    rotateSigningKeys: async () => {
+      const rotated = await options.keys.rotateKeys();
+      context.log.info('keys_rotated', { rotated });
+      return { rotated, keys: await listOperatorKeys(options.keys) };
+    },
+    addOperatorClient: (body) => addOperatorClient(context, body),
+  };
+  app.register(
+    async (scope) => {
+      scope.removeAllContentTypeParsers();
+      scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+      for (const name of Object.keys(OPERATOR_ENDPOINT) as OperatorOperation[]) {
+        const row = OPERATOR_ENDPOINT[name];
+        const handle: (body: never, handle: string) => Promise<unknown> = handlers[name];
+        scope.route({
+          method: row.method,
+          url: row.path.replace('{handle}', ':handle'),
+          handler: async (request, reply) => {
+            requireOperator(request, options.secret);
+            const body = 'body' in row ? readValid(row.body, await readJsonBody(request.raw)) : undefined;
+            const { handle: named = '' } = request.params as { handle?: string };
+            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(await handle(body as never, named))));
+          },
+        });
+      }
+    },
+    { prefix: OPERATOR_PATH },
+  );
+}
+
+function requireOperator(request: FastifyRequest, secret: string): void {
+  if (!LOOPBACK.test(request.raw.socket.remoteAddress ?? '')) throw new ServiceError('NOT_FOUND');
+  const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
+  if (!timingSafeEqual(hash(readBearer(request.headers.authorization)), hash(secret)))
+    throw new ServiceError('UNAUTHORIZED');
+}
+
+function readValid(schema: z.ZodMiniType, json: unknown): unknown {
+  const result = schema.safeParse(json, { reportInput: true });
+  if (result.success) return result.data;
+  throw errorOfIssues(result.error.issues);
+}

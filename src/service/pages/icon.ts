@@ -1,0 +1,16 @@
+import { type Html, html } from './html.js';
+
+/** The mark of the program. */
+export const MARK: Html = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9" fill="var(--accent)"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="var(--on-accent)" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="var(--on-accent)"/></svg>`;
+
+/** The same for the browser's tab, where no style sheet reaches. */
+export const TAB_ICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b6a4d"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="#fff"/></svg>',
+)}`;
+
+const drawn = (shape: Html): Html =>
+  html`<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${shape}</svg>`;
+
+export const TICK = drawn(html`<path d="m4 10.5 4 4 8-9"/>`);
+export const PLUS = drawn(html`<path d="M10 4v12M4 10h12"/>`);
+export const CAUTION = drawn(html`<path d="M10 3 2.5 16.5h15zM10 8.5v3.5M10 14.3v.1"/>`);

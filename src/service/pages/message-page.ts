@@ -1,0 +1,39 @@
+import { hidden } from './form.js';
+import { html } from './html.js';
+import { layOut } from './layout.js';
+
+export interface ErrorPage {
+  readonly place: string;
+  readonly title: string;
+  /** What happened, and what to do now; public text only. */
+  readonly message: string;
+  readonly advice: string;
+  /** The error's name, for whoever wrote the application. */
+  readonly code: string;
+}
+
+/** An error that cannot be sent back to the application that caused it. */
+export function renderErrorPage({ place, title, message, advice, code }: ErrorPage): string {
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p>${message}</p><p class="soft">${advice}</p></div>
+<p class="soft small">Error: <span class="mono">${code}</span></p>
+</div>`;
+  return layOut({ title: `Problem: ${title}`, place, main });
+}
+
+export interface SignedInPage {
+  readonly place: string;
+  readonly csrf: string;
+  readonly signOutPath: string;
+  readonly account: { readonly username: string; readonly displayName: string };
+}
+
+/** Nothing is left to do in this browser. */
+export function renderSignedInPage({ place, csrf, signOutPath, account }: SignedInPage): string {
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>You are signed in</h1>
+<p class="soft">As <bdi>${account.displayName}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions single"><button class="button plain">Sign out</button></div></form>
+</div>`;
+  return layOut({ title: 'You are signed in', place, main });
+}

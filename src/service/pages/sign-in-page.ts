@@ -1,0 +1,85 @@
+import { type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
+import { type Html, html, strangersText } from './html.js';
+import { layOut } from './layout.js';
+
+export interface SignInPage {
+  readonly place: string;
+  /** The application that waits for an answer, if one does. */
+  readonly clientName: string | undefined;
+  readonly request: string | undefined;
+  readonly csrf: string;
+  readonly signInPath: string;
+  readonly signUpPath: string;
+  /** Which of the two forms was sent, or should be seen first. */
+  readonly form: 'sign-in' | 'sign-up';
+  readonly mistakes: readonly Mistake[];
+  readonly filled: { readonly username?: string; readonly displayName?: string };
+}
+
+/** Signing in and making an account, on one page. */
+export function renderSignInPage(page: SignInPage): string {
+  const isSignUp = page.form === 'sign-up';
+  const purpose =
+    page.clientName === undefined
+      ? html`<p class="soft">Use your account on this service.</p>`
+      : html`<p class="soft">“${strangersText(page.clientName)}” wants to use your account on this service. You decide on the next page.</p>`;
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${isSignUp ? 'Create your account' : 'Sign in'}</h1>${purpose}</div>
+${renderProblem('There is a problem', page.mistakes)}
+${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
+<hr class="rule">
+<details>
+<summary>${isSignUp ? 'I have an account already' : 'New here? Create an account'}</summary>
+${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
+</details>
+</div>`;
+  const title = isSignUp ? 'Create your account' : 'Sign in';
+  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
+}
+
+function renderSignInForm(page: SignInPage): Html {
+  const { mistakes } = page;
+  const username = page.form === 'sign-in' ? page.filled.username : undefined;
+  return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
+${hidden({ request: page.request, csrf: page.csrf })}
+${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete: 'username' }, mistakes)}
+${renderField({ ...PASSWORD, id: 'password', autocomplete: 'current-password' }, mistakes)}
+<div class="actions single"><button class="button primary">Sign in</button></div>
+</form>`;
+}
+
+function renderSignUpForm(page: SignInPage): Html {
+  const { mistakes, filled } = page;
+  const isSent = page.form === 'sign-up';
+  const username: Field = {
+    ...USERNAME,
+    id: 'new-username',
+    autocomplete: 'username',
+    prefix: '@',
+    hint: html`The first half of your agents’ addresses, as in <code>@you.agent</code>. Lowercase letters, digits, <code>_</code> and <code>-</code>.`,
+    ...(isSent && filled.username !== undefined && { value: filled.username }),
+  };
+  const displayName: Field = {
+    id: 'new-display-name',
+    name: 'display_name',
+    label: 'Your name',
+    autocomplete: 'name',
+    maxLength: 100,
+    ...(isSent && filled.displayName !== undefined && { value: filled.displayName }),
+  };
+  const password: Field = {
+    ...PASSWORD,
+    id: 'new-password',
+    autocomplete: 'new-password',
+    minLength: 8,
+    hint: 'At least 8 characters.',
+  };
+  return html`<form method="post" action="${page.signUpPath}" class="stack" aria-label="Create an account">
+${hidden({ request: page.request, csrf: page.csrf })}
+${[username, displayName, password].map((field) => renderField(field, mistakes))}
+<div class="actions single"><button class="button primary">Create account</button></div>
+</form>`;
+}
+
+const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
+const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;

@@ -1,0 +1,155 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+import { SOCKET_FRAME_MAX_BYTES } from '../../wire/limit.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { TokenVerifier } from '../access-token/verify.js';
+import type { ServiceContext } from '../context.js';
+import { answerOfError } from '../rest/error-answer.js';
+import type { HostGuard } from '../rest/host-guard.js';
+import { writeRawAnswer } from '../rest/raw-answer.js';
+import { ServiceError } from '../service-error.js';
+import { createDoor, type Place } from './admit-socket.js';
+import { createFeed } from './feed.js';
+import { createLiveSocket, type LiveSocket, type SocketOwner } from './live-socket.js';
+import { createPresence } from './presence.js';
+
+const CLOSING_HANDSHAKE_MS = 5_000;
+const FRAGMENTS_MAX = 64;
+const CHUNKS_MAX = 1_024;
+
+const PROTOCOL = {
+  noServer: true,
+  clientTracking: false,
+  perMessageDeflate: false,
+  maxPayload: SOCKET_FRAME_MAX_BYTES,
+  maxFragments: FRAGMENTS_MAX,
+  maxBufferedChunks: CHUNKS_MAX,
+  closeTimeout: CLOSING_HANDSHAKE_MS,
+};
+
+export interface Realtime {
+  /** From now on no handshake is accepted. */
+  refuseNew(): void;
+  /** Closes the open sockets, and resolves when they are gone. */
+  stop(): Promise<void>;
+}
+
+export interface RealtimeOptions {
+  readonly verifier: TokenVerifier;
+  readonly guardHost: HostGuard;
+}
+
+/** Answers the WebSocket handshakes of `server`, and gives each socket the events of its agent. */
+export async function attachRealtime(
+  server: Server,
+  context: ServiceContext,
+  { verifier, guardHost }: RealtimeOptions,
+): Promise<Realtime> {
+  const admit = createDoor(context, verifier, guardHost);
+  const presence = createPresence(context, context.ids.ulid());
+  const feed = createFeed(context);
+  const sockets = new Set<LiveSocket>();
+  const upgrade = createUpgrade(context);
+  let isStopping = false;
+  const requireRunning = (): void => {
+    if (isStopping) throw shuttingDown();
+  };
+  const open = (ws: WebSocket, owner: SocketOwner, farewell: () => void): void => {
+    const live = createLiveSocket(context, owner, ws);
+    sockets.add(live);
+    live.onClosed(() => {
+      sockets.delete(live);
+      farewell();
+    });
+    feed.add(live);
+  };
+  const welcome = async (handshake: Handshake, { actor, release }: Place): Promise<void> => {
+    const owner = { ...actor, socketId: context.ids.ulid() };
+    const farewell = (): void => {
+      release();
+      presence.closed(owner).catch((error) => context.log.error('presence_failed', error));
+    };
+    try {
+      await presence.opened(owner);
+      requireRunning();
+      if (!upgrade(handshake, (ws) => open(ws, owner, farewell))) farewell();
+    } catch (error) {
+      farewell();
+      throw error;
+    }
+  };
+  const stopListening = closeRevoked(context, sockets);
+
+  onUpgrade(server, context, async (handshake) => {
+    requireRunning();
+    await welcome(handshake, await admit(handshake.request));
+  });
+
+  await presence.start();
+  return {
+    refuseNew() {
+      isStopping = true;
+    },
+    async stop() {
+      isStopping = true;
+      stopListening();
+      await presence.stop();
+      feed.stop();
+      await closeAll(sockets);
+    },
+  };
+}
+
+function shuttingDown(): ServiceError {
+  return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
+}
+
+/** Closes what was opened with a grant that is revoked (spec: POST /revoke). */
+function closeRevoked(context: ServiceContext, sockets: ReadonlySet<LiveSocket>): () => void {
+  return context.bus.listen((signal) => {
+    if (signal.kind !== 'revoked') return;
+    for (const socket of sockets)
+      if (socket.grantId === signal.grantId) socket.close(CLOSE_CODE.tokenEnded, 'token revoked');
+  });
+}
+
+interface Handshake {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+/** What `answer` throws is the answer of the handshake. */
+function onUpgrade(server: Server, context: ServiceContext, answer: (handshake: Handshake) => Promise<void>): void {
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    // A peer may reset the connection at any moment of what follows.
+    socket.on('error', () => socket.destroy());
+    answer({ request, socket, head }).catch((error) => writeRawAnswer(socket, answerOfError(error, context.log)));
+  });
+}
+
+type Upgrade = (handshake: Handshake, open: (ws: WebSocket) => void) => boolean;
+
+/** The protocol itself, without its own ideas about listening, paths and refusals. False: the connection came to nothing. */
+function createUpgrade(context: ServiceContext): Upgrade {
+  const server = new WebSocketServer(PROTOCOL);
+  server.on('wsClientError', (_error, socket) =>
+    writeRawAnswer(socket, answerOfError(new ServiceError('VALIDATION_ERROR'), context.log)),
+  );
+  return ({ request, socket, head }, open) => {
+    let isOpen = false;
+    server.handleUpgrade(request, socket, head, (ws) => {
+      isOpen = true;
+      open(ws);
+    });
+    return isOpen;
+  };
+}
+
+async function closeAll(sockets: ReadonlySet<LiveSocket>): Promise<void> {
+  const closing = [...sockets].map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
+  for (const socket of sockets) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+  await Promise.all(closing);
+}

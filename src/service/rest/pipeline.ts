@@ -1,0 +1,83 @@
+import { isWrite, type Operation } from '../../wire/endpoint.js';
+import type { ServiceContext } from '../context.js';
+import { ServiceError } from '../service-error.js';
+import { type AdmittedCall, admit, type Call, takeGeneral, type VerifyToken } from './admit.js';
+import { answerOfReply, answerOnce, type Outcome, takeOwnLimit } from './call-parts.js';
+import { fingerprintOf } from './canonical-json.js';
+import type { Answer } from './error-answer.js';
+import type { AnyHandler } from './handler.js';
+import { HANDLER } from './handlers.js';
+import { readJsonBody } from './read-body.js';
+import { checkBody, readBodyKey, readQuery } from './read-request.js';
+import { answerUpload } from './upload.js';
+
+/** What every call is answered with. */
+export interface Rest {
+  readonly context: ServiceContext;
+  readonly verify: VerifyToken;
+}
+
+/** ASP clients may send the key in the body of these two (wire: Idempotency). */
+const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sendMessage']);
+
+/**
+ * Answers one call: authenticate → actor kind → scope → general limit → path → key → body or query → stored answer, else
+ * handler and record in one transaction. Every request costs one budget (D-44): a row with a limit of its own costs that when it
+ * takes effect, and anything else, replays and refusals among it, costs the general one.
+ */
+export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
+  const admitted = await admit(rest.context, rest.verify, call);
+  if (admitted.row.limit === 'general') return (await answerAdmitted(rest, admitted)).answer;
+  try {
+    const outcome = await answerAdmitted(rest, admitted);
+    if (outcome.isReplay || outcome.answer.status >= 400) await takeGeneral(rest.context, admitted.actor);
+    return outcome.answer;
+  } catch (error) {
+    if (error instanceof ServiceError) await takeGeneral(rest.context, admitted.actor);
+    throw error;
+  }
+}
+
+function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<Outcome> {
+  if (call.row.body === 'file') return answerUpload(rest.context, call);
+  return isWrite(call.row) ? answerWrite(rest.context, call) : answerRead(rest.context, call);
+}
+
+async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<Outcome> {
+  const query = readQuery(call.row, call.request.url);
+  await takeOwnLimit(context, call);
+  const handle: AnyHandler = HANDLER[call.operation];
+  const input = { path: call.path, query, body: {} };
+  const reply = await context.database.read((view) =>
+    handle(context, call.actor as never, input as never, view as never),
+  );
+  return { answer: answerOfReply(call, reply), isReplay: false };
+}
+
+async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise<Outcome> {
+  const { key, json } = await readKeyAndJson(call);
+  const query = readQuery(call.row, call.request.url);
+  const body = checkBody(call.row, json);
+  const handle: AnyHandler = HANDLER[call.operation];
+  const input = { path: call.path, query, body: withoutKey(body) };
+  return await answerOnce(context, call, { key, fingerprint: fingerprintOf(input.body) }, (transaction) =>
+    handle(context, call.actor as never, input as never, transaction as never),
+  );
+}
+
+/** Without a key nothing is said of the body, not even that it is malformed (wire: Idempotency). */
+async function readKeyAndJson({ key, operation, request }: AdmittedCall): Promise<{ key: string; json: unknown }> {
+  if (key !== undefined) return { key, json: await readJsonBody(request.raw) };
+  if (!MAY_HAVE_BODY_KEY.has(operation)) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  const json = await readJsonBody(request.raw).catch(() => undefined);
+  const bodyKey = readBodyKey(json);
+  if (bodyKey === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  return { key: bodyKey, json };
+}
+
+/** The key in a body is for the service alone, and no part of what is compared. */
+function withoutKey(body: unknown): unknown {
+  if (readBodyKey(body) === undefined) return body;
+  const { idempotency_key: _, ...rest } = body as Record<string, unknown>;
+  return rest;
+}

@@ -1,0 +1,244 @@
+import type { RequestListener, Server } from 'node:http';
+
+import { type Clock, systemClock } from '../kit/clock.js';
+import { createIds, type Ids } from '../kit/ids.js';
+import { type Random, randomToken, systemRandom } from '../kit/random.js';
+import { openSigningKeys } from './access-token/signing-keys.js';
+import { createTokenVerifier } from './access-token/verify.js';
+import { openAttachmentFiles } from './attachments/attachment-files.js';
+import { registerDownloads } from './attachments/register-downloads.js';
+import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
+import type { Addresses, Log, ServiceContext } from './context.js';
+import { startHousekeeping } from './housekeeping.js';
+import { listen } from './listen.js';
+import { openStore } from './open-store.js';
+import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
+import { type OperatorServer, offerOperator } from './operator/operator-server.js';
+import { addressesOf, directRoot, isLoopbackHost, requireSafePlace } from './place.js';
+import { attachRealtime, type Realtime } from './realtime/attach-realtime.js';
+import { type App, createApp } from './rest/create-app.js';
+import { answerOf } from './rest/error-answer.js';
+import { createHostGuard, loopbackNames } from './rest/host-guard.js';
+import { createHttpServer } from './rest/http-server.js';
+import { registerProbes } from './rest/register-probes.js';
+import { registerRest } from './rest/register-rest.js';
+import { ServiceError } from './service-error.js';
+import { StartError } from './start-error.js';
+import { createWatch, type Watch } from './watch.js';
+
+const DRAIN_MS = 10_000;
+const SECRET_BYTES = 32;
+const SILENT: Log = { info: () => {}, error: () => {} };
+
+export interface ServiceOptions {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  /** Where everything is kept; `memory` keeps nothing beyond the service's life. */
+  readonly data: { readonly directory: string } | 'memory';
+  /** `postgres://…`: everything but attachments is kept there, where other services may use it too. */
+  readonly databaseUrl?: string | undefined;
+  /** By what others call this service; without it, its own address. */
+  readonly publicUrl?: string | undefined;
+  /** Somebody in front of it encrypts, and tells by `X-Forwarded-*` who called. */
+  readonly isBehindProxy?: boolean;
+  /** Whether the specification's rate limits hold; they do unless said. */
+  readonly areLimitsOn?: boolean;
+  readonly trust?: 'recipient' | 'symmetric';
+  readonly presenceGraceMs?: number | undefined;
+  /** Agents, and their accounts, that are there from the start. */
+  readonly seeds?: readonly LocalAgent[];
+  readonly version?: string;
+  readonly clock?: Clock;
+  readonly ids?: Ids;
+  readonly random?: Random;
+  readonly log?: Log;
+  /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: counts nothing. */
+  readonly metricsPort?: number | undefined;
+}
+
+export interface RunningService extends Addresses {
+  /** Below it the operator's endpoints are. */
+  readonly operatorUrl: string;
+  /** Lets its holder, on this machine, sign in as a local account and use the operator's endpoints. */
+  readonly operatorSecret: string;
+  readonly host: string;
+  readonly port: number;
+  readonly startedAt: number;
+  readonly metricsUrl: string | undefined;
+  /** Resolves when the operator has asked the service to stop; the asked one calls `stop`. */
+  readonly stopRequested: Promise<void>;
+  /** Refuses what is new, finishes what is in work for up to 10 s, closes the sockets, then the data. */
+  stop(): Promise<void>;
+}
+
+/** Starts a service, or throws a `StartError` and leaves nothing behind. */
+export async function startService(options: ServiceOptions): Promise<RunningService> {
+  const place = { host: options.host, publicUrl: options.publicUrl, isBehindProxy: options.isBehindProxy === true };
+  requireSafePlace(place);
+  const undo: (() => unknown)[] = [];
+  try {
+    let listener: RequestListener = answerNotReady;
+    const server = createHttpServer((request, response) => listener(request, response));
+    const port = await listen(server, options.host, options.port);
+    undo.push(() => close(server));
+    const watch = await createWatch(options.metricsPort, options.version ?? '');
+    undo.push(() => watch.stop());
+    const store = await openStore(options, options.log ?? SILENT, watch.meter);
+    undo.push(() => store.database.close());
+    undo.push(() => store.bus.close());
+    const files = await openAttachmentFiles(options.data === 'memory' ? undefined : options.data.directory);
+    undo.push(() => files.close());
+    const context = createContext(options, addressesOf(place, port), { ...store, files, meter: watch.meter });
+    const useListener = (next: RequestListener): void => {
+      listener = next;
+    };
+    const metricsUrl = await watch.start(context);
+    return await compose({ options, context, server, port, useListener, watch, metricsUrl });
+  } catch (error) {
+    for (const step of undo.reverse()) await step();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly options: ServiceOptions;
+  readonly context: ServiceContext;
+  readonly server: Server;
+  readonly port: number;
+  readonly useListener: (listener: RequestListener) => void;
+  readonly watch: Watch;
+  readonly metricsUrl: string | undefined;
+}
+
+async function compose(parts: Parts): Promise<RunningService> {
+  const { options, context, server, port, useListener, watch, metricsUrl } = parts;
+  const { settings, clock, meter, log } = context;
+  const startedAt = clock.now();
+  const operatorSecret = randomToken(context.random, SECRET_BYTES);
+  const keys = await openSigningKeys(context);
+  const verifier = createTokenVerifier(context, keys);
+  await plantSeeds(context, options.seeds ?? []);
+
+  const isGuarded = isLoopbackHost(options.host) && !settings.isBehindProxy;
+  const guardHost = createHostGuard(isGuarded ? loopbackNames(port, settings.addresses.authUrl) : undefined);
+  const app = createApp({ server, useListener, guardHost, isBehindProxy: settings.isBehindProxy, log, meter });
+  registerRest(app.fastify, { context, verify: verifier.verify });
+  registerDownloads(app.fastify, context);
+  registerProbes(app.fastify, context, options.version ?? '');
+  registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret });
+  const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
+  const request = createRequest();
+  const operator = await offerOperator(app.fastify, context, {
+    root: directRoot(options, port),
+    options: { secret: operatorSecret, keys, status, askToStop: request.ask },
+  });
+  await app.fastify.ready();
+  const realtime = await attachRealtime(server, context, { verifier, guardHost });
+  const stopHousekeeping = startHousekeeping(context, keys);
+
+  let stopping: Promise<void> | undefined;
+  return {
+    ...settings.addresses,
+    operatorUrl: operator.url,
+    operatorSecret,
+    host: options.host,
+    port,
+    startedAt,
+    metricsUrl,
+    stopRequested: request.asked,
+    stop() {
+      stopping ??= stopAll({ context, server, app, realtime, stopHousekeeping, operator, watch });
+      return stopping;
+    },
+  };
+}
+
+interface Running {
+  readonly context: ServiceContext;
+  readonly server: Server;
+  readonly app: App;
+  readonly realtime: Realtime;
+  readonly stopHousekeeping: () => Promise<void>;
+  readonly operator: OperatorServer;
+  readonly watch: Watch;
+}
+
+async function stopAll({ context, server, app, realtime, stopHousekeeping, operator, watch }: Running): Promise<void> {
+  const closed = close(server);
+  realtime.refuseNew();
+  await withinMs(context.clock, DRAIN_MS, app.drain());
+  await realtime.stop();
+  server.closeAllConnections();
+  await closed;
+  await app.fastify.close();
+  await stopHousekeeping();
+  await operator.close();
+  await watch.stop();
+  await context.bus.close();
+  await context.database.close();
+  await context.files.close();
+}
+
+/** A seed that is there already stays as it is. */
+async function plantSeeds(context: ServiceContext, seeds: readonly LocalAgent[]): Promise<void> {
+  for (const seed of seeds)
+    try {
+      await context.database.write((transaction) => putLocalAgent(context, transaction, seed));
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      throw new StartError('SEED_NOT_AVAILABLE', `${seed.handle} cannot be added: the handle is taken.`, error);
+    }
+}
+
+function createContext(
+  options: ServiceOptions,
+  addresses: Addresses,
+  parts: Pick<ServiceContext, 'database' | 'bus' | 'limits' | 'files' | 'meter'>,
+): ServiceContext {
+  const { clock = systemClock, random = systemRandom, log = SILENT, trust = 'recipient' } = options;
+  return {
+    clock,
+    random,
+    log,
+    ...parts,
+    ids: options.ids ?? createIds(clock, random),
+    settings: {
+      addresses,
+      trust,
+      areLimitsOn: options.areLimitsOn !== false,
+      presenceGraceMs: options.presenceGraceMs,
+      isBehindProxy: options.isBehindProxy === true,
+    },
+  };
+}
+
+const answerNotReady: RequestListener = (_request, response) => {
+  const answer = answerOf(
+    new ServiceError('INTERNAL_ERROR', 'The service is starting.', { status: 503, retryAfterS: 1 }),
+  );
+  for (const [name, value] of answer.headers) response.setHeader(name, value);
+  response.writeHead(answer.status).end(answer.body);
+};
+
+function createRequest(): { asked: Promise<void>; ask: () => void } {
+  let ask = (): void => {};
+  const asked = new Promise<void>((resolve) => {
+    ask = resolve;
+  });
+  return { asked, ask };
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+function withinMs(clock: Clock, limitMs: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = clock.schedule(limitMs, resolve);
+    void work.then(() => {
+      cancel();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,37 @@
+import type { AccountRow } from './account-rows.js';
+import type { Query, Transaction } from './database.js';
+
+/** A browser in which somebody is signed in. */
+export interface AccountSessionRow {
+  readonly id_hash: string;
+  readonly account_id: string;
+  readonly created_at: number;
+  readonly expires_at: number;
+}
+
+export async function insertAccountSession(transaction: Transaction, row: AccountSessionRow): Promise<void> {
+  await transaction.run(
+    'INSERT INTO account_session (id_hash, account_id, created_at, expires_at) VALUES ($1, $2, $3, $4)',
+    row.id_hash,
+    row.account_id,
+    row.created_at,
+    row.expires_at,
+  );
+}
+
+export function findSignedInAccount(query: Query, idHash: string, now: number): Promise<AccountRow | undefined> {
+  return query.get<AccountRow>(
+    `SELECT account.* FROM account_session JOIN account ON account.id = account_session.account_id
+     WHERE account_session.id_hash = $1 AND account_session.expires_at > $2`,
+    idHash,
+    now,
+  );
+}
+
+export async function deleteAccountSession(transaction: Transaction, idHash: string): Promise<void> {
+  await transaction.run('DELETE FROM account_session WHERE id_hash = $1', idHash);
+}
+
+export function deleteAccountSessionsExpiredBefore(transaction: Transaction, epochMs: number): Promise<number> {
+  return transaction.run('DELETE FROM account_session WHERE expires_at < $1', epochMs);
+}

@@ -1,0 +1,170 @@
+import type { InboundPolicy, Visibility } from '../../wire/agent.js';
+import type { Query, Transaction } from './database.js';
+
+export interface AgentRow {
+  readonly id: string;
+  readonly account_id: string;
+  readonly handle: string;
+  readonly owner: string;
+  readonly name: string;
+  readonly display_name: string;
+  readonly description: string | null;
+  readonly image_url: string | null;
+  readonly visibility: Visibility;
+  readonly inbound_policy: InboundPolicy;
+  readonly can_initiate_sessions: number;
+  readonly is_paused: number;
+  readonly card_body: string | null;
+  /** JSON: an array of skills. */
+  readonly skills: string;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly removed_at: number | null;
+}
+
+/** An agent beside what its record says of its account and its sockets. */
+export interface AgentRecordRow extends AgentRow {
+  readonly owner_display_name: string;
+  readonly is_online: number;
+}
+
+const RECORD = `SELECT agent.*, account.display_name AS owner_display_name,
+    CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
+  FROM agent JOIN account ON account.id = agent.account_id`;
+
+/** False: the handle is or was in use. */
+export async function insertAgent(transaction: Transaction, row: AgentRow): Promise<boolean> {
+  const changed = await transaction.run(
+    `INSERT INTO agent (id, account_id, handle, owner, name, display_name, description, image_url, visibility,
+       inbound_policy, can_initiate_sessions, is_paused, card_body, skills, created_at, updated_at, removed_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+     ON CONFLICT (handle) DO NOTHING`,
+    row.id,
+    row.account_id,
+    row.handle,
+    row.owner,
+    row.name,
+    row.display_name,
+    row.description,
+    row.image_url,
+    row.visibility,
+    row.inbound_policy,
+    row.can_initiate_sessions,
+    row.is_paused,
+    row.card_body,
+    row.skills,
+    row.created_at,
+    row.updated_at,
+    row.removed_at,
+  );
+  return changed === 1;
+}
+
+/** Removed agents are found by none of the readers below. */
+export function findAgent(query: Query, agentId: string): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(`${RECORD} WHERE agent.id = $1 AND agent.removed_at IS NULL`, agentId);
+}
+
+export function findAgentByHandle(query: Query, handle: string): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(`${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL`, handle);
+}
+
+export interface AgentSelection {
+  /** Those whose id is greater; ids grow with time. */
+  readonly afterId?: string;
+  readonly limit?: number;
+  /** What the handle or the display name contains. */
+  readonly text?: string | undefined;
+}
+
+/** In the order of their ids. */
+export function listAgentsOfAccount(
+  query: Query,
+  accountId: string,
+  { afterId = '', limit = 1000, text = '' }: AgentSelection = {},
+): Promise<AgentRecordRow[]> {
+  return query.all<AgentRecordRow>(
+    `${RECORD}
+     WHERE agent.account_id = $1 AND agent.id > $2 AND agent.removed_at IS NULL
+       AND (LOWER(agent.handle) LIKE $4 ESCAPE '!' OR LOWER(agent.display_name) LIKE $4 ESCAPE '!')
+     ORDER BY agent.id LIMIT $3`,
+    accountId,
+    afterId,
+    limit,
+    `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`,
+  );
+}
+
+/** How many agents of an account anyone may find. */
+export async function countPublicAgents(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM agent WHERE account_id = $1 AND visibility = 'public' AND removed_at IS NULL`,
+    accountId,
+  );
+  return row?.count ?? 0;
+}
+
+export interface SharedSessionRow {
+  readonly id: string;
+  readonly topic: string | null;
+  readonly state: 'active' | 'ended';
+  readonly last_activity_at: number;
+  readonly created_at: number;
+}
+
+/** Among the 1000 sessions that changed last, the latest 20 that the viewer has joined and the other has not left. */
+export function listSharedSessions(query: Query, viewerId: string, otherId: string): Promise<SharedSessionRow[]> {
+  return query.all<SharedSessionRow>(
+    `SELECT session.id AS id, session.topic AS topic, session.state AS state,
+       COALESCE(last.created_at, session.created_at) AS last_activity_at, session.created_at AS created_at
+     FROM (
+       SELECT session_id, changed_at FROM participant
+       WHERE agent_id = $1 AND status = 'joined' ORDER BY changed_at DESC, session_id DESC LIMIT 1000
+     ) AS recent
+     JOIN participant AS other
+       ON other.session_id = recent.session_id AND other.agent_id = $2 AND other.status IN ('joined', 'invited')
+     JOIN session ON session.id = recent.session_id
+     LEFT JOIN event AS last ON last.session_id = session.id AND last.sequence = session.last_sequence
+     ORDER BY recent.changed_at DESC, recent.session_id DESC LIMIT 20`,
+    viewerId,
+    otherId,
+  );
+}
+
+export interface ActiveParticipationRow {
+  readonly session_id: string;
+  readonly agent_id: string;
+  readonly handle: string;
+}
+
+/** Where an agent is invited or joined while the session goes on. */
+export function listActiveParticipations(query: Query, agentId: string): Promise<ActiveParticipationRow[]> {
+  return query.all<ActiveParticipationRow>(
+    `SELECT session_id, agent_id, handle FROM participant
+     WHERE agent_id = $1 AND session_state = 'active' AND status <> 'left' ORDER BY session_id`,
+    agentId,
+  );
+}
+
+/** Writes everything that an owner or the agent itself may change. */
+export async function updateAgentRow(transaction: Transaction, row: AgentRow): Promise<void> {
+  await transaction.run(
+    `UPDATE agent SET display_name = $2, description = $3, visibility = $4, inbound_policy = $5,
+       can_initiate_sessions = $6, is_paused = $7, card_body = $8, skills = $9, updated_at = $10
+     WHERE id = $1`,
+    row.id,
+    row.display_name,
+    row.description,
+    row.visibility,
+    row.inbound_policy,
+    row.can_initiate_sessions,
+    row.is_paused,
+    row.card_body,
+    row.skills,
+    row.updated_at,
+  );
+}
+
+export async function markAgentRemoved(transaction: Transaction, agentId: string, removedAt: number): Promise<void> {
+  await transaction.run('UPDATE agent SET removed_at = $2, updated_at = $2 WHERE id = $1', agentId, removedAt);
+}

@@ -1,0 +1,107 @@
+import type { Query, Transaction } from './database.js';
+
+export interface AttachmentRow {
+  readonly id: string;
+  /** Who uploaded it. */
+  readonly agent_id: string;
+  readonly filename: string;
+  readonly content_type: string;
+  readonly size: number;
+  readonly sha256: string;
+  /** Null while no message refers to it. */
+  readonly session_id: string | null;
+  readonly sequence: number | null;
+  readonly created_at: number;
+}
+
+export async function insertAttachment(
+  transaction: Transaction,
+  row: Omit<AttachmentRow, 'session_id' | 'sequence'>,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO attachment (id, agent_id, filename, content_type, size, sha256, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+    row.id,
+    row.agent_id,
+    row.filename,
+    row.content_type,
+    row.size,
+    row.sha256,
+    row.created_at,
+  );
+}
+
+export function findAttachment(query: Query, attachmentId: string): Promise<AttachmentRow | undefined> {
+  return query.get<AttachmentRow>('SELECT * FROM attachment WHERE id = $1', attachmentId);
+}
+
+/** Makes it the message's own. Undefined: it is not there, not the agent's, or no longer pending. */
+export async function claimAttachmentRow(
+  transaction: Transaction,
+  claim: {
+    readonly id: string;
+    readonly agentId: string;
+    readonly sessionId: string;
+    readonly sequence: number;
+    /** Those that were uploaded at this time or before are as good as removed. */
+    readonly expiredAt: number;
+  },
+): Promise<AttachmentRow | undefined> {
+  const changed = await transaction.run(
+    `UPDATE attachment SET session_id = $3, sequence = $4
+     WHERE id = $1 AND agent_id = $2 AND session_id IS NULL AND created_at > $5`,
+    claim.id,
+    claim.agentId,
+    claim.sessionId,
+    claim.sequence,
+    claim.expiredAt,
+  );
+  return changed === 1 ? findAttachment(transaction, claim.id) : undefined;
+}
+
+/** Those still pending that were uploaded at `expiredAt` or before, the oldest first. */
+export async function listExpiredAttachments(query: Query, expiredAt: number, limit: number): Promise<string[]> {
+  const rows = await query.all<{ id: string }>(
+    `SELECT id FROM attachment WHERE session_id IS NULL AND created_at <= $1 ORDER BY created_at LIMIT $2`,
+    expiredAt,
+    limit,
+  );
+  return rows.map((row) => row.id);
+}
+
+/** False: it was claimed, or is gone. */
+export async function deletePendingAttachment(transaction: Transaction, attachmentId: string): Promise<boolean> {
+  return (await transaction.run('DELETE FROM attachment WHERE id = $1 AND session_id IS NULL', attachmentId)) === 1;
+}
+
+/** What decides whether an agent may see the message that an attachment belongs to. */
+export interface AttachmentViewer {
+  readonly status: 'invited' | 'joined' | 'left';
+  /** Null: it was never joined since it was last invited. */
+  readonly joined_at: number | null;
+  readonly left_sequence: number | null;
+}
+
+export function findAttachmentViewer(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+): Promise<AttachmentViewer | undefined> {
+  return query.get<AttachmentViewer>(
+    'SELECT status, joined_at, left_sequence FROM participant WHERE session_id = $1 AND agent_id = $2',
+    sessionId,
+    agentId,
+  );
+}
+
+/** The payloads of an agent's latest invitations to a session. */
+export async function listInvitations(query: Query, sessionId: string, agentId: string): Promise<string[]> {
+  const rows = await query.all<{ payload: string }>(
+    `SELECT payload FROM event
+     WHERE session_id = $1 AND subject_agent_id = $2 AND type = 'session.invited'
+     ORDER BY sequence DESC LIMIT 10`,
+    sessionId,
+    agentId,
+  );
+  return rows.map((row) => row.payload);
+}

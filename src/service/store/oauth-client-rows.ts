@@ -1,0 +1,69 @@
+import type { Query, Transaction } from './database.js';
+
+export interface OAuthClientRow {
+  readonly id: string;
+  readonly kind: 'public' | 'confidential';
+  readonly name: string;
+  /** JSON: an array of URIs. */
+  readonly redirect_uris: string;
+  /** The most it may be granted. */
+  readonly scope: string;
+  readonly secret_hash: string | null;
+  /** The account and the agent that a confidential client acts for. */
+  readonly account_id: string | null;
+  readonly agent_id: string | null;
+  readonly created_at: number;
+  readonly last_used_at: number | null;
+  readonly revoked_at: number | null;
+}
+
+export async function insertOAuthClient(transaction: Transaction, row: OAuthClientRow): Promise<void> {
+  await transaction.run(
+    `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, secret_hash, account_id, agent_id, created_at,
+       last_used_at, revoked_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    row.id,
+    row.kind,
+    row.name,
+    row.redirect_uris,
+    row.scope,
+    row.secret_hash,
+    row.account_id,
+    row.agent_id,
+    row.created_at,
+    row.last_used_at,
+    row.revoked_at,
+  );
+}
+
+/** Revoked clients are not found. */
+export function findOAuthClient(query: Query, clientId: string): Promise<OAuthClientRow | undefined> {
+  return query.get<OAuthClientRow>('SELECT * FROM oauth_client WHERE id = $1 AND revoked_at IS NULL', clientId);
+}
+
+export async function markOAuthClientUsed(transaction: Transaction, clientId: string, usedAt: number): Promise<void> {
+  await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
+}
+
+/** False: there is no such client, or it was revoked before. */
+export async function markOAuthClientRevoked(
+  transaction: Transaction,
+  clientId: string,
+  revokedAt: number,
+): Promise<boolean> {
+  const changed = await transaction.run(
+    'UPDATE oauth_client SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL',
+    clientId,
+    revokedAt,
+  );
+  return changed === 1;
+}
+
+/** Registered before `epochMs` and never approved since. */
+export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: number): Promise<number> {
+  return transaction.run(
+    `DELETE FROM oauth_client WHERE last_used_at IS NULL AND created_at < $1 AND kind = 'public'
+       AND NOT EXISTS (SELECT 1 FROM authorization_request WHERE authorization_request.client_id = oauth_client.id)`,
+    epochMs,
+  );
+}

@@ -1,0 +1,53 @@
+import type { InboundPolicy } from '../../wire/agent.js';
+import type { Dialect, Query } from './database.js';
+
+export interface ServiceCounts {
+  readonly accounts: number;
+  readonly agents: number;
+  readonly sessions: number;
+  readonly sockets: number;
+}
+
+export async function countAll(query: Query): Promise<ServiceCounts> {
+  const row = await query.get<ServiceCounts>(
+    `SELECT (SELECT COUNT(*) FROM account) AS accounts,
+       (SELECT COUNT(*) FROM agent WHERE removed_at IS NULL) AS agents,
+       (SELECT COUNT(*) FROM session) AS sessions,
+       (SELECT COUNT(*) FROM socket) AS sockets`,
+  );
+  return row ?? { accounts: 0, agents: 0, sessions: 0, sockets: 0 };
+}
+
+/** The newest step of the schema; the cheapest proof that the data answers. */
+export async function findSchemaVersion(query: Query): Promise<number> {
+  const row = await query.get<{ version: number | null }>('SELECT MAX(version) AS version FROM schema_version');
+  return row?.version ?? 0;
+}
+
+const SIZE: Readonly<Record<Dialect, string>> = {
+  sqlite: 'SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()',
+  postgres: 'SELECT pg_database_size(current_database()) AS bytes',
+};
+
+/** How many bytes the database takes, what it keeps for later use included. */
+export async function measureDatabase(query: Query): Promise<number | undefined> {
+  const row = await query.get<{ bytes: number }>(SIZE[query.dialect]);
+  return row?.bytes;
+}
+
+export interface OperatorAgentRow {
+  readonly handle: string;
+  readonly inbound_policy: InboundPolicy;
+  readonly is_paused: number;
+  readonly is_online: number;
+  readonly created_at: number;
+}
+
+/** Every agent of every account, by handle. */
+export function listAllAgents(query: Query): Promise<OperatorAgentRow[]> {
+  return query.all<OperatorAgentRow>(
+    `SELECT handle, inbound_policy, is_paused, created_at,
+       CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
+     FROM agent WHERE removed_at IS NULL ORDER BY handle`,
+  );
+}

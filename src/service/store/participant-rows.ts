@@ -1,0 +1,226 @@
+import type { ParticipantStatus, SessionState } from '../../wire/session.js';
+import type { Query, Transaction } from './database.js';
+
+export interface ParticipantRow {
+  readonly session_id: string;
+  readonly agent_id: string;
+  readonly handle: string;
+  /** Order of arrival in the session. */
+  readonly position: number;
+  readonly status: ParticipantStatus;
+  /** Null unless it joined since it was last invited. */
+  readonly joined_at: number | null;
+  readonly left_at: number | null;
+  /** Null for a creator who was never invited. */
+  readonly first_invited_sequence: number | null;
+  /** The number of its own latest `session.left`, while it is `left`. */
+  readonly left_sequence: number | null;
+  readonly was_joined_at_end: number;
+  readonly session_state: SessionState;
+  /** When something that it may see last happened. */
+  readonly changed_at: number;
+  /** Everything up to here has reached one of its sockets. */
+  readonly delivered_sequence: number;
+  readonly is_pending: number;
+}
+
+/** A participant beside its session. */
+export interface ParticipationRow extends ParticipantRow {
+  readonly topic: string | null;
+  readonly last_sequence: number;
+  readonly session_created_at: number;
+  readonly ended_at: number | null;
+}
+
+const PARTICIPATION = `SELECT participant.*, session.topic, session.last_sequence,
+    session.created_at AS session_created_at, session.ended_at
+  FROM participant JOIN session ON session.id = participant.session_id`;
+
+export function findParticipation(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+): Promise<ParticipationRow | undefined> {
+  return query.get<ParticipationRow>(
+    `${PARTICIPATION} WHERE participant.session_id = $1 AND participant.agent_id = $2`,
+    sessionId,
+    agentId,
+  );
+}
+
+/** In order of arrival. */
+export function listParticipants(query: Query, sessionId: string): Promise<ParticipantRow[]> {
+  return query.all<ParticipantRow>('SELECT * FROM participant WHERE session_id = $1 ORDER BY position', sessionId);
+}
+
+/** The creator, who is joined from the beginning (spec: POST /sessions, rule 1). */
+export async function insertCreator(
+  transaction: Transaction,
+  sessionId: string,
+  agent: { readonly id: string; readonly handle: string },
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO participant (session_id, agent_id, handle, position, status, joined_at, left_at,
+       first_invited_sequence, left_sequence, was_joined_at_end, session_state, changed_at, delivered_sequence, is_pending)
+     VALUES ($1, $2, $3, 0, 'joined', $4, NULL, NULL, NULL, 0, 'active', $4, 0, 0)`,
+    sessionId,
+    agent.id,
+    agent.handle,
+    now,
+  );
+}
+
+/** Makes an agent `invited`, whether it took part before or not. */
+export async function putInvited(
+  transaction: Transaction,
+  sessionId: string,
+  agent: { readonly id: string; readonly handle: string },
+  sequence: number,
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO participant (session_id, agent_id, handle, position, status, joined_at, left_at,
+       first_invited_sequence, left_sequence, was_joined_at_end, session_state, changed_at, delivered_sequence, is_pending)
+     VALUES ($1, $2, $3, (SELECT COALESCE(MAX(position), -1) + 1 FROM participant WHERE session_id = $1),
+       'invited', NULL, NULL, $4, NULL, 0, 'active', $5, 0, 1)
+     ON CONFLICT (session_id, agent_id) DO UPDATE
+       SET status = 'invited', joined_at = NULL, left_at = NULL, left_sequence = NULL,
+         first_invited_sequence = COALESCE(participant.first_invited_sequence, excluded.first_invited_sequence)`,
+    sessionId,
+    agent.id,
+    agent.handle,
+    sequence,
+    now,
+  );
+}
+
+export async function markJoined(
+  transaction: Transaction,
+  sessionId: string,
+  agentId: string,
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    `UPDATE participant SET status = 'joined', joined_at = $3, left_at = NULL, left_sequence = NULL
+     WHERE session_id = $1 AND agent_id = $2`,
+    sessionId,
+    agentId,
+    now,
+  );
+}
+
+export async function markLeft(
+  transaction: Transaction,
+  sessionId: string,
+  agentId: string,
+  sequence: number,
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    `UPDATE participant SET status = 'left', left_at = $4, left_sequence = $3 WHERE session_id = $1 AND agent_id = $2`,
+    sessionId,
+    agentId,
+    sequence,
+    now,
+  );
+}
+
+interface AgentIdRow {
+  readonly agent_id: string;
+}
+
+/** Notes that the joined, and where `invitedToo` the invited, have something new to see; gives who they are. */
+export async function markChangedForAll(
+  transaction: Transaction,
+  sessionId: string,
+  now: number,
+  invitedToo: boolean,
+): Promise<string[]> {
+  const rows = await transaction.all<AgentIdRow>(
+    `UPDATE participant SET changed_at = $2, is_pending = 1
+     WHERE session_id = $1 AND (status = 'joined' OR (status = 'invited' AND $3 = 1)) RETURNING agent_id`,
+    sessionId,
+    now,
+    invitedToo ? 1 : 0,
+  );
+  return rows.map((row) => row.agent_id);
+}
+
+export async function markChangedFor(
+  transaction: Transaction,
+  sessionId: string,
+  agentId: string,
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    'UPDATE participant SET changed_at = $3, is_pending = 1 WHERE session_id = $1 AND agent_id = $2',
+    sessionId,
+    agentId,
+    now,
+  );
+}
+
+/** The other participants to whom a message goes and who let anybody in (spec: Rate limits, target open agent). */
+export async function listJoinedOpenAgents(query: Query, sessionId: string, exceptAgentId: string): Promise<string[]> {
+  const rows = await query.all<AgentIdRow>(
+    `SELECT participant.agent_id FROM participant JOIN agent ON agent.id = participant.agent_id
+     WHERE participant.session_id = $1 AND participant.status = 'joined' AND participant.agent_id <> $2
+       AND agent.inbound_policy = 'open'`,
+    sessionId,
+    exceptAgentId,
+  );
+  return rows.map((row) => row.agent_id);
+}
+
+/** The participations of `otherId` in active sessions where both still take part. */
+export function listSharedActive(query: Query, agentId: string, otherId: string): Promise<ParticipantRow[]> {
+  return query.all<ParticipantRow>(
+    `SELECT other.* FROM participant AS mine
+       JOIN participant AS other ON other.session_id = mine.session_id AND other.agent_id = $2
+     WHERE mine.agent_id = $1 AND mine.session_state = 'active' AND mine.status <> 'left' AND other.status <> 'left'
+     ORDER BY mine.session_id`,
+    agentId,
+    otherId,
+  );
+}
+
+/** Those with something to deliver, by session, after the session `afterSessionId`. */
+export function listPending(
+  query: Query,
+  agentId: string,
+  afterSessionId: string,
+  limit: number,
+): Promise<ParticipationRow[]> {
+  return query.all<ParticipationRow>(
+    `${PARTICIPATION}
+     WHERE participant.agent_id = $1 AND participant.is_pending = 1 AND participant.session_id > $2
+     ORDER BY participant.session_id LIMIT $3`,
+    agentId,
+    afterSessionId,
+    limit,
+  );
+}
+
+/**
+ * Moves the delivery cursor forward, never back. The participant waits no more if nothing was appended since
+ * `readThrough`, the session's last sequence when the reader found nothing further to deliver.
+ */
+export async function advanceDelivery(
+  transaction: Transaction,
+  sessionId: string,
+  agentId: string,
+  deliveredSequence: number,
+  readThrough: number,
+): Promise<void> {
+  await transaction.run(
+    `UPDATE participant SET
+       delivered_sequence = CASE WHEN delivered_sequence < $3 THEN $3 ELSE delivered_sequence END,
+       is_pending = CASE WHEN (SELECT last_sequence FROM session WHERE id = $1) > $4 THEN is_pending ELSE 0 END
+     WHERE session_id = $1 AND agent_id = $2`,
+    sessionId,
+    agentId,
+    deliveredSequence,
+    readThrough,
+  );
+}

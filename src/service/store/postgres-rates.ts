@@ -1,0 +1,31 @@
+import type { Query } from './database.js';
+
+/** One budget as the database counts it. */
+export interface CountedBudget {
+  readonly name: string;
+  readonly subject_id: string;
+  readonly calls: number;
+  readonly window_ms: number;
+}
+
+/** Takes one call from each, or from none; gives the milliseconds to wait, 0: taken. `at` null: the database's own time. */
+export async function takeCalls(query: Query, budgets: readonly CountedBudget[], at: number | null): Promise<number> {
+  const row = await query.get<{ wait: number }>(
+    'SELECT take_calls($1::json, $2::bigint) AS wait',
+    JSON.stringify(budgets),
+    at,
+  );
+  return row?.wait ?? 0;
+}
+
+/** Forgets the budgets from which nobody has taken for `idleMs`. */
+export async function deleteIdleBudgets(query: Query, idleMs: number): Promise<void> {
+  await query.run(
+    `WITH gone AS (
+       DELETE FROM rate_budget WHERE last_at < FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint - $1::bigint
+       RETURNING name, subject_id
+     )
+     DELETE FROM rate_call USING gone WHERE rate_call.name = gone.name AND rate_call.subject_id = gone.subject_id`,
+    idleMs,
+  );
+}

@@ -1,0 +1,180 @@
+import type { Query, Transaction } from './database.js';
+
+export type SearchKind = 'agent' | 'person';
+
+/** Makes `terms`, each once, the words by which one agent or person is found. */
+export async function replaceSearchTerms(
+  transaction: Transaction,
+  kind: SearchKind,
+  subjectId: string,
+  terms: readonly string[],
+): Promise<void> {
+  await transaction.run('DELETE FROM search_term WHERE subject_id = $1 AND kind = $2', subjectId, kind);
+  for (const term of terms)
+    await transaction.run(
+      'INSERT INTO search_term (kind, term, subject_id) VALUES ($1, $2, $3)',
+      kind,
+      term,
+      subjectId,
+    );
+}
+
+/** A place in the order of words. */
+export interface TermPlace {
+  readonly term: string;
+  readonly subject_id: string;
+}
+
+export interface TermRow extends TermPlace {
+  /** Its subject has words with all the other beginnings too, and was not met before under an earlier word. */
+  readonly is_match: number;
+}
+
+const LAST_CHARACTER = '\u{10ffff}';
+
+/** The next `limit` words that begin with `prefixes[0]`, in order, after `after`: a walk along the index. */
+export function listTerms(
+  query: Query,
+  kind: SearchKind,
+  prefixes: readonly [string, ...string[]],
+  after: TermPlace,
+  limit: number,
+): Promise<TermRow[]> {
+  const [first, ...others] = prefixes;
+  const hasOther = others.map(
+    (_, index) =>
+      `AND EXISTS (SELECT 1 FROM search_term AS other WHERE other.subject_id = met.subject_id AND other.kind = $1
+         AND other.term >= $${7 + 2 * index} AND other.term < $${8 + 2 * index})`,
+  );
+  return query.all<TermRow>(
+    `SELECT met.term, met.subject_id, CASE WHEN NOT EXISTS (
+         SELECT 1 FROM search_term AS earlier WHERE earlier.subject_id = met.subject_id AND earlier.kind = $1
+           AND earlier.term >= $2 AND earlier.term < met.term
+       ) ${hasOther.join(' ')} THEN 1 ELSE 0 END AS is_match
+     FROM search_term AS met
+     WHERE met.kind = $1 AND met.term >= $2 AND met.term < $3
+       AND (met.term > $4 OR (met.term = $4 AND met.subject_id > $5))
+     ORDER BY met.term, met.subject_id LIMIT $6`,
+    kind,
+    first,
+    first + LAST_CHARACTER,
+    after.term,
+    after.subject_id,
+    limit,
+    ...others.flatMap((prefix) => [prefix, prefix + LAST_CHARACTER]),
+  );
+}
+
+/** A session that its reader has joined. */
+export interface ReadableSessionRow {
+  readonly session_id: string;
+  /** No message of it is younger. */
+  readonly changed_at: number;
+}
+
+/** The sessions that an agent has joined and, if asked, `counterpart` takes or took part in; the latest changed first. */
+export function listReadableSessions(
+  query: Query,
+  agentId: string,
+  filter: { readonly sessionId: string | undefined; readonly counterpart: string | undefined },
+): Promise<ReadableSessionRow[]> {
+  return query.all<ReadableSessionRow>(
+    `SELECT mine.session_id, mine.changed_at FROM participant AS mine
+     WHERE mine.agent_id = $1 AND mine.status = 'joined' AND (CAST($2 AS TEXT) IS NULL OR mine.session_id = $2)
+       AND (CAST($3 AS TEXT) IS NULL OR EXISTS (
+         SELECT 1 FROM participant AS other JOIN agent ON agent.id = other.agent_id
+         WHERE other.session_id = mine.session_id AND agent.handle = $3))
+     ORDER BY mine.changed_at DESC, mine.session_id DESC`,
+    agentId,
+    filter.sessionId ?? null,
+    filter.counterpart ?? null,
+  );
+}
+
+export interface FoundEventRow {
+  readonly position: number;
+  readonly session_id: string;
+  readonly type: string;
+  readonly created_at: number;
+  readonly payload: string;
+}
+
+/** How the full text of each database is asked and kept; see migrations/0002-search.ts. */
+const FULL_TEXT = {
+  sqlite: {
+    find: `SELECT event.position, event.session_id, event.type, event.created_at, event.payload
+      FROM message_search JOIN event ON event.position = message_search.rowid
+      WHERE message_search MATCH $1 ORDER BY message_search.rowid DESC LIMIT $2`,
+    question: (sessions: readonly string[], phrases: readonly (readonly string[])[]): string =>
+      `session : (${sessions.map((word) => `"${word}"`).join(' OR ')})
+       AND text : (${phrases.map((phrase) => `"${phrase.join(' ')}"`).join(' AND ')})`,
+    listUnindexed: `SELECT position, session_id, type, created_at, payload FROM event
+      WHERE position > MAX($1, (SELECT indexed_position FROM search_progress)) ORDER BY position LIMIT $2`,
+    add: 'INSERT INTO message_search (rowid, session, text) VALUES ($1, $2, $3)',
+    settle: 'UPDATE search_progress SET indexed_position = $1',
+  },
+  postgres: {
+    find: `SELECT event.position, event.session_id, event.type, event.created_at, event.payload
+      FROM message_search JOIN event ON event.position = message_search.position
+      WHERE message_search.words @@ $1::tsquery ORDER BY message_search.position DESC LIMIT $2`,
+    question: (sessions: readonly string[], phrases: readonly (readonly string[])[]): string =>
+      `(${sessions.map((word) => `'${word}'`).join('|')})&${phrases
+        .map((phrase) => `(${phrase.map((term) => `'${term}'`).join('<->')})`)
+        .join('&')}`,
+    listUnindexed: `SELECT event.position, session_id, type, created_at, payload
+      FROM search_queue JOIN event ON event.position = search_queue.position
+      WHERE search_queue.position > $1 ORDER BY search_queue.position LIMIT $2`,
+    add: `INSERT INTO message_search (position, words)
+      VALUES ($1, array_to_tsvector(ARRAY[$2::text]) || $3::tsvector)`,
+    settle: 'DELETE FROM search_queue WHERE position IN (SELECT value::bigint FROM json_array_elements_text($1::json))',
+  },
+} as const;
+
+/** The youngest messages of these sessions that hold every phrase; words are as `searchTermsOf` cuts them. */
+export function searchIndex(
+  query: Query,
+  sessionIds: readonly string[],
+  phrases: readonly (readonly string[])[],
+  limit: number,
+): Promise<FoundEventRow[]> {
+  const { find, question } = FULL_TEXT[query.dialect];
+  return query.all<FoundEventRow>(find, question(sessionIds.map(toSessionWord), phrases), limit);
+}
+
+/** What was appended and is not in the full text yet, after `position`, in order. */
+export function listUnindexed(query: Query, position: number, limit: number): Promise<FoundEventRow[]> {
+  return query.all<FoundEventRow>(FULL_TEXT[query.dialect].listUnindexed, position, limit);
+}
+
+export async function indexText(
+  transaction: Transaction,
+  event: Pick<FoundEventRow, 'position' | 'session_id'>,
+  terms: readonly string[],
+): Promise<void> {
+  await transaction.run(
+    FULL_TEXT[transaction.dialect].add,
+    event.position,
+    toSessionWord(event.session_id),
+    transaction.dialect === 'sqlite' ? terms.join(' ') : toVector(terms),
+  );
+}
+
+/** Notes that all of these, the first that were unindexed, have been dealt with. */
+export async function markIndexed(transaction: Transaction, events: readonly FoundEventRow[]): Promise<void> {
+  const last = events.at(-1);
+  if (last === undefined) return;
+  const done = transaction.dialect === 'sqlite' ? last.position : JSON.stringify(events.map((event) => event.position));
+  await transaction.run(FULL_TEXT[transaction.dialect].settle, done);
+}
+
+function toSessionWord(sessionId: string): string {
+  return sessionId.replace(/[^0-9A-Za-z]/g, '');
+}
+
+/** PostgreSQL keeps at most 256 places of one word, none beyond this. */
+const PLACE_MAX = 16_383;
+
+/** The words with their places, from 1; words are letters and digits alone, so that nothing is to be quoted. */
+function toVector(terms: readonly string[]): string {
+  return terms.map((term, index) => `'${term}':${Math.min(index + 1, PLACE_MAX)}`).join(' ');
+}

@@ -1,0 +1,46 @@
+/** The part that `node:sqlite` and `@photostructure/sqlite` have in common, as far as it is used. */
+export interface SqliteConnection {
+  readonly isTransaction: boolean;
+  exec(sql: string): void;
+  prepare(sql: string): SqliteStatement;
+  close(): void;
+}
+
+export interface SqliteStatement {
+  all(...parameters: (string | number | null)[]): unknown[];
+  get(...parameters: (string | number | null)[]): unknown;
+  run(...parameters: (string | number | null)[]): { readonly changes: number | bigint };
+}
+
+interface SqliteModule {
+  readonly DatabaseSync: new (path: string) => SqliteConnection;
+}
+
+const FIRST_NODE_WITH_SQLITE = 24;
+/** A variable, so that neither the bundler nor the types of older Node.js look for it. */
+const BUILT_IN: string = 'node:sqlite';
+
+/** The database of the running Node.js where it has a safe one, else the one that comes with this program. */
+export async function loadSqlite(): Promise<(path: string) => SqliteConnection> {
+  const module = await loadModule();
+  return (path) => new module.DatabaseSync(path);
+}
+
+async function loadModule(): Promise<SqliteModule> {
+  const [major = 0] = process.versions.node.split('.').map(Number);
+  const builtInVersion = (process.versions as Readonly<Record<string, string | undefined>>)['sqlite'];
+  if (major >= FIRST_NODE_WITH_SQLITE && builtInVersion !== undefined && isSafeSqlite(builtInVersion)) {
+    const builtIn: SqliteModule = await import(BUILT_IN);
+    return builtIn;
+  }
+  return import('@photostructure/sqlite');
+}
+
+/** False for versions that can corrupt a database in WAL mode when a checkpoint meets a writer (sqlite.org/wal.html, WAL-reset bug). */
+export function isSafeSqlite(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
+  if (major !== 3) return major > 3;
+  if (minor === 44) return patch >= 6;
+  if (minor === 50) return patch >= 7;
+  return minor > 51 || (minor === 51 && patch >= 3) || minor < 7;
+}

@@ -1,0 +1,106 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { DATABASE_FILE } from './data-directory.js';
+import { DatabaseUnusableError } from './database.js';
+import { MIGRATIONS } from './migrate.js';
+import { loadSqlite, type SqliteConnection } from './sqlite-driver.js';
+
+const BUSY_TIMEOUT_MS = 10_000;
+
+/** An attachment as a database knows it; unclaimed ones may go at any moment. */
+export interface SnapshotAttachment {
+  readonly id: string;
+  readonly size: number;
+  readonly sha256: string;
+  readonly isClaimed: boolean;
+}
+
+export interface Snapshot {
+  readonly schemaVersion: number;
+  readonly attachments: readonly SnapshotAttachment[];
+}
+
+/**
+ * Copies the database of a data directory, as it is at one moment, into `file`, which is there and empty. Whoever uses the
+ * data meanwhile does not wait. Without `withKeys` the copy holds no secret that the service goes on using: the signing
+ * keys are left out, and the service key is another one (D-65).
+ */
+export async function takeSnapshot(directory: string, file: string, withKeys: boolean): Promise<Snapshot> {
+  const source = join(directory, DATABASE_FILE);
+  if (!existsSync(source))
+    throw new DatabaseUnusableError(`There is no database in ${directory}. One in PostgreSQL is saved with pg_dump.`);
+  const open = await loadSqlite();
+  using(open(source), (connection) => {
+    connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    connection.prepare('VACUUM INTO ?1').run(file);
+  });
+  return using(open(file), (connection) => {
+    connection.exec('PRAGMA journal_mode = MEMORY');
+    if (!withKeys) removeKeys(connection);
+    return describe(connection);
+  });
+}
+
+/** What stands in a database that nobody uses. Throws when it is damaged, or when a newer program wrote it. */
+export async function checkDatabase(file: string): Promise<Snapshot> {
+  const open = await loadSqlite();
+  return using(open(file), (connection) => {
+    const snapshot = whole(connection);
+    const newest = MIGRATIONS.at(-1)?.version ?? 0;
+    if (snapshot.schemaVersion > newest)
+      throw new DatabaseUnusableError(
+        `The data was written by a newer asp (schema version ${snapshot.schemaVersion}; this one knows ${newest}). Upgrade asp.`,
+      );
+    return snapshot;
+  });
+}
+
+function using<T>(connection: SqliteConnection, work: (connection: SqliteConnection) => T): T {
+  try {
+    return work(connection);
+  } finally {
+    connection.close();
+  }
+}
+
+/** What is deleted is overwritten, or it would still stand in the free pages of the file. */
+function removeKeys(connection: SqliteConnection): void {
+  connection.exec('PRAGMA secure_delete = ON');
+  connection.exec('DELETE FROM signing_key');
+  if (hasTable(connection, 'service_key'))
+    connection.prepare('UPDATE service_key SET secret = ?1').run(randomBytes(32).toString('base64url'));
+}
+
+function whole(connection: SqliteConnection): Snapshot {
+  try {
+    const [finding] = connection.prepare('PRAGMA integrity_check(1)').all() as { integrity_check: string }[];
+    const isSound =
+      finding?.integrity_check === 'ok' && connection.prepare('PRAGMA foreign_key_check').all().length === 0;
+    if (isSound) return describe(connection);
+  } catch (cause) {
+    throw new DatabaseUnusableError('The database is damaged.', { cause });
+  }
+  throw new DatabaseUnusableError('The database is damaged.');
+}
+
+function describe(connection: SqliteConnection): Snapshot {
+  const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
+  const attachments = connection
+    .prepare('SELECT id, size, sha256, session_id FROM attachment ORDER BY id')
+    .all() as (Omit<SnapshotAttachment, 'isClaimed'> & { session_id: string | null })[];
+  return {
+    schemaVersion: Number((row as { version: number | null }).version ?? 0),
+    attachments: attachments.map(({ id, size, sha256, session_id }) => ({
+      id,
+      size,
+      sha256,
+      isClaimed: session_id !== null,
+    })),
+  };
+}
+
+function hasTable(connection: SqliteConnection, name: string): boolean {
+  return connection.prepare(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1`).get(name) !== undefined;
+}

@@ -1,0 +1,32 @@
+import type { QueryOf, ReplyOf } from '../../wire/endpoint.js';
+import type { Block } from '../../wire/trust.js';
+import type { AgentActor, ServiceContext } from '../context.js';
+import { type BlockRow, listBlockRows } from '../store/block-rows.js';
+import { decodeCursor, encodeCursor } from '../store/cursor.js';
+import type { Query } from '../store/database.js';
+
+export async function listBlocks(
+  _context: ServiceContext,
+  actor: AgentActor,
+  input: { query: QueryOf<'listBlocks'> },
+  query: Query,
+): Promise<ReplyOf<'listBlocks'>> {
+  const { limit, cursor } = input.query;
+  const scope = ['blocks', actor.agentId];
+  const [createdAt, handle] = cursor === undefined ? [Number.MAX_SAFE_INTEGER, ''] : decodeCursor(scope, cursor);
+  const after = { createdAt: Number(createdAt), handle: String(handle) };
+  const rows = await listBlockRows(query, actor.agentId, after, limit + 1);
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  const hasMore = rows.length > limit && last !== undefined;
+  const nextCursor = hasMore ? encodeCursor(scope, [last.created_at, last.blocked_handle]) : null;
+  return { blocks: page.map(toBlock), next_cursor: nextCursor };
+}
+
+export function toBlock(row: BlockRow): Block {
+  return {
+    blocked_agent_id: row.blocked_agent_id,
+    blocked_handle: row.blocked_handle,
+    created_at: row.created_at,
+  };
+}

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, isAbsolute, join } from 'node:path';
+import { Script } from 'node:vm';
+
+import { VERSION } from './cli/version.js';
+
+declare const ASP_BUILD: string;
+
+/** What a CommonJS module is given, and how this one imports what was built apart. */
+const PARAMETERS = 'exports, require, module, __filename, __dirname, $import';
+
+/**
+ * Starts the program in main.cjs. What V8 compiles of it for a command is kept in the user's cache directory and used by
+ * the next run of that command, which costs a third less; Node.js has that of its own only from version 22 on (D-67).
+ */
+function start(filename: string, cacheFile: string | undefined): void {
+  const script = new Script(`(function (${PARAMETERS}) {${readFileSync(filename, 'utf8')}\n})`, {
+    filename,
+    cachedData: cacheFile === undefined ? undefined : readOwn(cacheFile),
+  });
+  if (cacheFile !== undefined && script.cachedDataRejected !== false)
+    process.once('exit', (code) => {
+      if (code === 0) keep(cacheFile, script.createCachedData());
+    });
+  const module = { exports: {} };
+  const importFromHere = (specifier: string): Promise<unknown> => import(specifier);
+  script.runInThisContext()(
+    module.exports,
+    createRequire(filename),
+    module,
+    filename,
+    dirname(filename),
+    importFromHere,
+  );
+}
+
+/** Where the code of this command is kept; undefined for a user without a place for it, as in CI. */
+function cacheFileOf(command: string | undefined): string | undefined {
+  const { XDG_CACHE_HOME, LOCALAPPDATA, HOME, NODE_DISABLE_COMPILE_CACHE } = process.env;
+  const home = HOME === undefined ? undefined : join(HOME, '.cache');
+  const root = XDG_CACHE_HOME ?? (process.platform === 'win32' ? LOCALAPPDATA : home);
+  // A demonstration leaves nothing behind.
+  if (root === undefined || !isAbsolute(root) || NODE_DISABLE_COMPILE_CACHE !== undefined || command === 'demo')
+    return undefined;
+  const name = /^[a-z]{1,20}$/.test(command ?? '') ? command : 'asp';
+  return join(root, 'asp-cli', `code-${ASP_BUILD}-${process.versions.v8}-${process.arch}`, `${name}.bin`);
+}
+
+const DIGEST_BYTES = 32;
+const digest = (code: Buffer): Buffer => createHash('sha256').update(code).digest();
+
+/** A file that nobody else could have written and that is whole: what is in it is run, and V8 does not look. */
+function readOwn(path: string): Buffer | undefined {
+  try {
+    const { uid, mode } = lstatSync(path);
+    const isOurs = process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+    if (!isOurs) return undefined;
+    const bytes = readFileSync(path);
+    const code = bytes.subarray(DIGEST_BYTES);
+    return digest(code).equals(bytes.subarray(0, DIGEST_BYTES)) ? code : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Not being able to keep it is no error. What belongs to other builds goes. */
+function keep(path: string, code: Buffer): void {
+  try {
+    const folder = dirname(path);
+    if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) removeOthers(dirname(folder), folder);
+    const temporary = `${path}.${process.pid}`;
+    writeFileSync(temporary, Buffer.concat([digest(code), code]), { mode: 0o600, flag: 'wx' });
+    renameSync(temporary, path);
+  } catch {
+    // The next run compiles again.
+  }
+}
+
+function removeOthers(root: string, kept: string): void {
+  for (const name of readdirSync(root)) {
+    const folder = join(root, name);
+    if (name.startsWith('code-') && folder !== kept) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const [first, ...others] = process.argv.slice(2);
+if (others.length === 0 && (first === '--version' || first === '-V')) process.stdout.write(`${VERSION}\n`);
+else start(join(__dirname, 'main.cjs'), cacheFileOf(first));

@@ -1,0 +1,104 @@
+import * as z from 'zod/mini';
+
+import { lazily } from './lazily.js';
+
+/** What a client does about an error (spec: Errors, Client handling). */
+export type RetryAdvice = 'never' | 'refresh' | 'after' | 'backoff';
+
+/** One row of the error table. */
+export interface ErrorRow {
+  /** HTTP status. */
+  readonly status: number;
+  /** `error` of the `WWW-Authenticate: Bearer` challenge, where there is one (RFC 6750 §3). */
+  readonly challenge?: 'invalid_token' | 'insufficient_scope';
+  readonly retry: RetryAdvice;
+  /** Exit code of the command line. */
+  readonly exit_code: number;
+  /** The message the service sends when it has nothing better to say. It must not tell one reason from another. */
+  readonly message: string;
+}
+
+/** Every error code of the REST API and the WebSocket handshake (spec: Errors). */
+export const ERROR = {
+  UNAUTHORIZED: {
+    status: 401,
+    challenge: 'invalid_token',
+    retry: 'refresh',
+    exit_code: 4,
+    message: 'The access token is missing or not valid here.',
+  },
+  TOKEN_EXPIRED: {
+    status: 401,
+    challenge: 'invalid_token',
+    retry: 'refresh',
+    exit_code: 4,
+    message: 'The access token has expired.',
+  },
+  INSUFFICIENT_SCOPE: {
+    status: 403,
+    challenge: 'insufficient_scope',
+    retry: 'never',
+    exit_code: 5,
+    message: 'The access token lacks a scope that this endpoint needs.',
+  },
+  FORBIDDEN: { status: 403, retry: 'never', exit_code: 5, message: 'The access token cannot act on this resource.' },
+  FEATURE_NOT_AVAILABLE: {
+    status: 403,
+    retry: 'never',
+    exit_code: 5,
+    message: 'This feature is not available on the current plan.',
+  },
+  NOT_FOUND: { status: 404, retry: 'never', exit_code: 3, message: 'Not found.' },
+  AGENT_NOT_FOUND: { status: 404, retry: 'never', exit_code: 3, message: 'No agent matches.' },
+  VALIDATION_ERROR: { status: 400, retry: 'never', exit_code: 2, message: 'The request is not valid.' },
+  INVALID_HANDLE: {
+    status: 400,
+    retry: 'never',
+    exit_code: 2,
+    message: 'A handle has the form @owner.agent_name: lower-case letters, digits, _ and -.',
+  },
+  MISSING_IDEMPOTENCY_KEY: {
+    status: 400,
+    retry: 'never',
+    exit_code: 2,
+    message: 'Write endpoints need an Idempotency-Key header.',
+  },
+  IDEMPOTENCY_MISMATCH: {
+    status: 400,
+    retry: 'never',
+    exit_code: 6,
+    message: 'This Idempotency-Key was used with a different request.',
+  },
+  DUPLICATE_HANDLE: { status: 409, retry: 'never', exit_code: 6, message: 'This handle is already in use.' },
+  RATE_LIMITED: { status: 429, retry: 'after', exit_code: 7, message: 'Too many requests. Try again later.' },
+  INTERNAL_ERROR: {
+    status: 500,
+    retry: 'backoff',
+    exit_code: 9,
+    message: 'Something went wrong. It is safe to try again.',
+  },
+} as const satisfies Record<string, ErrorRow>;
+export type ErrorCode = keyof typeof ERROR;
+
+/** Whether `code` is one of the table. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR, code);
+}
+
+/** The row of a code. */
+export function errorRow(code: ErrorCode): ErrorRow {
+  return ERROR[code];
+}
+
+/** Statuses outside the table that a client tries again: request timeout, too early, rate limit (spec: Client handling). */
+export function isRetryableStatus(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || status >= 500;
+}
+
+/** The one envelope of every non-2xx answer (spec: Errors). */
+export const ErrorEnvelope = lazily(() =>
+  z.looseObject({
+    error: z.looseObject({ code: z.string(), message: z.string(), docs_url: z.optional(z.string()) }),
+  }),
+);
+export type ErrorEnvelope = z.infer<typeof ErrorEnvelope>;

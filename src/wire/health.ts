@@ -1,0 +1,8 @@
+/** Where the health answer is, below the service root, without authentication (wire: Health). */
+export const HEALTH_PATH = '/health';
+
+/** Answers like health while requests are accepted and the data answers, else 503 (D-61). */
+export const READY_PATH = '/ready';
+
+/** Where the service describes its REST interface, as OpenAPI 3.1. */
+export const OPENAPI_PATH = '/openapi.json';

@@ -1,0 +1,44 @@
+import * as z from 'zod/mini';
+
+import { lazily } from './lazily.js';
+
+/** Prefix of each kind of id; what follows it is a 26-character upper-case Crockford ULID (spec: What the service does, rule 8). */
+export const ID_PREFIX = {
+  session: 'sess_',
+  message: 'msg_',
+  event: 'evt_',
+  attachment: 'att_',
+  agent: 'agt_',
+  account: 'acct_',
+  oauthClient: 'oac_',
+} as const;
+export type IdKind = keyof typeof ID_PREFIX;
+
+const ULID = '[0-7][0-9A-HJKMNP-TV-Z]{25}';
+
+/** Whether `text` is a well-formed id of `kind`. */
+export function isId(kind: IdKind, text: string): boolean {
+  return text.length === ID_PREFIX[kind].length + 26 && PATTERN[kind].test(text);
+}
+
+/** The kind of id that `text` claims to be by its prefix, or undefined. */
+export function kindOfId(text: string): IdKind | undefined {
+  for (const kind of Object.keys(ID_PREFIX) as IdKind[]) if (text.startsWith(ID_PREFIX[kind])) return kind;
+  return undefined;
+}
+
+const patternOf = (kind: IdKind): RegExp => new RegExp(`^${ID_PREFIX[kind]}${ULID}$`);
+const PATTERN: Record<IdKind, RegExp> = {
+  session: patternOf('session'),
+  message: patternOf('message'),
+  event: patternOf('event'),
+  attachment: patternOf('attachment'),
+  agent: patternOf('agent'),
+  account: patternOf('account'),
+  oauthClient: patternOf('oauthClient'),
+};
+
+/** `att_…` (spec: Attachment). */
+export const AttachmentId = lazily(() =>
+  z.string().check(z.regex(PATTERN.attachment, 'an attachment id has the form att_…')),
+);

@@ -1,0 +1,20 @@
+import type * as z from 'zod/mini';
+
+/**
+ * A schema that is built when it is first used. The contract is some sixty schemas and a command needs two or three of
+ * them: building them all would cost it a tenth of its whole start.
+ */
+export function lazily<Schema extends z.ZodMiniType>(build: () => Schema): Schema {
+  let built: Schema | undefined;
+  const schema = (): Schema => {
+    built ??= build();
+    return built;
+  };
+  return new Proxy<Schema>(Object.create(null), {
+    get: (_, key) => Reflect.get(schema(), key),
+    set: (_, key, value) => Reflect.set(schema(), key, value),
+    has: (_, key) => Reflect.has(schema(), key),
+    ownKeys: () => Reflect.ownKeys(schema()),
+    getPrototypeOf: () => Reflect.getPrototypeOf(schema()),
+  });
+}

@@ -1,0 +1,125 @@
+import * as z from 'zod/mini';
+import { InboundPolicy } from './agent.js';
+import { Handle } from './handle.js';
+import { lazily } from './lazily.js';
+import { EpochMs } from './page.js';
+import { Scope } from './scope.js';
+
+/**
+ * What a running `asp serve` leaves in the runtime directory of its OS user, readable by that user alone. `secret` lets
+ * that user sign in as a local account and run the operator endpoints, from the same machine only.
+ */
+export const LocalServiceRecord = lazily(() =>
+  z.looseObject({
+    name: z.string(),
+    url: z.string(),
+    auth_url: z.string(),
+    web_url: z.string(),
+    ws_url: z.string(),
+    operator_url: z.string(),
+    pid: z.int(),
+    version: z.string(),
+    data: z.string(),
+    started_at: EpochMs,
+    secret: z.string(),
+  }),
+);
+export type LocalServiceRecord = z.infer<typeof LocalServiceRecord>;
+
+/** An agent as the operator sees it. */
+export const OperatorAgent = lazily(() =>
+  z.looseObject({
+    handle: z.string(),
+    inbound_policy: InboundPolicy,
+    paused: z.boolean(),
+    is_online: z.boolean(),
+    created_at: EpochMs,
+  }),
+);
+export type OperatorAgent = z.infer<typeof OperatorAgent>;
+
+/** A client-credentials client, with its secret this one time. */
+export const OperatorClient = lazily(() =>
+  z.looseObject({
+    client_id: z.string(),
+    client_secret: z.string(),
+    handle: z.string(),
+    scope: z.string(),
+    created_agent: z.boolean(),
+  }),
+);
+export type OperatorClient = z.infer<typeof OperatorClient>;
+
+/** State of a running service. */
+export const OperatorStatus = lazily(() =>
+  z.looseObject({
+    version: z.string(),
+    pid: z.int(),
+    started_at: EpochMs,
+    accounts: z.int(),
+    agents: z.int(),
+    sessions: z.int(),
+    sockets: z.int(),
+  }),
+);
+export type OperatorStatus = z.infer<typeof OperatorStatus>;
+
+/** A key that access tokens are signed with: yet to sign, signing, or published for the tokens that it has signed. */
+export const OperatorKey = lazily(() =>
+  z.looseObject({
+    kid: z.string(),
+    state: z.enum(['next', 'signing', 'retired']),
+    created_at: EpochMs,
+    signs_from: EpochMs,
+    published_until: z.nullable(EpochMs),
+  }),
+);
+export type OperatorKey = z.infer<typeof OperatorKey>;
+
+/** Body that adds an agent, and its account when that is new. */
+export const AddOperatorAgentRequest = lazily(() =>
+  z.strictObject({
+    handle: Handle,
+    inbound_policy: z.optional(InboundPolicy),
+    display_name: z.optional(z.string().check(z.minLength(1), z.maxLength(100))),
+  }),
+);
+export type AddOperatorAgentRequest = z.infer<typeof AddOperatorAgentRequest>;
+
+/** Body that pauses or resumes an agent. */
+export const UpdateOperatorAgentRequest = lazily(() => z.strictObject({ paused: z.boolean() }));
+
+/** Body that adds a client bound to one agent; the agent is added when it is new. */
+export const AddOperatorClientRequest = lazily(() =>
+  z.strictObject({
+    handle: Handle,
+    scopes: z.optional(z.array(Scope)),
+  }),
+);
+export type AddOperatorClientRequest = z.infer<typeof AddOperatorClientRequest>;
+
+/**
+ * Operator endpoints below `operator_url`, authenticated by the record's secret as a bearer, from loopback peers only.
+ * They are this program's own, no part of the specification.
+ */
+export const OPERATOR_ENDPOINT = {
+  readStatus: { method: 'GET', path: '/status', reply: OperatorStatus },
+  stopService: { method: 'POST', path: '/stop', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorAgents: { method: 'GET', path: '/agents', reply: z.looseObject({ agents: z.array(OperatorAgent) }) },
+  addOperatorAgent: { method: 'POST', path: '/agents', body: AddOperatorAgentRequest, reply: OperatorAgent },
+  updateOperatorAgent: {
+    method: 'PATCH',
+    path: '/agents/{handle}',
+    body: UpdateOperatorAgentRequest,
+    reply: OperatorAgent,
+  },
+  removeOperatorAgent: { method: 'DELETE', path: '/agents/{handle}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
+  rotateSigningKeys: {
+    method: 'POST',
+    path: '/keys/rotate',
+    reply: z.looseObject({ rotated: z.boolean(), keys: z.array(OperatorKey) }),
+  },
+  addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
+} as const;
+export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;

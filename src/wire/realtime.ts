@@ -1,0 +1,20 @@
+/** Where `asp serve` offers its WebSocket (wire: Live delivery). */
+export const SOCKET_PATH = '/connect';
+
+/** What a client may send, and what it gets back (wire: Live delivery, client frames). */
+export const PING_FRAME = '{"type":"ping"}';
+export const PONG_FRAME = '{"type":"pong"}';
+
+/** Why the service closes a socket (wire: Live delivery, close codes). */
+export const CLOSE_CODE = {
+  /** The access token expired, or was revoked: refresh and reconnect. */
+  tokenEnded: 1008,
+  /** The service is shutting down: reconnect. */
+  shuttingDown: 1001,
+  /** A fault of the service. */
+  fault: 1011,
+  /** The reader is too slow; its cursor stays where it was. */
+  tooSlow: 1013,
+  /** A frame above the limit. */
+  frameTooLarge: 1009,
+} as const;

@@ -1,0 +1,50 @@
+import * as z from 'zod/mini';
+
+import { lazily } from './lazily.js';
+
+/** What an access token that acts as an agent may do (spec: Scopes). */
+export const AGENT_SCOPES = [
+  'agents:read',
+  'sessions:read',
+  'sessions:write',
+  'allowlist:read',
+  'allowlist:write',
+  'realtime:read',
+] as const;
+
+/** What an account token, one without an agent, may do (wire: OAuth, account tokens). */
+export const ACCOUNT_SCOPES = ['account:read', 'account:agents:read'] as const;
+
+/** One scope. */
+export const Scope = lazily(() => z.enum([...AGENT_SCOPES, ...ACCOUNT_SCOPES]));
+export type Scope = z.infer<typeof Scope>;
+
+/** Every scope, in the order in which the service lists them. */
+export const SCOPES: readonly Scope[] = [...AGENT_SCOPES, ...ACCOUNT_SCOPES];
+
+/** What each scope allows, in words for the person who is asked to approve it. */
+export const SCOPE_DESCRIPTION: Record<Scope, string> = {
+  'agents:read': 'Look up agents and their cards, and search',
+  'sessions:read': 'Read its sessions and their messages',
+  'sessions:write': 'Start sessions, send messages and upload files as this agent',
+  'allowlist:read': 'See who may reach this agent and whom it blocks',
+  'allowlist:write': 'Change who may reach this agent, block and unblock',
+  'realtime:read': 'Receive its messages as they arrive',
+  'account:read': 'See your account and the sessions of all your agents',
+  'account:agents:read': 'Create and manage your agents',
+};
+
+/** Whether `text` names a scope. */
+export function isScope(text: string): text is Scope {
+  return (SCOPES as readonly string[]).includes(text);
+}
+
+/** Whether `scope` belongs to account tokens. */
+export function isAccountScope(scope: Scope): boolean {
+  return (ACCOUNT_SCOPES as readonly string[]).includes(scope);
+}
+
+/** The scope tokens of a space-separated list, each once, in the order given (RFC 6749 §3.3). */
+export function splitScope(text: string): string[] {
+  return [...new Set(text.split(' ').filter((token) => token !== ''))];
+}

@@ -1,0 +1,82 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, jsonLines, startServe } from './program.js';
+
+/** Why no small disk can be had, or undefined. */
+function noDisk(directory: string): string | undefined {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', directory], { stdio: 'ignore' });
+    execFileSync('umount', [directory], { stdio: 'ignore' });
+    return undefined;
+  } catch {
+    return 'a small disk cannot be mounted by this user';
+  }
+}
+
+const probe = createHome();
+const reason = noDisk(probe.directory);
+await probe.dispose();
+
+describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
+  let home: Home;
+  let disk: string;
+
+  beforeAll(() => {
+    home = createHome();
+    disk = join(home.directory, 'serve-data');
+    mkdirSync(disk);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=0700', 'tmpfs', disk]);
+  });
+  afterAll(async () => {
+    await home.dispose().catch(() => {});
+    execFileSync('umount', ['-l', disk], { stdio: 'ignore' });
+    rmSync(home.directory, { recursive: true, force: true });
+  });
+
+  it('what was acknowledged is kept, what was not is refused with exit 9, and room heals it', async () => {
+    const service = await startServe(home, ['--demo', '--limits', 'off']);
+    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    const sid = (await home.asp(['session', 'create'])).stdout.trim();
+    const filler = join(disk, 'filler');
+    const sent: string[] = [];
+    const send = async (text: string): Promise<number | null> => {
+      const ended = await home.asp(['send', sid, '-F', '-', '--json', '--retries', '0'], { input: text });
+      if (ended.status === 0) sent.push(text);
+      else {
+        expect(ended.stdout).toBe('');
+        expect(json<{ error: object }>(ended.stderr).error).toMatchObject({ code: 'INTERNAL_ERROR', exit_code: 9 });
+      }
+      return ended.status;
+    };
+    expect(await send('before')).toBe(0);
+    fill(filler);
+    let refusals = 0;
+    for (let number = 0; number < 30 && refusals < 3; number += 1)
+      if ((await send(`${number} ${'x'.repeat(150_000)}`)) !== 0) refusals += 1;
+    expect(refusals).toBe(3);
+    rmSync(filler);
+    expect(await send('after')).toBe(0);
+    const replayed = await home.asp(['session', 'events', sid, '--after', '0', '--type', 'session.message']);
+    const texts = jsonLines<{ payload: { content: string } }>(replayed.stdout).map(({ payload }) => payload.content);
+    expect(texts).toEqual(sent);
+    expect(await service.stop()).toMatchObject({ status: 0 });
+    const again = await startServe(home, ['--demo'], service.url);
+    expect((await home.asp(['session', 'events', sid, '--after', '0', '--type', 'session.message'])).stdout).toBe(
+      replayed.stdout,
+    );
+    expect(await again.stop()).toMatchObject({ status: 0 });
+  });
+});
+
+/** Takes what is left of the disk. */
+function fill(path: string): void {
+  for (let size = 4 * 1024 * 1024; size >= 4096; size = Math.floor(size / 2))
+    try {
+      writeFileSync(path, Buffer.alloc(size), { flag: 'a' });
+    } catch {
+      // Too much for what is left: try less.
+    }
+}

@@ -1,0 +1,199 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const PROGRAM = join(ROOT, 'bin/asp.js');
+
+/** Runs its words on a pseudo-terminal and ends as they did. */
+const PTY = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
+
+/** What a process left behind when it ended. */
+export interface Ended {
+  status: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** A process that runs, with what it has written so far. */
+export interface Running {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  stdout(): string;
+  stderr(): string;
+  /** Resolves with the whole text once `pattern` stands in the stream; rejects when the process ends before. */
+  until(stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpMatchArray>;
+  readonly ended: Promise<Ended>;
+  kill(signal?: NodeJS.Signals): void;
+}
+
+/** One OS user's private home: nothing of the machine's own user is read or written. */
+export interface Home {
+  readonly directory: string;
+  readonly environment: NodeJS.ProcessEnv;
+  /** Runs `asp` with these words to its end. */
+  asp(words: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Starts `asp` with these words. */
+  start(words: readonly string[], options?: RunOptions): Running;
+  /** Runs a line of bash in which `asp` is the program, with pipefail off, as a person types it. */
+  shell(line: string, options?: RunOptions): Promise<Ended>;
+  /** Starts `asp` on a terminal of its own; what it shows, on either stream, is in `stdout`. */
+  terminal(words: readonly string[], options?: RunOptions): Running;
+  /** Whether a file is in this home. */
+  exists(path: string): boolean;
+  /** Starts any program in this home. */
+  spawn(command: string, words: readonly string[], options?: RunOptions): Running;
+  /** Stops what still runs and removes the directory. */
+  dispose(): Promise<void>;
+}
+
+export interface RunOptions {
+  environment?: NodeJS.ProcessEnv;
+  /** All of standard input; it is empty unless said, or left open with `isOpen`. */
+  input?: string | { isOpen: true };
+  cwd?: string;
+}
+
+/** A new home. Logins go to a file unless `environment` says otherwise: there is no keychain in it. */
+export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
+  const directory = mkdtempSync(join(tmpdir(), 'asp-home-'));
+  const bin = join(directory, 'bin');
+  const runtime = join(directory, 'run');
+  mkdirSync(bin);
+  mkdirSync(runtime, { mode: 0o700 });
+  symlinkSync(PROGRAM, join(bin, 'asp'));
+  const base: NodeJS.ProcessEnv = {
+    PATH: `${bin}:${process.env['PATH']}`,
+    HOME: directory,
+    XDG_RUNTIME_DIR: runtime,
+    LANG: 'C.UTF-8',
+    ASP_TOKEN_STORE: 'file',
+    BROWSER: 'true',
+    ...environment,
+  };
+  const running = new Set<Running>();
+
+  const start = (command: string, words: readonly string[], options: RunOptions = {}): Running => {
+    const one = startProcess(
+      command,
+      words,
+      { ...options, environment: { ...base, ...options.environment } },
+      directory,
+    );
+    running.add(one);
+    void one.ended.finally(() => running.delete(one));
+    return one;
+  };
+
+  return {
+    directory,
+    environment: base,
+    asp: (words, options) => start(process.execPath, [PROGRAM, ...words], options).ended,
+    start: (words, options) => start(process.execPath, [PROGRAM, ...words], options),
+    shell: (line, options) => start('bash', ['-c', line], options).ended,
+    terminal: (words, options) =>
+      start('python3', ['-c', PTY, process.execPath, PROGRAM, ...words], { input: { isOpen: true }, ...options }),
+    exists: (path) => existsSync(join(directory, path)),
+    spawn: start,
+    async dispose() {
+      for (const one of running) one.kill('SIGKILL');
+      await Promise.all([...running].map((one) => one.ended));
+      rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    },
+  };
+}
+
+function startProcess(command: string, words: readonly string[], options: RunOptions, home: string): Running {
+  const child = spawn(command, words, { env: options.environment, cwd: options.cwd ?? home, stdio: 'pipe' });
+  const texts = { stdout: '', stderr: '' };
+  const watchers = new Set<() => void>();
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (chunk: string) => {
+      texts[name] += chunk;
+      for (const watch of watchers) watch();
+    });
+  child.stdin.on('error', () => {});
+  if (typeof options.input !== 'object') child.stdin.end(options.input ?? '');
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (status, signal) => {
+      resolve({ status, signal, ...texts });
+      for (const watch of watchers) watch();
+    });
+  });
+  const until = (stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpMatchArray> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = texts[stream].match(pattern);
+        if (found !== null) resolve(found);
+        else if (child.exitCode !== null || child.signalCode !== null)
+          reject(
+            new Error(
+              `${words.join(' ')} ended (${child.exitCode ?? child.signalCode}) before ${pattern}:\n${texts.stdout}\n${texts.stderr}`,
+            ),
+          );
+        else return;
+        watchers.delete(look);
+      };
+      watchers.add(look);
+      look();
+    });
+  return {
+    child,
+    pid: child.pid ?? 0,
+    stdout: () => texts.stdout,
+    stderr: () => texts.stderr,
+    until,
+    ended,
+    kill: (signal = 'SIGTERM') => void child.kill(signal),
+  };
+}
+
+/** A service of its own, started with the real program in `home`. */
+export interface ServiceProcess {
+  readonly running: Running;
+  readonly url: string;
+  readonly data: string;
+  /** Ctrl-C, and the end that follows. */
+  stop(): Promise<Ended>;
+}
+
+/** Starts `asp serve` on a free port, or on the one of `url`, and waits until it accepts requests. */
+export async function startServe(home: Home, words: readonly string[] = [], url?: string): Promise<ServiceProcess> {
+  const port = url === undefined ? '0' : new URL(url).port;
+  const data = join(home.directory, 'serve-data');
+  const running = home.start(['serve', '--port', port, '--data', data, ...words]);
+  const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
+  return {
+    running,
+    url: address,
+    data,
+    stop() {
+      running.kill('SIGINT');
+      return running.ended;
+    },
+  };
+}
+
+/** The JSON document of a text. */
+export function json<Value = Record<string, unknown>>(text: string): Value {
+  return JSON.parse(text) as Value;
+}
+
+/** The JSON documents of a text, one a line. */
+export function jsonLines<Value = Record<string, unknown>>(text: string): Value[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Value);
+}
+
+/** Why a tool that a test needs is missing, or undefined; the tests that need it are then skipped with this reason. */
+export function missing(...programs: readonly string[]): string | undefined {
+  const paths = (process.env['PATH'] ?? '').split(':');
+  const absent = programs.filter((program) => !paths.some((path) => existsSync(join(path, program))));
+  return absent.length === 0 ? undefined : `${absent.join(', ')} not installed`;
+}

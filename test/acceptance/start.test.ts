@@ -1,0 +1,102 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { createHome, type Home } from './program.js';
+
+const homes: Home[] = [];
+afterAll(async () => {
+  for (const home of homes) await home.dispose();
+});
+
+/** Where the compiled code of a command is kept. */
+function codeFile(home: Home, command: string): string {
+  const root = join(home.directory, '.cache/asp-cli');
+  const [folder = ''] = readdirSync(root);
+  return join(root, folder, `${command}.bin`);
+}
+
+describe('the compiled code that is kept between runs', () => {
+  let home: Home;
+  let shown: string;
+  beforeEach(async () => {
+    home = createHome();
+    homes.push(home);
+    const first = await home.asp(['help', 'exit-codes']);
+    expect(first).toMatchObject({ status: 0, stderr: '' });
+    shown = first.stdout;
+  });
+
+  it('is kept for this user alone, and used', async () => {
+    const path = codeFile(home, 'help');
+    expect(readFileSync(path).length).toBeGreaterThan(10_000);
+    const before = readFileSync(path);
+    expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it('is not run when a single bit of it was lost, and is made anew', async () => {
+    const path = codeFile(home, 'help');
+    const whole = readFileSync(path);
+    for (const at of [0, 40, 100, 5_000, Math.floor(whole.length / 2), whole.length - 1]) {
+      const damaged = Buffer.from(whole);
+      damaged[at] = (damaged[at] ?? 0) ^ 1;
+      writeFileSync(path, damaged);
+      expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+      expect(readFileSync(path).equals(damaged)).toBe(false);
+    }
+    for (const size of [0, 31, 32, 33, 1_000]) {
+      writeFileSync(path, whole.subarray(0, size));
+      expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+    }
+  });
+
+  it('is not read where others could have written it, or through a link', async () => {
+    const path = codeFile(home, 'help');
+    chmodSync(path, 0o666);
+    expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
+    expect(readdirSync(join(path, '..'))).toEqual(['help.bin']);
+    renameSync(path, join(home.directory, 'elsewhere'));
+    const kept = readFileSync(join(home.directory, 'elsewhere'));
+    symlinkSync(join(home.directory, 'elsewhere'), path);
+    expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
+    expect(readFileSync(join(home.directory, 'elsewhere')).equals(kept)).toBe(true);
+  });
+
+  it('is not kept without a home, when Node.js is told to keep none, or for a demonstration', async () => {
+    for (const environment of [{ HOME: undefined }, { NODE_DISABLE_COMPILE_CACHE: '1' }]) {
+      const own = createHome(environment);
+      homes.push(own);
+      expect(await own.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
+      expect(existsSync(join(own.directory, '.cache'))).toBe(false);
+    }
+  });
+});
+
+describe('what a folder may choose', () => {
+  it('not where the credentials of the environment go', async () => {
+    const home = createHome();
+    homes.push(home);
+    for (const name of ['good', 'evil'])
+      await home.asp(['profile', 'add', name, '--base-url', `http://127.0.0.1:9/${name}/v1`]);
+    const cwd = join(home.directory, 'project');
+    mkdirSync(cwd);
+    writeFileSync(join(cwd, '.asp.json'), '{"profile":"evil"}');
+    for (const environment of [{ ASP_TOKEN: 'x' }, { ASP_CLIENT_ID: 'x', ASP_CLIENT_SECRET: 'y' }]) {
+      const ended = await home.asp(['session', 'list', '--json', '--retries', '0'], { cwd, environment });
+      expect(ended).toMatchObject({ status: 2, stdout: '' });
+      expect(ended.stderr).toContain('.asp.json');
+      const named = await home.asp(['-p', 'good', 'session', 'list', '--json', '--retries', '0'], { cwd, environment });
+      expect(named.status).toBe(9);
+    }
+  });
+});

@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type SocketCutter, startSocketCutter } from '../support/socket-cutter.js';
+import { createHome, type Home, json, jsonLines, type ServiceProcess, startServe } from './program.js';
+
+const MESSAGES = 2000;
+const CUTS = 50;
+const BATCH = MESSAGES / CUTS;
+
+interface Envelope {
+  type: string;
+  event_id: string;
+  sequence: number;
+  payload: { content?: string };
+}
+
+describe('asp tail › each event once, in order, whatever happens to the connection', () => {
+  let home: Home;
+  let cutter: SocketCutter;
+  let service: ServiceProcess;
+  let sessionId = '';
+
+  const serve = async (): Promise<ServiceProcess> => {
+    const started = await startServe(home, [
+      '--seed',
+      'demo.you',
+      '--limits',
+      'off',
+      '--public-url',
+      `http://127.0.0.1:${cutter.port}`,
+    ]);
+    cutter.targetPort = Number((await started.running.until('stderr', /Listening on \S+:(\d+)\./))[1]);
+    return started;
+  };
+
+  /** Sends the messages with these numbers, one after the other, past the cutter. */
+  const send = async (from: number, to: number): Promise<void> => {
+    const token = (await home.asp(['auth', 'token'])).stdout.trim();
+    for (let number = from + 1; number <= to; number += 1) {
+      const answer = await fetch(`http://127.0.0.1:${cutter.targetPort}/v1/sessions/${sessionId}/messages`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          'idempotency-key': randomUUID(),
+        },
+        body: JSON.stringify({ content: `message ${number}` }),
+      });
+      expect(answer.status).toBe(201);
+    }
+  };
+
+  beforeAll(async () => {
+    home = createHome();
+    cutter = await startSocketCutter();
+    service = await serve();
+    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    sessionId = (await home.asp(['session', 'create', '--topic', 'cuts'])).stdout.trim();
+    expect(sessionId).toMatch(/^sess_/);
+  });
+  afterAll(async () => {
+    await service.stop();
+    await cutter.stop();
+    await home.dispose();
+  });
+
+  it(`${CUTS} cuts during ${MESSAGES} messages, and a restart of the service`, { timeout: 180_000 }, async () => {
+    const tail = home.start([
+      'tail',
+      sessionId,
+      '-n',
+      '1000',
+      '-c',
+      String(MESSAGES),
+      '--type',
+      'session.message',
+      '--ready-file',
+      `${home.directory}/ready`,
+    ]);
+    await expect.poll(() => tail.stdout() !== '' || home.exists('ready'), { timeout: 10_000 }).toBeTruthy();
+    for (let cut = 0; cut < CUTS; cut += 1) {
+      await send(cut * BATCH, cut * BATCH + BATCH / 2);
+      const how = cut % 2 === 0 ? 'reset' : 'end';
+      await expect.poll(() => cutter.cutAll(how), { timeout: 30_000, interval: 5 }).toBeGreaterThan(0);
+      await send(cut * BATCH + BATCH / 2, (cut + 1) * BATCH);
+      if (cut !== CUTS / 2) continue;
+      expect(await service.stop()).toMatchObject({ status: 0 });
+      service = await serve();
+    }
+    const ended = await tail.ended;
+    expect(ended).toMatchObject({ status: 0 });
+    const events = jsonLines<Envelope>(ended.stdout);
+    expect(events.map((event) => event.payload.content)).toEqual(
+      Array.from({ length: MESSAGES }, (_, index) => `message ${index + 1}`),
+    );
+    expect(new Set(events.map((event) => event.event_id)).size).toBe(MESSAGES);
+    expect(events.map((event) => event.sequence)).toEqual(
+      [...events.map((event) => event.sequence)].sort((a, b) => a - b),
+    );
+    expect(cutter.cuts).toBeGreaterThanOrEqual(CUTS);
+  });
+
+  it('what the service holds is what was sent', async () => {
+    const session = json<{ id: string }>((await home.asp(['session', 'show', sessionId, '--json'])).stdout);
+    expect(session.id).toBe(sessionId);
+    const events = jsonLines<Envelope>((await home.asp(['session', 'events', sessionId, '--after', '0'])).stdout);
+    expect(events.map((event) => event.sequence)).toEqual(Array.from({ length: MESSAGES }, (_, index) => index + 1));
+  });
+});

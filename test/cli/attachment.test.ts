@@ -1,0 +1,197 @@
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { safeFilename } from '../../src/cli/commands/attachment/safe-filename.js';
+import { saveFile } from '../../src/cli/commands/attachment/save-file.js';
+import { systemRandom } from '../../src/kit/random.js';
+import { documentOf, type Stage, startStage } from './acting.js';
+import { optionsOf, runWords } from './captured-run.js';
+
+const ID = `att_${'0'.repeat(26)}`;
+const folderOf = (): string => mkdtempSync(join(tmpdir(), 'asp-files-'));
+
+describe('the words of attachment', () => {
+  it.each([
+    ['attachment upload a.txt b.pdf', { paths: ['a.txt', 'b.pdf'] }],
+    ['attachment upload - --filename a.txt', { paths: ['-'], filename: 'a.txt' }],
+    [`attachments download ${ID} -o -`, { ids: [ID], output: '-' }],
+    [`attachment download ${ID} --dir x --force`, { directory: 'x', isForced: true }],
+    [`attachment show ${ID}`, { id: ID }],
+  ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
+
+  it.each([
+    [`attachment download ${ID},att_${'1'.repeat(26)} -o x`, /for one attachment/],
+    [`attachment download ${ID} -o x --dir y`, /cannot be used together/],
+    [`attachment download ${ID} -o - --json`, /cannot be used together/],
+    ['attachment download a.b', /is a handle/],
+    ['attachment upload - -', /once/],
+    ['attachment upload a.txt --filename b.txt', /standard input/],
+  ])('asp %s is refused with exit 2', async (line, said) => {
+    const { code, err } = await runWords(line);
+    expect(err).toMatch(said);
+    expect(code).toBe(2);
+  });
+});
+
+describe('what a service calls a file', () => {
+  it.each([
+    ['report.pdf', 'report.pdf'],
+    ['../../.ssh/authorized_keys', 'authorized_keys'],
+    ['C:\\Windows\\system32\\a.dll', 'a.dll'],
+    ['..', 'file'],
+    ['.bashrc', 'bashrc'],
+    ['-rf', 'rf'],
+    ['a\u0000b\u202etxt.exe', 'a b txt.exe'],
+    ['CON.txt', '_CON.txt'],
+    ['a;rm -rf $HOME`x`.txt', 'a_rm -rf _HOME_x_.txt'],
+    ['日本.txt', '日本.txt'],
+    ['', 'file'],
+  ])('%j becomes %j', (given, name) => expect(safeFilename(given)).toBe(name));
+
+  it('is never more than one name in a folder, whatever it is', () =>
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (given) => {
+        const name = safeFilename(given);
+        expect(name).not.toMatch(/[/\\\p{C}]|^[.\- ]|[. ]$/u);
+        expect(Buffer.byteLength(name)).toBeLessThanOrEqual(180);
+        expect(name.length).toBeGreaterThan(0);
+      }),
+      { numRuns: 500 },
+    ));
+});
+
+describe('a file that is saved', () => {
+  const bytes = async function* (text: string): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(text);
+  };
+  const save = (path: string, isForced = false): Promise<void> =>
+    saveFile(path, bytes('new'), { isForced, random: systemRandom });
+
+  it('replaces nothing that is there, neither a file nor a link, and leaves no trace', async () => {
+    const folder = folderOf();
+    writeFileSync(join(folder, 'there'), 'old');
+    writeFileSync(join(folder, 'target'), 'old');
+    symlinkSync(join(folder, 'target'), join(folder, 'linked'));
+    symlinkSync(join(folder, 'nowhere'), join(folder, 'dangling'));
+    for (const name of ['there', 'linked', 'dangling'])
+      await expect(save(join(folder, name))).rejects.toMatchObject({ code: 'ASP_FILE_EXISTS' });
+    expect(readFileSync(join(folder, 'target'), 'utf8')).toBe('old');
+    expect(readdirSync(folder).sort()).toEqual(['dangling', 'linked', 'target', 'there']);
+  });
+
+  it('with force replaces the link itself and never what it leads to, nor a folder', async () => {
+    const folder = folderOf();
+    writeFileSync(join(folder, 'target'), 'old');
+    symlinkSync(join(folder, 'target'), join(folder, 'linked'));
+    mkdirSync(join(folder, 'sub'));
+    await save(join(folder, 'linked'), true);
+    expect(lstatSync(join(folder, 'linked')).isFile()).toBe(true);
+    expect(readFileSync(join(folder, 'target'), 'utf8')).toBe('old');
+    await expect(save(join(folder, 'sub'), true)).rejects.toThrow(/is a folder/);
+  });
+
+  it('stays unwritten when its bytes break off', async () => {
+    const folder = folderOf();
+    const broken = async function* (): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('half');
+      throw new Error('cut');
+    };
+    const path = join(folder, 'a');
+    await expect(saveFile(path, broken(), { isForced: false, random: systemRandom })).rejects.toThrow('cut');
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('that appears meanwhile is not replaced either', async () => {
+    const path = join(folderOf(), 'a');
+    const slow = async function* (): AsyncGenerator<Uint8Array> {
+      writeFileSync(path, 'someone else');
+      yield Buffer.from('new');
+    };
+    await expect(saveFile(path, slow(), { isForced: false, random: systemRandom })).rejects.toMatchObject({
+      code: 'ASP_FILE_EXISTS',
+    });
+    expect(readFileSync(path, 'utf8')).toBe('someone else');
+  });
+});
+
+describe('attachments on a service', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await startStage();
+  });
+  afterAll(() => stage.stop());
+
+  const sendFile = async (text: string, name = 'notes.txt'): Promise<{ id: string; session: string }> => {
+    const { alice, bob } = stage;
+    const id = (await stage.as(alice, `attachment upload - --filename ${name}`, { stdin: text })).out.trim();
+    const sent = documentOf(await stage.as(alice, `send ${bob.handle} see --attach ${id} --json`));
+    const session = String(sent['session_id']);
+    await stage.as(bob, `session join ${session}`);
+    return { id, session };
+  };
+
+  it('upload prints ids; --dry-run sends nothing; what no service takes is refused before', async () => {
+    const folder = folderOf();
+    writeFileSync(join(folder, 'a.txt'), 'a');
+    writeFileSync(join(folder, 'b.png'), 'no picture');
+    const words = ['attachment', 'upload', join(folder, 'a.txt')];
+    expect((await stage.as(stage.alice, words)).out).toMatch(/^att_\w{26}\n$/);
+    expect((await stage.as(stage.alice, [...words, '--dry-run'])).out).toBe('a.txt\ttext/plain\t1\n');
+    const refused = await stage.as(stage.alice, [...words, join(folder, 'b.png')]);
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect((await stage.as(stage.alice, ['attachment', 'upload', folder])).code).toBe(2);
+  });
+
+  it('download writes the same bytes under the name it was sent with, once', async () => {
+    const { id } = await sendFile('the text');
+    const folder = folderOf();
+    const words = ['attachment', 'download', id, '--dir', folder];
+    const first = await stage.as(stage.bob, words);
+    expect(first).toMatchObject({ code: 0, out: `${join(folder, 'notes.txt')}\n` });
+    expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe('the text');
+    expect(statSync(join(folder, 'notes.txt')).mode & 0o111).toBe(0);
+    const again = await stage.as(stage.bob, words);
+    expect(again).toMatchObject({ code: 6, out: '' });
+    expect(again.err).toContain('exists already');
+    expect((await stage.as(stage.bob, [...words, '--force'])).code).toBe(0);
+    const json = documentOf(
+      await stage.as(stage.bob, ['attachment', 'download', id, '-o', join(folder, 'x'), '--json']),
+    );
+    expect(json['items']).toEqual([
+      { id, path: join(folder, 'x'), filename: 'notes.txt', content_type: 'text/plain', size: 8 },
+    ]);
+  });
+
+  it('download -o - is the bytes and nothing else', async () => {
+    const { id } = await sendFile('only this');
+    expect(await stage.as(stage.bob, `attachment download ${id} -o -`)).toMatchObject({ code: 0, out: 'only this' });
+  });
+
+  it('several, one of which is not to be had, are exit 10 and the written ones are told', async () => {
+    const { id } = await sendFile('one', 'one.txt');
+    const { code, out, err } = await stage.as(stage.bob, ['attachment', 'download', id, ID, '--dir', folderOf()]);
+    expect(code).toBe(10);
+    expect(out).toMatch(/one\.txt\n$/);
+    expect(err).toContain('1 of 2');
+  });
+
+  it('show and list tell what is there', async () => {
+    const { id, session } = await sendFile('shown', 'shown.txt');
+    expect(documentOf(await stage.as(stage.bob, `attachment show ${id} --json`))).toMatchObject({ id, size: 5 });
+    const { items } = documentOf(await stage.as(stage.bob, `attachment list ${session} --json`));
+    expect(items).toMatchObject([{ id, type: 'file', filename: 'shown.txt', size: 5, sender: stage.alice.handle }]);
+    expect((await stage.as(stage.bob, `attachment show ${ID}`)).code).toBe(3);
+  });
+});

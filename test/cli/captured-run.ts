@@ -1,0 +1,86 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { Machine, Surroundings } from '../../src/cli/context/context.js';
+import { run } from '../../src/cli/run.js';
+import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
+import { systemClock } from '../../src/kit/clock.js';
+import { systemRandom } from '../../src/kit/random.js';
+
+export interface RunOptions {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly stdin?: string | Uint8Array | 'terminal';
+  readonly isTerminal?: boolean;
+  readonly columns?: number;
+  readonly machine?: Partial<Machine>;
+  readonly signal?: AbortSignal;
+  readonly streams?: CapturedStreams;
+}
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A home directory of its own, so that no test reads what another one wrote. */
+export function freshHome(): string {
+  return mkdtempSync(join(tmpdir(), 'asp-home-'));
+}
+
+export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {}): Surroundings {
+  const home = options.machine?.homeDirectory ?? freshHome();
+  return {
+    streams,
+    environment: { XDG_RUNTIME_DIR: join(home, 'run'), ...options.environment },
+    machine: {
+      platform: 'linux',
+      arch: 'x64',
+      nodeVersion: process.version,
+      homeDirectory: home,
+      temporaryDirectory: home,
+      workingDirectory: home,
+      userId: process.getuid?.(),
+      processId: process.pid,
+      isProcessAlive: () => true,
+      commandLine: ['asp'],
+      ...options.machine,
+    },
+    clock: systemClock,
+    random: systemRandom,
+    version: '1.2.3',
+    finishOnSignal: () => {},
+    signal: options.signal ?? new AbortController().signal,
+  };
+}
+
+/** Words as a shell would split them: quotes hold a word together. */
+export function splitWords(line: string): string[] {
+  return [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    ([, single, double, bare]) => single ?? double ?? bare ?? '',
+  );
+}
+
+/** Runs the program inside this process. */
+export async function runWords(words: string | readonly string[], options: RunOptions = {}): Promise<Ran> {
+  const { stdin = 'terminal', isTerminal = false, columns } = options;
+  const streams = options.streams ?? captureStreams({ stdin, isTerminal, ...(columns !== undefined && { columns }) });
+  const argv = typeof words === 'string' ? splitWords(words) : words;
+  const code = await run(argv, surroundingsOf(streams, options));
+  return { code, out: streams.out(), err: streams.err() };
+}
+
+/** What the words become before anything happens: the options of their command. */
+export async function optionsOf(words: string | readonly string[], options: RunOptions = {}): Promise<unknown> {
+  const streams = captureStreams(options.isTerminal === undefined ? {} : { isTerminal: options.isTerminal });
+  const argv = typeof words === 'string' ? splitWords(words) : words;
+  let seen: unknown;
+  const code = await run(argv, surroundingsOf(streams, options), {
+    insteadOfRun: (parsed) => {
+      seen = parsed;
+    },
+  });
+  if (code !== 0) throw new Error(streams.err());
+  return seen;
+}

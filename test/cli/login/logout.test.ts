@@ -1,0 +1,132 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, type ServiceProcess } from '../../acceptance/program.js';
+import { copyHome, createHomeWithService } from './signed-in-home.js';
+
+interface SignedOut {
+  handle: string;
+  base_url: string;
+  revoked: boolean;
+  deleted: boolean;
+  error: string | null;
+}
+
+const items = (text: string): SignedOut[] => json<{ items: SignedOut[] }>(text).items;
+
+describe('logout while the service runs', () => {
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    ({ home, service } = await createHomeWithService());
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+  afterEach(async () => {
+    await home.asp(['logout', '--all']);
+  });
+  const signIn = (handle: string) => home.asp(['login', handle, '--yes', '--quiet']);
+
+  it('revokes at the service: a copy of the login works no more', async () => {
+    await signIn('@demo.you');
+    const thief = copyHome(home);
+    expect(await home.asp(['logout'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect((await thief.asp(['auth', 'refresh', '@demo.you', '-p', service.url])).status).toBe(4);
+    expect((await home.asp(['whoami'])).status).toBe(4);
+    await thief.dispose();
+  });
+
+  it('--local-only tells the service nothing: a copy of the login still works', async () => {
+    await signIn('@demo.you');
+    const copy = copyHome(home);
+    const ended = await home.asp(['logout', '--local-only', '--json']);
+    expect(items(ended.stdout)).toMatchObject([{ handle: '@demo.you', revoked: false, deleted: true }]);
+    expect(await copy.asp(['auth', 'refresh', '@demo.you', '-p', service.url])).toMatchObject({ status: 0 });
+    expect((await home.asp(['auth', 'status'])).stdout).toBe('');
+    await copy.dispose();
+  });
+
+  it('ends the ones that are named and no other', async () => {
+    await signIn('@demo.you');
+    await signIn('@alice.bot');
+    expect(await home.asp(['logout', 'alice.bot'])).toMatchObject({ status: 0, stdout: '@alice.bot\n' });
+    expect(await home.asp(['whoami', '--short'])).toMatchObject({ stdout: '@demo.you\n' });
+  });
+
+  it('without a handle and with several logins it names them and ends none (exit 4)', async () => {
+    await signIn('@demo.you');
+    await signIn('@alice.bot');
+    const ended = await home.asp(['logout']);
+    expect(ended.status).toBe(4);
+    expect(ended.stderr).toMatch(/@alice\.bot.*@demo\.you/);
+    expect(items((await home.asp(['auth', 'status', '--json'])).stdout)).toHaveLength(2);
+  });
+
+  it('--all ends every one; a second time there is nothing to do, with 0', async () => {
+    await signIn('@demo.you');
+    await signIn('@alice.bot');
+    const ended = await home.asp(['logout', '--all', '--json']);
+    expect(items(ended.stdout).map(({ handle, revoked, deleted }) => [handle, revoked, deleted])).toEqual([
+      ['@alice.bot', true, true],
+      ['@demo.you', true, true],
+    ]);
+    expect(await home.asp(['logout', '--all'])).toMatchObject({ status: 0, stdout: '' });
+  });
+
+  it('who is not signed in cannot sign out (exit 4)', async () => {
+    const ended = await home.asp(['logout', '@nobody.here']);
+    expect(ended).toMatchObject({ status: 4, stdout: '' });
+    expect(ended.stderr).toContain('@nobody.here');
+  });
+
+  it('is not misled by credentials of the environment', async () => {
+    await signIn('@demo.you');
+    const ended = await home.asp(['logout'], { environment: { ASP_TOKEN: 'x' } });
+    expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+  });
+});
+
+describe('logout while the service is gone', () => {
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    ({ home, service } = await createHomeWithService());
+    for (const handle of ['@demo.you', '@alice.bot']) await home.asp(['login', handle, '--yes']);
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+  });
+  afterAll(() => home.dispose());
+
+  it('deletes here all the same, ends with 0, and says that the service was not told', async () => {
+    const ended = await home.asp(['logout', '@demo.you', '--json']);
+    expect(ended.status).toBe(0);
+    expect(items(ended.stdout)).toEqual([
+      { handle: '@demo.you', base_url: service.url, revoked: false, deleted: true, error: expect.any(String) },
+    ]);
+    expect(ended.stderr).toContain('the service was not told');
+    expect((await home.asp(['auth', 'status'])).stdout).not.toContain('@demo.you');
+  });
+
+  it('finds the only login without being told which', async () => {
+    expect(await home.asp(['logout'])).toMatchObject({ status: 0, stdout: '@alice.bot\n' });
+    expect((await home.asp(['auth', 'status'])).stdout).toBe('');
+  });
+
+  it('leaves no secret file behind', async () => {
+    const left = await home.shell(
+      'find "$HOME/.local/state/asp-cli/secrets" "$XDG_RUNTIME_DIR/asp-cli/tokens" -type f',
+    );
+    expect(left.stdout).toBe('');
+  });
+});
+
+describe('logout where nobody ever signed in', () => {
+  it('says so with 4', async () => {
+    const home = createHome();
+    expect((await home.asp(['logout'])).status).toBe(4);
+    await home.dispose();
+  });
+});

@@ -1,0 +1,236 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, type ServiceProcess, startServe } from '../../acceptance/program.js';
+import { newPerson, openBrowser } from '../../support/browser.js';
+import { request } from '../../support/http.js';
+import { deny, signUp } from '../../support/person.js';
+import { approve, createHomeWithService, startLogin } from './signed-in-home.js';
+
+interface Failure {
+  error: { code: string; next?: string[]; message: string };
+}
+
+const status = async (home: Home): Promise<{ handle: string; scopes: string[] }[]> =>
+  json<{ items: { handle: string; scopes: string[] }[] }>((await home.asp(['auth', 'status', '--json'])).stdout).items;
+
+describe('signing in with the real program at a real service', () => {
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    ({ home, service } = await createHomeWithService());
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+  afterEach(async () => {
+    await home.asp(['logout', '--all']);
+  });
+
+  describe('login --yes', () => {
+    it('signs in as a local agent without a browser; stdout is the handle', async () => {
+      const ended = await home.asp(['login', '@demo.you', '--yes']);
+      expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+      expect(ended.stderr).toContain('in a file that only you can read');
+      expect(await status(home)).toMatchObject([{ handle: '@demo.you' }]);
+    });
+
+    it('needs a handle where there are several agents, and names them', async () => {
+      const ended = await home.asp(['login', '--yes', '--json']);
+      expect(ended.status).toBe(2);
+      expect(json<Failure>(ended.stderr.trim().split('\n').at(-1) ?? '').error.next).toEqual([
+        ...['asp', 'login'],
+        expect.stringMatching(/^@/),
+        '--yes',
+      ]);
+    });
+
+    it('refuses an agent the local service does not have (exit 4)', async () => {
+      const ended = await home.asp(['login', '@nobody.here', '--yes', '--json']);
+      expect(ended.status).toBe(4);
+      expect(json<Failure>(ended.stderr.trim()).error.code).toBe('ASP_LOGIN_DENIED');
+    });
+
+    it('approves nothing at a service that is not of this user', async () => {
+      const stranger = createHome();
+      const ended = await stranger.asp(['login', '@demo.you', '--yes', '-p', service.url, '--json']);
+      expect(ended.status).toBe(2);
+      expect(json<Failure>(ended.stderr).error.code).toBe('ASP_USAGE');
+      await stranger.dispose();
+    });
+
+    it('asks for no more than the scopes it was given, also for none that lets it ask who it is', async () => {
+      const ended = await home.asp(['login', '@demo.you', '--yes', '--scopes', 'sessions:read']);
+      expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+      expect((await status(home))[0]?.scopes).toEqual(['sessions:read']);
+      expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    });
+
+    it('registers one client for all its logins', async () => {
+      await home.asp(['login', '@demo.you', '--yes']);
+      const first = await home.asp(['auth', 'clients', '--json']);
+      await home.asp(['login', '@alice.bot', '--yes']);
+      expect((await home.asp(['auth', 'clients', '--json'])).stdout).toBe(first.stdout);
+    });
+
+    it('keeps login, client and record files readable by their user alone', async () => {
+      await home.asp(['login', '@demo.you', '--yes']);
+      const listed = await home.shell(
+        'find "$HOME/.local/state/asp-cli" "$XDG_RUNTIME_DIR/asp-cli" -type f -perm /077; find "$HOME/.local/state/asp-cli" -type d -perm /022',
+      );
+      expect(listed.stdout).toBe('');
+    });
+  });
+
+  describe('login through a browser', () => {
+    it('prints the address on stderr, hears the redirect, prints the handle', async () => {
+      const person = newPerson('person');
+      const { login, url } = await startLogin(home);
+      const answer = await request(await approve(openBrowser(), url, person));
+      expect(answer.status).toBe(200);
+      expect(await login.ended).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    });
+
+    it('ends with 4 when the person denies', async () => {
+      const { login, url } = await startLogin(home, ['--json']);
+      const browser = openBrowser();
+      const consent = await signUp(browser, await browser.open(url), newPerson('denier'));
+      const { answer } = await deny(browser, consent);
+      await request(answer.headers['location'] ?? '');
+      const ended = await login.ended;
+      expect(ended).toMatchObject({ status: 4, stdout: '' });
+      expect(ended.stderr).toContain('"code":"ASP_LOGIN_DENIED"');
+      expect(await status(home)).toEqual([]);
+    });
+
+    it('refuses another agent than the one that was asked for (exit 6), revokes it and keeps nothing', async () => {
+      const person = newPerson('wrong');
+      const { login, url } = await startLogin(home, ['@demo.you', '--debug']);
+      // The address without the wish for an agent, as a person has it who picks another one.
+      const free = new URL(url);
+      free.searchParams.delete('agent_handle');
+      await request(await approve(openBrowser(), free.href, person));
+      const ended = await login.ended;
+      expect(ended).toMatchObject({ status: 6, stdout: '' });
+      expect(ended.stderr).toContain('ASP_WRONG_AGENT');
+      expect(ended.stderr).toMatch(/POST http:\S+\/revoke/);
+      expect(await status(home)).toEqual([]);
+    });
+
+    it('goes on waiting after hostile callbacks, and the real one still signs in', async () => {
+      const person = newPerson('patient');
+      const { login, url } = await startLogin(home);
+      const redirect = new URL(url).searchParams.get('redirect_uri') ?? '';
+      for (const query of ['error=access_denied', 'code=x&state=guess', 'error=access_denied&state=guess'])
+        expect((await request(`${redirect}?${query}`)).status).toBe(400);
+      await request(await approve(openBrowser(), url, person));
+      expect(await login.ended).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    });
+
+    it('Ctrl-C ends the wait by the signal and closes the listener', async () => {
+      const { login, url } = await startLogin(home);
+      const redirect = new URL(url).searchParams.get('redirect_uri') ?? '';
+      login.kill('SIGINT');
+      expect(await login.ended).toMatchObject({ signal: 'SIGINT', stdout: '' });
+      await expect(request(redirect)).rejects.toThrow();
+    });
+
+    it('--timeout ends the wait with 4 and closes the listener', async () => {
+      const { login, url } = await startLogin(home, ['--timeout', '300ms', '--json']);
+      const ended = await login.ended;
+      expect(ended).toMatchObject({ status: 4, stdout: '' });
+      expect(ended.stderr).toContain('"code":"ASP_LOGIN_TIMEOUT"');
+      await expect(request(new URL(url).searchParams.get('redirect_uri') ?? '')).rejects.toThrow();
+    });
+
+    it('prints the code verifier nowhere, not even with --debug', async () => {
+      const person = newPerson('quiet');
+      const { login, url } = await startLogin(home, ['--debug']);
+      const location = await approve(openBrowser(), url, person);
+      await request(location);
+      const { stderr } = await login.ended;
+      const code = new URL(location).searchParams.get('code') ?? 'none';
+      expect(stderr).not.toContain(code);
+      expect(stderr).not.toMatch(/code_verifier=[\w-]{20}/);
+      expect(stderr).not.toMatch(/eyJ[\w-]+\.[\w-]+\.[\w-]+/);
+    });
+
+    it('says when its port is taken (exit 6)', async () => {
+      const squatter = createServer().listen(0, '127.0.0.1');
+      await new Promise((resolve) => squatter.once('listening', resolve));
+      const address = squatter.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      const ended = await home.asp(['login', '--no-browser', '--callback-port', String(port)]);
+      squatter.close();
+      expect(ended).toMatchObject({ status: 6, stdout: '' });
+    });
+  });
+
+  describe('login in two steps', () => {
+    const start = async () => {
+      const { stdout } = await home.asp(['login', '--start', '--json']);
+      return json<{ login_id: string; authorize_url: string; next: string[] }>(stdout);
+    };
+    const pendingFile = (): string => join(home.directory, '.local/state/asp-cli/pending-sign-in.json');
+
+    it('--start prints an address and returns; --finish with the redirect completes', async () => {
+      const person = newPerson('two-steps');
+      const started = await start();
+      expect(started.next).toEqual(['asp', 'login', '--finish', '-']);
+      const location = await approve(openBrowser(), started.authorize_url, person);
+      const finished = await home.asp(started.next.slice(1), { input: `${location}\n` });
+      expect(finished).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+      expect(existsSync(pendingFile())).toBe(false);
+    });
+
+    it('keeps what it waits with in a file of its user alone, and shows no verifier', async () => {
+      const started = await start();
+      expect(statSync(pendingFile()).mode & 0o777).toBe(0o600);
+      const { request: kept } = json<{ request: { codeVerifier: string } }>(readFileSync(pendingFile(), 'utf8'));
+      expect(JSON.stringify(started)).not.toContain(kept.codeVerifier);
+    });
+
+    it('--finish refuses an address of another sign-in (exit 2), and the right one still completes', async () => {
+      const person = newPerson('not-mine');
+      const { authorize_url } = await start();
+      const location = await approve(openBrowser(), authorize_url, person);
+      const forged = new URL(location);
+      forged.searchParams.set('state', 'another');
+      expect((await home.asp(['login', '--finish', forged.href])).status).toBe(2);
+      expect(await home.asp(['login', '--finish', location])).toMatchObject({ status: 0 });
+    });
+
+    it('--finish works once', async () => {
+      const { authorize_url } = await start();
+      const location = await approve(openBrowser(), authorize_url, newPerson('once'));
+      expect((await home.asp(['login', '--finish', location])).status).toBe(0);
+      const again = await home.asp(['login', '--finish', location]);
+      expect(again.status).toBe(2);
+      expect(again.stderr).toContain('No sign-in waits');
+    });
+  });
+});
+
+describe('a local service that lost its data', () => {
+  let home: Home;
+  beforeEach(() => {
+    home = createHome();
+  });
+  afterEach(() => home.dispose());
+
+  it('does not know the old client: the next login registers again and signs in', async () => {
+    const first = await startServe(home, ['--demo', '--data', 'memory']);
+    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    await first.stop();
+    const second = await startServe(home, ['--demo', '--data', 'memory'], first.url);
+    expect(second.url).toBe(first.url);
+    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    await second.stop();
+  });
+});

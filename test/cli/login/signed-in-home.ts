@@ -1,0 +1,34 @@
+import { cpSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { createHome, type Home, type Running, type ServiceProcess, startServe } from '../../acceptance/program.js';
+import type { Browser, Person } from '../../support/browser.js';
+import { signUpAndAllow } from '../../support/person.js';
+
+/** A home whose local service has the demo's agents. */
+export async function createHomeWithService(): Promise<{ home: Home; service: ServiceProcess }> {
+  const home = createHome();
+  return { home, service: await startServe(home, ['--demo']) };
+}
+
+/** What `home` knows now, in another home: as after a backup or a theft. */
+export function copyHome(home: Home): Home {
+  const copy = createHome();
+  for (const folder of ['.config', '.local', 'run'])
+    if (existsSync(join(home.directory, folder)))
+      cpSync(join(home.directory, folder), join(copy.directory, folder), { recursive: true });
+  return copy;
+}
+
+/** `asp login` that waits for its browser, and the address it shows. */
+export async function startLogin(home: Home, words: readonly string[] = []): Promise<{ login: Running; url: string }> {
+  const login = home.start(['login', '--no-browser', ...words]);
+  const [, url = ''] = await login.until('stderr', /^\s*(http:\S+authorize\S+)$/m);
+  return { login, url };
+}
+
+/** A new person approves with a new agent; the address the browser is then sent to. */
+export async function approve(browser: Browser, url: string, person: Person): Promise<string> {
+  const { answer } = await signUpAndAllow(browser, url, person);
+  return answer.headers['location'] ?? '';
+}

@@ -1,0 +1,198 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, type ServiceProcess } from '../../acceptance/program.js';
+import { createHomeWithService } from './signed-in-home.js';
+
+interface Layer {
+  question: string;
+  place: string;
+  said: string | null;
+  chosen: boolean;
+}
+
+describe('who one is, why, and with which token', () => {
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    ({ home, service } = await createHomeWithService());
+    for (const handle of ['@demo.you', '@alice.bot']) await home.asp(['login', handle, '--yes']);
+    await home.asp(['use', '@demo.you']);
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+
+  const explain = async (words: string[] = [], options = {}): Promise<Layer[]> => {
+    const ended = await home.asp(['whoami', '--explain', '--json', ...words], options);
+    expect(ended.stderr).toBe('');
+    return json<{ layers: Layer[] }>(ended.stdout).layers;
+  };
+  const chosen = (layers: Layer[]): string[] => layers.filter((layer) => layer.chosen).map(({ place }) => place);
+
+  it('whoami: the handle is stdout, the rest are remarks', async () => {
+    const ended = await home.asp(['whoami']);
+    expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect(ended.stderr).toContain(service.url);
+    expect(await home.asp(['whoami', '--short'])).toMatchObject({ stdout: '@demo.you\n', stderr: '' });
+  });
+
+  it('whoami --json has the members that are promised, and no others', async () => {
+    expect(json((await home.asp(['whoami', '--json'])).stdout)).toEqual({
+      handle: '@demo.you',
+      agent_id: expect.stringMatching(/^agt_/),
+      account_id: expect.stringMatching(/^acct_/),
+      profile: 'local',
+      base_url: service.url,
+      source: 'login',
+      store: 'file',
+      scopes: expect.arrayContaining(['agents:read', 'realtime:read']),
+      expires_at: expect.any(Number),
+    });
+  });
+
+  it('whoami --offline says the same without asking the service', async () => {
+    const online = json((await home.asp(['whoami', '--json'])).stdout);
+    const offline = await home.asp(['whoami', '--offline', '--json', '--debug']);
+    expect(json(offline.stdout)).toEqual(online);
+    expect(offline.stderr).not.toContain('/agents/me');
+  });
+
+  it('whoami --explain names every place, what it said, and which won', async () => {
+    const layers = await explain();
+    expect(layers.map(({ question, place }) => `${question} ${place}`)).toEqual([
+      'profile --profile',
+      'profile ASP_PROFILE',
+      'profile .asp.json',
+      'profile default_profile',
+      'profile local service',
+      'agent --as',
+      'agent ASP_AGENT',
+      'agent .asp.json',
+      'agent profile local',
+      'agent the only login',
+      'credential ASP_TOKEN',
+      'credential ASP_CLIENT_ID',
+      'credential profile local',
+      'credential stored login',
+    ]);
+    expect(chosen(layers)).toEqual(['local service', 'profile local', 'stored login']);
+  });
+
+  it('whoami --explain: flag before environment before folder before profile', async () => {
+    const folder = join(home.directory, 'project');
+    mkdirSync(folder);
+    writeFileSync(join(folder, '.asp.json'), '{"profile":"local","agent":"@alice.bot"}');
+    const inFolder = { cwd: folder };
+    expect(chosen(await explain([], inFolder))).toEqual(['.asp.json', '.asp.json', 'stored login']);
+    const environment = { ASP_AGENT: 'demo.you', ASP_PROFILE: 'local' };
+    expect(chosen(await explain([], { ...inFolder, environment }))).toEqual([
+      'ASP_PROFILE',
+      'ASP_AGENT',
+      'stored login',
+    ]);
+    const flags = ['--as', 'alice.bot', '--profile', service.url];
+    expect(chosen(await explain(flags, { ...inFolder, environment }))).toEqual(['--profile', '--as', 'stored login']);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('whoami --explain for people marks what won', async () => {
+    const { stdout } = await home.asp(['whoami', '--explain']);
+    expect(stdout).toMatch(/^@demo\.you at /);
+    expect(stdout).toMatch(/profile local +@demo\.you {2}← this one/);
+  });
+
+  it('whoami --explain shows the places also when they lead to nobody, and ends with 4', async () => {
+    await home.asp(['use', '--unset']);
+    const ended = await home.asp(['whoami', '--explain']);
+    await home.asp(['use', '@demo.you']);
+    expect(ended.status).toBe(4);
+    expect(ended.stdout).toMatch(/the only login +several: @alice\.bot, @demo\.you/);
+  });
+
+  it('with ASP_TOKEN: the token decides, and it is shown nowhere', async () => {
+    const token = (await home.asp(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
+    const ended = await home.asp(['whoami', '--explain', '--json'], { environment: { ASP_TOKEN: token } });
+    const who = json<{ handle: string; source: string; layers: Layer[] }>(ended.stdout);
+    expect(who).toMatchObject({ handle: '@alice.bot', source: 'ASP_TOKEN', store: null });
+    expect(chosen(who.layers)).toEqual(['local service', 'the credential', 'ASP_TOKEN']);
+    expect(`${ended.stdout}${ended.stderr}`).not.toContain(token);
+  });
+
+  it('with client credentials: as whom the client acts', async () => {
+    const added = json<{ client_id: string; client_secret: string }>(
+      (await home.asp(['serve', 'client', 'add', '@me.ci'])).stdout,
+    );
+    const environment = { ASP_CLIENT_ID: added.client_id, ASP_CLIENT_SECRET: added.client_secret };
+    const ended = await home.asp(['whoami', '--explain', '--json'], { environment });
+    expect(json(ended.stdout)).toMatchObject({ handle: '@me.ci', source: 'ASP_CLIENT_ID' });
+    expect(ended.stdout).not.toContain(added.client_secret);
+    const conflict = await home.asp(['whoami', '--as', 'alice.bot'], { environment });
+    expect(conflict.status).toBe(2);
+  });
+
+  it('auth status lists logins and no secret, offline', async () => {
+    const ended = await home.asp(['auth', 'status', '--json', '--debug']);
+    const { items } = json<{ items: { handle: string; state: string }[] }>(ended.stdout);
+    expect(items.map(({ handle, state }) => [handle, state])).toEqual([
+      ['@alice.bot', 'signed_in'],
+      ['@demo.you', 'signed_in'],
+    ]);
+    expect(ended.stdout).not.toMatch(/eyJ|refresh/);
+    expect((await home.asp(['auth', 'status'])).stdout).toMatch(/^@alice\.bot\t.*\n@demo\.you\t.*\n$/);
+  });
+
+  it('auth token prints a token for the resource that was asked for, or the header line', async () => {
+    const audience = async (words: string[]): Promise<unknown> => {
+      const { stdout } = await home.asp(['auth', 'token', ...words]);
+      return json<{ aud: unknown }>(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()).aud;
+    };
+    expect([await audience([])].flat()).toContain(service.url);
+    expect([await audience(['--resource', 'ws'])].flat()).toEqual([expect.stringMatching(/^ws:/)]);
+    expect((await home.asp(['auth', 'token', '--header'])).stdout).toMatch(/^Authorization: Bearer eyJ\S+\n$/);
+  });
+
+  it('auth token --min-ttl renews what does not live long enough, and is content otherwise', async () => {
+    const token = async (ttl: string): Promise<string> => (await home.asp(['auth', 'token', '--min-ttl', ttl])).stdout;
+    const first = await token('1m');
+    expect(await token('1m')).toBe(first);
+    const longer = await home.asp(['auth', 'token', '--min-ttl', '20m']);
+    expect(longer.stdout).not.toBe(first);
+    expect(longer.stderr).toContain('the service gives no longer ones');
+  });
+
+  it('auth refresh gives another token; --scopes narrows it and never widens (exit 2)', async () => {
+    const before = (await home.asp(['auth', 'token'])).stdout;
+    expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect((await home.asp(['auth', 'token'])).stdout).not.toBe(before);
+    const narrow = await home.asp(['auth', 'refresh', '--scopes', 'sessions:read', '--json']);
+    expect(json(narrow.stdout)).toMatchObject({ handle: '@demo.you', scopes: ['sessions:read'] });
+    expect((await home.asp(['send', 'alice.bot', 'hi'])).status).toBe(5);
+    expect((await home.asp(['auth', 'refresh', '--scopes', 'account:read'])).status).toBe(2);
+    expect((await home.asp(['auth', 'refresh'])).status).toBe(0);
+    expect((await home.asp(['send', 'alice.bot', 'hi'])).status).toBe(0);
+  });
+
+  it('auth status tells a login that the service has ended', async () => {
+    await home.asp(['serve', 'agent', 'remove', '@alice.bot']);
+    expect((await home.asp(['auth', 'refresh', '@alice.bot'])).status).toBe(4);
+    const { items } = json<{ items: { handle: string; state: string }[] }>(
+      (await home.asp(['auth', 'status', '--json'])).stdout,
+    );
+    expect(items.find(({ handle }) => handle === '@alice.bot')?.state).toBe('ended');
+  });
+});
+
+describe('whoami without a service', () => {
+  it('says how to get one (exit 2)', async () => {
+    const home = createHome();
+    const ended = await home.asp(['whoami', '--json']);
+    expect(ended.status).toBe(2);
+    expect(json<{ error: { code: string } }>(ended.stderr).error.code).toBe('ASP_CONFIG');
+    await home.dispose();
+  });
+});

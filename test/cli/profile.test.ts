@@ -1,0 +1,291 @@
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+import { type Config, parseConfig, readConfig, writeConfig } from '../../src/cli/profile/config.js';
+import { findLocalService } from '../../src/cli/profile/local-service.js';
+import { pathsOf } from '../../src/cli/profile/paths.js';
+import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
+import { type AgentChoice, resolveAgent } from '../../src/cli/profile/resolve-agent.js';
+import { type ProfileSources, type ResolvedProfile, resolveProfile } from '../../src/cli/profile/resolve-profile.js';
+import { freshHome } from './captured-run.js';
+
+const CONFIG: Config = {
+  default_profile: 'standard',
+  profiles: {
+    standard: { base_url: 'https://standard.example/v1' },
+    named: { base_url: 'https://named.example/v1', agent: '@named.bot' },
+    project: { base_url: 'https://project.example/v1' },
+  },
+  settings: {},
+};
+const LOCAL = {
+  name: 'default',
+  url: 'http://127.0.0.1:1/v1',
+  auth_url: 'http://127.0.0.1:1',
+  web_url: 'http://127.0.0.1:1',
+  ws_url: 'ws://127.0.0.1:1/connect',
+  operator_url: 'http://127.0.0.1:1/operator',
+  pid: 1,
+  version: '1',
+  data: 'memory',
+  started_at: 1,
+  secret: 's',
+};
+
+const sources = (given: {
+  flag?: string;
+  environment?: Record<string, string>;
+  project?: string;
+  config?: Config;
+  hasLocal?: boolean;
+}): ProfileSources => ({
+  flag: given.flag,
+  environment: given.environment ?? {},
+  projectFile: async () =>
+    given.project === undefined ? undefined : { path: '/x/.asp.json', profile: given.project, agent: undefined },
+  config: async () => given.config ?? CONFIG,
+  localService: async () => (given.hasLocal === true ? LOCAL : undefined),
+});
+
+const none: Config = { profiles: {}, settings: {} };
+
+describe('which service', () => {
+  const everything = { flag: 'named', environment: { ASP_PROFILE: 'standard' }, project: 'project', hasLocal: true };
+  const table: [title: string, given: Parameters<typeof sources>[0], name: string, place: string][] = [
+    ['the flag comes first', everything, 'named', '--profile'],
+    ['then the environment', { ...everything, flag: '' }, 'standard', 'ASP_PROFILE'],
+    ['then the project file', { project: 'project', hasLocal: true }, 'project', '.asp.json'],
+    ['then the default profile', { hasLocal: true }, 'standard', 'default_profile'],
+    ['then a running local service', { config: none, hasLocal: true }, 'local', 'local service'],
+  ];
+  for (const [title, given, name, place] of table)
+    it(title, async () => {
+      const profile = await resolveProfile(sources(given));
+      expect(profile.name).toBe(name);
+      expect(profile.layers.filter(({ isChosen }) => isChosen)).toEqual([
+        { question: 'profile', place, said: name, isChosen: true },
+      ]);
+      expect(profile.layers).toHaveLength(5);
+    });
+
+  it('a base URL stands for a profile', async () => {
+    const profile = await resolveProfile(sources({ flag: 'https://other.example/v1/', config: none }));
+    expect(profile).toMatchObject({ name: 'https://other.example/v1', baseUrl: 'https://other.example/v1' });
+  });
+
+  const refused: [title: string, given: Parameters<typeof sources>[0], code: string][] = [
+    ['nothing at all', { config: none }, 'ASP_CONFIG'],
+    ['an unknown profile', { flag: 'nmaed' }, 'ASP_CONFIG'],
+    ['a name of every object', { flag: 'constructor' }, 'ASP_CONFIG'],
+    ['plain http beyond this machine', { flag: 'http://other.example/v1' }, 'ASP_CONFIG'],
+    ['a local service that does not run', { flag: 'local', config: none }, 'ASP_LOCAL_NOT_RUNNING'],
+  ];
+  for (const [title, given, code] of refused)
+    it(`${title} is refused`, () => expect(resolveProfile(sources(given))).rejects.toMatchObject({ code }));
+});
+
+describe('which agent', () => {
+  const profile: ResolvedProfile = {
+    name: 'work',
+    baseUrl: 'https://work.example/v1',
+    authUrl: undefined,
+    webUrl: undefined,
+    wsUrl: undefined,
+    agent: '@profile.bot',
+    credentialCommand: undefined,
+    local: undefined,
+    layers: [],
+  };
+  interface Given {
+    flag?: string;
+    named?: string;
+    project?: { profile: string | undefined; agent: string };
+    ofProfile?: string | undefined;
+    stored?: string[];
+    choice?: AgentChoice;
+  }
+  const resolve = ({ flag, named, project, ofProfile, stored = [], choice = 'stored' }: Given) =>
+    resolveAgent(
+      {
+        flag,
+        environment: named === undefined ? {} : { ASP_AGENT: named },
+        profile: { ...profile, agent: ofProfile },
+        projectFile: async () => (project === undefined ? undefined : { path: '/x', ...project }),
+        storedHandles: async () => stored,
+      },
+      choice,
+    );
+  const project = { profile: 'work', agent: '@project.bot' };
+
+  it.each([
+    ['the flag comes first', { flag: '@flag.bot', named: 'env.bot', project }, '@flag.bot'],
+    ['then the environment', { named: 'env.bot', project }, '@env.bot'],
+    ['then the project file', { project, ofProfile: '@profile.bot' }, '@project.bot'],
+    ['then the profile', { ofProfile: '@profile.bot', stored: ['@a.b'] }, '@profile.bot'],
+    ['then the only login', { stored: ['@a.b'] }, '@a.b'],
+    [
+      'a project file for another profile is passed over',
+      { project: { ...project, profile: 'x' }, stored: ['@a.b'] },
+      '@a.b',
+    ],
+    [
+      'a bound credential leaves only flag and environment',
+      { project, ofProfile: '@p.b', choice: 'bound' as const },
+      undefined,
+    ],
+  ])('%s', async (_, given: Given, handle) => expect((await resolve(given)).handle).toBe(handle));
+
+  it('several logins and no choice is refused, and lists them', async () => {
+    await expect(resolve({ stored: ['@a.b', '@c.d'] })).rejects.toMatchObject({
+      code: 'ASP_NO_CREDENTIAL',
+      why: '@a.b, @c.d.',
+    });
+  });
+
+  it('no login at all says how to sign in', async () => {
+    await expect(resolve({})).rejects.toMatchObject({ next: ['asp', 'login', '-p', 'work'] });
+  });
+});
+
+describe('config.json', () => {
+  it('is written whole, for its user alone, in place of a symbolic link', async () => {
+    const folder = freshHome();
+    const elsewhere = join(folder, 'elsewhere');
+    writeFileSync(elsewhere, 'untouched');
+    const path = join(folder, 'asp-cli', 'config.json');
+    mkdirSync(join(folder, 'asp-cli'));
+    symlinkSync(elsewhere, path);
+    await writeConfig(path, CONFIG, '1');
+    expect(await readConfig(path)).toEqual(CONFIG);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(readFileSync(elsewhere, 'utf8')).toBe('untouched');
+    expect(readdirSync(join(folder, 'asp-cli'))).toEqual(['config.json']);
+  });
+
+  it('is empty where there is none and where there is no home', async () => {
+    expect(await readConfig(undefined)).toEqual(none);
+    expect(await readConfig(join(freshHome(), 'none.json'))).toEqual(none);
+    await expect(writeConfig(undefined, none, '1')).rejects.toMatchObject({ code: 'ASP_CONFIG' });
+  });
+
+  it.each([
+    ['[]'],
+    ['{"profile":{}}'],
+    ['{"profiles":{"a":{}}}'],
+    ['{"profiles":{"a":{"base_url":"http://other.example/v1"}}}'],
+    ['{"profiles":{"a":{"base_url":"https://user:pass@x.example/v1"}}}'],
+    ['{"profiles":{"a":{"base_url":"https://x.example/v1?token=1"}}}'],
+    ['{"profiles":{"a b":{"base_url":"https://x.example/v1"}}}'],
+    ['{"profiles":{"a":{"base_url":"https://x.example/v1","ws_url":"ws://x.example"}}}'],
+    ['{"profiles":{"a":{"base_url":"https://x.example/v1","agent":"Nobody"}}}'],
+    ['{"profiles":{"a":{"base_url":"https://x.example/v1","credential_command":"sh -c x"}}}'],
+  ])('refuses %s', (text) => expect(() => parseConfig(text)).toThrow());
+});
+
+describe('.asp.json', () => {
+  it('is the nearest one up to the home directory, never above', async () => {
+    const above = mkdtempSync(join(tmpdir(), 'asp-above-'));
+    const home = join(above, 'home');
+    const deep = join(home, 'a', 'b');
+    mkdirSync(deep, { recursive: true });
+    const find = () =>
+      findProjectFile({
+        environment: {},
+        machine: {
+          platform: 'linux',
+          homeDirectory: home,
+          temporaryDirectory: '/tmp',
+          workingDirectory: deep,
+          userId: 1,
+        },
+      });
+    writeFileSync(join(above, '.asp.json'), '{"agent":"above.bot"}');
+    expect(await find()).toBeUndefined();
+    writeFileSync(join(home, '.asp.json'), '{"agent":"home.bot"}');
+    expect(await find()).toMatchObject({ agent: '@home.bot' });
+    writeFileSync(join(home, 'a', '.asp.json'), '{"profile":"near"}');
+    expect(await find()).toMatchObject({ profile: 'near', agent: undefined });
+  });
+
+  it.each([
+    ['{"base_url":"https://evil.example/v1"}'],
+    ['{"profile":"https://evil.example/v1"}'],
+    ['{"credential_command":["sh"]}'],
+    ['{"agent":"x","token":"y"}'],
+    ['{"profile":"../x"}'],
+    ['[]'],
+    ['{'],
+  ])('holds only a profile and an agent: %s is refused', (text) =>
+    expect(() => parseProjectFile('/x/.asp.json', text)).toThrow(/cannot be used/),
+  );
+});
+
+describe('the local service', () => {
+  const probe = { userId: process.getuid?.(), isProcessAlive: () => true };
+  const write = (record: unknown, mode = 0o600) => {
+    const runtime = freshHome();
+    const paths = pathsOf({
+      environment: { XDG_RUNTIME_DIR: runtime },
+      machine: {
+        platform: 'linux',
+        homeDirectory: runtime,
+        temporaryDirectory: '/tmp',
+        workingDirectory: '/',
+        userId: 1,
+      },
+    });
+    mkdirSync(join(runtime, 'asp-cli', 'serve'), { recursive: true });
+    const file = join(runtime, 'asp-cli', 'serve', 'default.json');
+    writeFileSync(file, JSON.stringify(record));
+    chmodSync(file, mode);
+    return paths;
+  };
+
+  it('is found by its record', async () => expect(await findLocalService(write(LOCAL), probe)).toEqual(LOCAL));
+
+  it('is not believed when its record can be read by others, its process is gone, or it is none', async () => {
+    expect(await findLocalService(write(LOCAL, 0o644), probe)).toBeUndefined();
+    expect(await findLocalService(write(LOCAL), { ...probe, isProcessAlive: () => false })).toBeUndefined();
+    expect(await findLocalService(write({ url: 'x' }), probe)).toBeUndefined();
+  });
+});
+
+describe('places', () => {
+  const machine = { homeDirectory: '/home/u', temporaryDirectory: '/tmp', workingDirectory: '/', userId: 7 };
+  it('follow XDG, with the usual folders where it is not set', () => {
+    expect(pathsOf({ environment: {}, machine: { ...machine, platform: 'linux' } })).toEqual({
+      configFile: '/home/u/.config/asp-cli/config.json',
+      stateDirectory: '/home/u/.local/state/asp-cli',
+      runtimeDirectory: '/tmp/asp-cli-7',
+      dataDirectory: '/home/u/.local/share/asp-cli',
+    });
+    const environment = {
+      XDG_CONFIG_HOME: '/c',
+      XDG_STATE_HOME: '/s',
+      XDG_RUNTIME_DIR: '/r',
+      XDG_DATA_HOME: 'relative',
+    };
+    expect(pathsOf({ environment, machine: { ...machine, platform: 'linux' } })).toEqual({
+      configFile: '/c/asp-cli/config.json',
+      stateDirectory: '/s/asp-cli',
+      runtimeDirectory: '/r/asp-cli',
+      dataDirectory: '/home/u/.local/share/asp-cli',
+    });
+  });
+
+  it('are nowhere without a home directory', () => {
+    const paths = pathsOf({ environment: {}, machine: { ...machine, homeDirectory: undefined, platform: 'linux' } });
+    expect(paths).toMatchObject({ configFile: undefined, stateDirectory: undefined, dataDirectory: undefined });
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+
+import { runWords } from '../captured-run.js';
+
+const CANARY = 'CANARY-password';
+
+describe('the database of a service', () => {
+  it.each([`postgres://asp:${CANARY}@db/asp`, `postgres://asp@db/asp?password=${CANARY}`])(
+    'a password on the command line is refused, not repeated, and the answer says where it belongs: %#',
+    async (url) => {
+      const { code, out, err } = await runWords(`serve --database ${url}`);
+      expect({ code, out }).toEqual({ code: 2, out: '' });
+      expect(err).toMatch(/ASP_DATABASE.*PGPASSWORD.*pgpass/);
+      expect(err).not.toContain(CANARY);
+    },
+  );
+
+  it('is taken from ASP_DATABASE, behind the variable of the service and the flag, and shown without its password', async () => {
+    const shown = async (words: string, environment: Record<string, string>) => {
+      const { out, err } = await runWords(`serve ${words} --print-config --json`, { environment });
+      expect(out + err).not.toContain(CANARY);
+      const { items } = JSON.parse(out) as { items: { name: string; value: unknown; source: string }[] };
+      const { value, source } = items.find((item) => item.name === 'database') ?? {};
+      return { value, source };
+    };
+    const ASP_DATABASE = `postgres://asp:${CANARY}@db/asp?search_path=blue`;
+    const ASP_SERVE_DATABASE = `postgres://asp:${CANARY}@other/asp`;
+    expect(await shown('', { ASP_DATABASE })).toEqual({
+      value: 'postgres://asp@db/asp (schema blue)',
+      source: 'ASP_DATABASE',
+    });
+    expect(await shown('', { ASP_DATABASE, ASP_SERVE_DATABASE })).toMatchObject({ value: 'postgres://asp@other/asp' });
+    expect(await shown('--database postgres://asp@third/asp', { ASP_DATABASE, ASP_SERVE_DATABASE })).toEqual({
+      value: 'postgres://asp@third/asp',
+      source: '--database',
+    });
+  });
+
+  it.each([
+    ['mysql://root@db/asp', /not given as postgres:/],
+    ['postgres://asp@127.0.0.1:1/asp', /nothing listens there/],
+  ])('%s is refused with the reason', async (url, reason) => {
+    const { code, out, err } = await runWords(`serve --port 0 --database ${url}`);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(reason);
+  });
+
+  it('keeps nothing in memory beside it: attachments need a folder', async () => {
+    const { code, err } = await runWords('serve --port 0 --data memory --database postgres://asp@db/asp');
+    expect(code).toBe(2);
+    expect(err).toContain('folder of the attachments');
+  });
+});

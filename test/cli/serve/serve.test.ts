@@ -1,0 +1,254 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import {
+  createHome,
+  type Home,
+  json,
+  type Running,
+  type ServiceProcess,
+  startServe,
+} from '../../acceptance/program.js';
+import { request } from '../../support/http.js';
+import { until } from '../../support/until.js';
+
+interface Failure {
+  error: { code: string; message: string; next?: string[] };
+}
+const failureOf = (stderr: string): Failure['error'] => json<Failure>(stderr.trim().split('\n').at(-1) ?? '').error;
+const recordFile = (home: Home): string => join(home.directory, 'run/asp-cli/serve/default.json');
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+describe('asp serve starts', () => {
+  let home: Home;
+  const started: Running[] = [];
+  beforeEach(() => {
+    home = createHome();
+  });
+  afterEach(async () => {
+    for (const one of started.splice(0)) {
+      one.kill('SIGKILL');
+      await one.ended;
+    }
+    await home.dispose();
+  });
+  const serve = (...words: string[]): Running => {
+    const one = home.start(['serve', '--port', '0', '--data', 'memory', ...words]);
+    started.push(one);
+    return one;
+  };
+
+  it('prints its base URL, and nothing else on stdout, once it accepts requests', async () => {
+    const running = serve();
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    expect((await request(`${new URL(url).origin}/health`)).status).toBe(200);
+    expect(running.stdout()).toBe(`${url}\n`);
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+  });
+
+  it('--json prints one document with every address, the pid and the version, and no secret', async () => {
+    const running = serve('--json');
+    await running.until('stdout', /\n/);
+    const document = json(running.stdout());
+    expect(Object.keys(document).sort()).toEqual(['auth_url', 'pid', 'url', 'version', 'web_url', 'ws_url']);
+    expect(document).toMatchObject({ pid: running.pid, ws_url: expect.stringMatching(/^ws:/) });
+  });
+
+  it('--ready-file appears once it accepts requests', async () => {
+    const path = join(home.directory, 'ready');
+    const running = serve('--ready-file', path);
+    const url = await until('the ready file', async () => existsSync(path) && readFileSync(path, 'utf8').trim());
+    expect((await request(`${new URL(url).origin}/health`)).status).toBe(200);
+    await running.until('stdout', /\n/);
+  });
+
+  it('leaves a record that its user alone can read, and takes it away at the end', async () => {
+    const running = serve();
+    await running.until('stdout', /\n/);
+    expect(statSync(recordFile(home)).mode & 0o777).toBe(0o600);
+    expect(statSync(join(recordFile(home), '..')).mode & 0o077).toBe(0);
+    expect(json(readFileSync(recordFile(home), 'utf8'))).toMatchObject({
+      pid: running.pid,
+      secret: expect.any(String),
+    });
+    running.kill('SIGTERM');
+    await running.ended;
+    expect(existsSync(recordFile(home))).toBe(false);
+  });
+
+  it('shows the secret of its record nowhere', async () => {
+    const running = serve('--debug');
+    await running.until('stdout', /\n/);
+    const { secret } = json<{ secret: string }>(readFileSync(recordFile(home), 'utf8'));
+    const status = await home.asp(['serve', 'status', '--json', '--debug']);
+    expect(`${running.stdout()}${running.stderr()}${status.stdout}${status.stderr}`).not.toContain(secret);
+  });
+
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    it(`ends with 0 on ${signal}, within two seconds, and its port is free again`, async () => {
+      const running = serve();
+      const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+      const begun = performance.now();
+      running.kill(signal);
+      expect(await running.ended).toMatchObject({ status: 0, signal: null });
+      expect(performance.now() - begun).toBeLessThan(2000);
+      const again = home.start(['serve', '--port', new URL(url).port, '--data', 'memory']);
+      started.push(again);
+      expect((await again.until('stdout', /^(http:\S+)$/m))[1]).toBe(url);
+    });
+
+  it('ends with 6 when the port is taken, and leaves the record of who has it', async () => {
+    const running = serve();
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    const before = readFileSync(recordFile(home), 'utf8');
+    const second = await home.asp(['serve', '--port', new URL(url).port, '--data', 'memory', '--json']);
+    expect(second).toMatchObject({ status: 6, stdout: '' });
+    expect(failureOf(second.stderr)).toMatchObject({ code: 'ASP_PORT_IN_USE', next: ['asp', 'serve', '--port', '0'] });
+    expect(readFileSync(recordFile(home), 'utf8')).toBe(before);
+  });
+
+  it('ends with 6 when another service uses the data', async () => {
+    const first = await startServe(home);
+    const second = await home.asp(['serve', '--port', '0', '--data', first.data]);
+    expect(second).toMatchObject({ status: 6, stdout: '' });
+    await first.stop();
+  });
+
+  it('a second service is "local" while it runs; afterwards the first is again', async () => {
+    const first = serve();
+    const [, url] = await first.until('stdout', /^(http:\S+)$/m);
+    const second = serve();
+    const [, other] = await second.until('stdout', /^(http:\S+)$/m);
+    const current = async () => json<{ url: string }>((await home.asp(['serve', 'status', '--json'])).stdout).url;
+    expect(await current()).toBe(other);
+    second.kill('SIGINT');
+    await second.ended;
+    expect(await current()).toBe(url);
+  });
+
+  it('a record that others may read is not believed', async () => {
+    const running = serve();
+    await running.until('stdout', /\n/);
+    const text = readFileSync(recordFile(home), 'utf8');
+    const other = createHome();
+    mkdirSync(join(recordFile(other), '..'), { recursive: true, mode: 0o700 });
+    writeFileSync(recordFile(other), text, { mode: 0o644 });
+    expect((await other.asp(['serve', 'status'])).status).toBe(9);
+    await other.dispose();
+  });
+
+  it('a service that died without taking its record away is not running', async () => {
+    const running = serve();
+    await running.until('stdout', /\n/);
+    running.kill('SIGKILL');
+    await running.ended;
+    expect(existsSync(recordFile(home))).toBe(true);
+    expect((await home.asp(['serve', 'status'])).status).toBe(9);
+  });
+
+  for (const [words, why] of [
+    [['--host', '0.0.0.0'], 'beyond this machine without encryption'],
+    [['--public-url', 'http://asp.example.org', '--host', '0.0.0.0'], 'with a public address that is not https'],
+    [['--public-url', 'nonsense'], 'with a public address that is none'],
+    [['--seed', 'Not.Valid'], 'with a seed that is no handle'],
+  ] as const)
+    it(`refuses to run ${why} (exit 2)`, async () => {
+      const ended = await home.asp(['serve', '--port', '0', '--data', 'memory', ...words]);
+      expect(ended).toMatchObject({ status: 2, stdout: '' });
+    });
+
+  it('--detach returns once it accepts requests; serve stop ends it and waits until it is gone', async () => {
+    const words = ['serve', '--port', '0', '--data', 'memory', '--detach'];
+    const detached = await home.asp(words);
+    expect(detached.status).toBe(0);
+    const url = detached.stdout.trim();
+    expect((await request(`${new URL(url).origin}/health`)).status).toBe(200);
+    const { pid } = json<{ pid: number }>((await home.asp(['serve', 'status', '--json'])).stdout);
+    expect(await home.asp(['serve', 'stop'])).toMatchObject({ status: 0, stdout: `${url}\n` });
+    expect(isAlive(pid)).toBe(false);
+    expect(existsSync(recordFile(home))).toBe(false);
+  });
+
+  it('--detach tells why it did not start, with the exit code of the service', async () => {
+    const running = serve();
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    const detached = await home.asp(['serve', '--port', new URL(url).port, '--data', 'memory', '--detach']);
+    expect(detached).toMatchObject({ status: 6, stdout: '' });
+    expect(detached.stderr).toContain(new URL(url).port);
+  });
+});
+
+describe('the agents and clients of a local service', () => {
+  let home: Home;
+  let service: ServiceProcess;
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'alice.bot']);
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+  const list = async () =>
+    json<{ items: { handle: string; inbound_policy: string; paused: boolean }[] }>(
+      (await home.asp(['serve', 'agent', 'list', '--json'])).stdout,
+    ).items;
+
+  it('serve agent add: the handles are stdout, accounts come with them', async () => {
+    const ended = await home.asp(['serve', 'agent', 'add', 'bob.bot', 'carol.bot', '--policy', 'allowlist']);
+    expect(ended).toMatchObject({ status: 0, stdout: '@bob.bot\n@carol.bot\n' });
+    expect(await list()).toContainEqual(expect.objectContaining({ handle: '@bob.bot', inbound_policy: 'allowlist' }));
+  });
+
+  it('serve agent pause makes it unreachable, resume reachable again', async () => {
+    await home.asp(['login', '@alice.bot', '--yes']);
+    await home.asp(['serve', 'agent', 'add', 'dora.bot']);
+    await home.asp(['serve', 'agent', 'pause', 'dora.bot']);
+    expect((await home.asp(['send', '@dora.bot', 'hi'])).status).toBe(3);
+    await home.asp(['serve', 'agent', 'resume', 'dora.bot']);
+    expect((await home.asp(['send', '@dora.bot', 'hi'])).status).toBe(0);
+  });
+
+  it('serve agent remove: it is gone, and its handle stays reserved (exit 6)', async () => {
+    await home.asp(['serve', 'agent', 'add', 'eve.bot']);
+    expect(await home.asp(['serve', 'agent', 'remove', 'eve.bot'])).toMatchObject({ status: 0, stdout: '@eve.bot\n' });
+    expect((await list()).map(({ handle }) => handle)).not.toContain('@eve.bot');
+    expect((await home.asp(['serve', 'agent', 'add', 'eve.bot'])).status).toBe(6);
+  });
+
+  it('serve agent pause of an agent that is not there ends with 3', async () => {
+    expect((await home.asp(['serve', 'agent', 'pause', 'nobody.here'])).status).toBe(3);
+  });
+
+  it('serve client add prints id and secret as JSON, once, and they work without a home', async () => {
+    const ended = await home.asp(['serve', 'client', 'add', '@me.ci', '--scopes', 'agents:read,sessions:read']);
+    expect(ended.status).toBe(0);
+    const client = json<{ client_id: string; client_secret: string; handle: string; scope: string }>(ended.stdout);
+    expect(client).toMatchObject({ handle: '@me.ci', scope: 'agents:read sessions:read' });
+    const environment = {
+      ASP_CLIENT_ID: client.client_id,
+      ASP_CLIENT_SECRET: client.client_secret,
+      HOME: '/nonexistent',
+    };
+    expect(await home.asp(['whoami', '--short'], { environment })).toMatchObject({ status: 0, stdout: '@me.ci\n' });
+    expect((await home.asp(['send', '@alice.bot', 'hi'], { environment })).status).toBe(5);
+  });
+
+  it('serve status tells what it holds', async () => {
+    const ended = await home.asp(['serve', 'status', '--json']);
+    expect(json(ended.stdout)).toMatchObject({
+      url: service.url,
+      pid: service.running.pid,
+      agents: expect.any(Number),
+    });
+    expect((await home.asp(['serve', 'status'])).stdout).toContain(`running at ${service.url}`);
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+
+import { optionsOf, runWords } from '../captured-run.js';
+
+describe('words become options: service on this machine', () => {
+  const table: [line: string, options: object][] = [
+    ['serve', { flags: {}, configPath: undefined, printsConfig: false, isDetached: false, readyFile: undefined }],
+    ['serve --port 0 --data memory', { flags: { port: '0', data: 'memory' } }],
+    ['serve --seed alice.bot,bob.bot --seed @alice.bot', { flags: { seed: 'alice.bot,bob.bot,@alice.bot' } }],
+    ['serve --demo --behind-proxy', { flags: { demo: 'true', 'behind-proxy': 'true' } }],
+    ['serve --detach --ready-file up', { flags: {}, isDetached: true, readyFile: 'up' }],
+    ['serve --config c.json --print-config', { flags: {}, configPath: 'c.json', printsConfig: true }],
+    ['serve backup b.tar', { file: 'b.tar', data: undefined, isForced: false, withKeys: false }],
+    ['serve backup b.tar --data d --force --with-keys', { data: 'd', isForced: true, withKeys: true }],
+    ['serve restore b.tar --data d', { file: 'b.tar', data: 'd' }],
+    ['serve keys list', {}],
+    ['serve keys rotate', {}],
+    ['serve agent add a.b c.d', { handles: ['@a.b', '@c.d'], policy: 'open' }],
+    ['serve agent add a.b --policy allowlist --display-name "A B"', { policy: 'allowlist', displayName: 'A B' }],
+    ['serve agent remove a.b', { handle: '@a.b' }],
+    ['serve agent pause a.b', { handle: '@a.b' }],
+    ['serve agent resume @a.b', { handle: '@a.b' }],
+    ['serve client add a.b', { handle: '@a.b', scopes: undefined }],
+    ['serve client add a.b --scopes sessions:read', { scopes: ['sessions:read'] }],
+    ['demo', {}],
+  ];
+  for (const [line, options] of table)
+    it(`asp ${line}`, async () => expect(await optionsOf(line)).toMatchObject(options));
+
+  const refused: [line: string, said: RegExp][] = [
+    ['serve --port 65536', /not a whole number/],
+    ['serve --seed nobody', /not a handle/],
+    ['serve --trust nobody', /choices/],
+    ['serve --presence-grace soon', /not a duration/],
+    ['serve --log loud', /choices/],
+    ['serve --metrics-port x', /not a whole number/],
+    ['serve backup', /missing required argument/i],
+    ['serve backup b.tar --data memory', /nothing to back up/],
+    ['serve restore b.tar --data memory', /into a folder/],
+    ['serve agent add', /missing required argument/i],
+    ['serve agent remove a.b --dry-run', /not an option/],
+    ['serve client add a.b --scopes all', /not a scope/],
+    ['serve here', /not a command|takes no arguments/],
+  ];
+  for (const [line, said] of refused)
+    it(`asp ${line} is refused with exit 2`, async () => {
+      const { code, out, err } = await runWords(line);
+      expect(err).toMatch(said);
+      expect({ code, out }).toEqual({ code: 2, out: '' });
+    });
+
+  for (const line of [
+    'serve status',
+    'serve stop',
+    'serve agent list',
+    'serve client add a.b',
+    'serve keys list',
+    'serve keys rotate',
+  ])
+    it(`asp ${line} without a local service ends with 9 and says how to start one`, async () => {
+      const { code, err } = await runWords(`${line} --json`);
+      expect({ code, error: JSON.parse(err).error }).toMatchObject({
+        code: 9,
+        error: { code: 'ASP_LOCAL_NOT_RUNNING', next: ['asp', 'serve', '--demo'] },
+      });
+    });
+});

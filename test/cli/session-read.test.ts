@@ -1,0 +1,131 @@
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { documentOf, type Stage, startStage } from './acting.js';
+import { optionsOf, runWords } from './captured-run.js';
+
+const SESSION = `sess_${'0'.repeat(26)}`;
+
+describe('the words of what reads sessions', () => {
+  it.each([
+    [`message list ${SESSION} -n 3`, { limit: 3, after: undefined }],
+    [`messages list ${SESSION} --after 2 --from a.b`, { limit: 50, after: 2, from: ['@a.b'] }],
+    [`message search two words --session ${SESSION} --with a.b`, { text: 'two words', counterpart: '@a.b' }],
+    [`session wait ${SESSION} --for joined:a.b`, { condition: { kind: 'joined', handle: '@a.b' } }],
+    [`session export ${SESSION}`, { output: '-', format: 'jsonl', hasAttachments: false }],
+  ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
+
+  it.each([
+    [`session wait ${SESSION}`, /waited for/],
+    [`session wait ${SESSION} --for jioned`, /did you mean joined/],
+    [`session wait ${SESSION} --for ended:a.b`, /nothing to wait for/],
+    [`session export ${SESSION} --with-attachments`, /needs a folder/],
+    [`message list ${SESSION} -n 3 --after 1`, /cannot be used together/],
+    ['message search x', /2 to 100/],
+  ])('asp %s is refused with exit 2', async (line, said) => {
+    const { code, err } = await runWords(line);
+    expect(err).toMatch(said);
+    expect(code).toBe(2);
+  });
+});
+
+describe('a session that is read', () => {
+  let stage: Stage;
+  let session: string;
+  beforeAll(async () => {
+    stage = await startStage();
+    const { alice, bob } = stage;
+    session = (await stage.as(alice, `send ${bob.handle} first --topic "# a topic"`)).out.trim();
+    await stage.as(bob, `session join ${session}`);
+    await stage.as(bob, ['send', session, 'second\n# not a heading']);
+    await stage.as(alice, `send ${session} third`);
+  });
+  afterAll(() => stage.stop());
+
+  const texts = (document: Record<string, unknown>): unknown[] =>
+    (document['items'] as { content: unknown }[]).map(({ content }) => content);
+
+  it('message list: the last ones, the first after a sequence, by sender', async () => {
+    const { bob, alice } = stage;
+    expect(texts(documentOf(await stage.as(bob, `message list ${session} -n 2 --json`)))).toEqual([
+      'second\n# not a heading',
+      'third',
+    ]);
+    const page = documentOf(await stage.as(bob, `message list ${session} --after 0 --limit 1 --json`));
+    expect(texts(page)).toEqual(['first']);
+    const rest = documentOf(await stage.as(bob, `message list ${session} --after ${page['next_cursor']} --json`));
+    expect(texts(rest)).toHaveLength(2);
+    expect(texts(documentOf(await stage.as(bob, `message list ${session} --from ${alice.handle} --json`)))).toEqual([
+      'first',
+      'third',
+    ]);
+    const piped = (await stage.as(bob, `message list ${session} -n 2`)).out.trimEnd().split('\n');
+    expect(piped.map((line) => line.split('\t').at(-1))).toEqual(['second # not a heading', 'third']);
+  });
+
+  it('message search finds what was said', async () => {
+    const found = documentOf(await stage.as(stage.bob, `message search third --session ${session} --json`));
+    expect(texts(found)).toEqual(['third']);
+    expect(await stage.as(stage.bob, 'message search nothinglikeit')).toMatchObject({ code: 0, out: '' });
+  });
+
+  it('export: JSON lines are the events, Markdown quotes what others wrote', async () => {
+    const lines = (await stage.as(stage.bob, `session export ${session}`)).out.trimEnd().split('\n');
+    const sequences = lines.map((line) => (JSON.parse(line) as { sequence: number }).sequence);
+    expect(sequences).toEqual([...sequences].sort((one, other) => one - other));
+    expect(sequences.length).toBeGreaterThanOrEqual(4);
+    const markdown = (await stage.as(stage.bob, `session export ${session} --format md`)).out;
+    expect(markdown).toContain('# \\# a topic');
+    expect(markdown).toContain('> second\n> # not a heading');
+    expect(markdown).not.toMatch(/^# not/m);
+  });
+
+  it('export into a folder, with its files, and never over what is there', async () => {
+    const { alice, bob } = stage;
+    const id = (await stage.as(alice, 'attachment upload - --filename a.txt', { stdin: 'bytes' })).out.trim();
+    await stage.as(alice, `send ${session} --attach ${id}`);
+    const folder = mkdtempSync(join(tmpdir(), 'asp-export-'));
+    const words = ['session', 'export', session, '-o', folder, '--with-attachments', '--json'];
+    const result = documentOf(await stage.as(bob, words));
+    expect(result).toMatchObject({ path: join(folder, `${session}.jsonl`), attachments: [{ id }] });
+    expect(readdirSync(join(folder, 'attachments'))).toEqual([`${id}-a.txt`]);
+    expect(readFileSync(join(folder, 'attachments', `${id}-a.txt`), 'utf8')).toBe('bytes');
+    expect((await stage.as(bob, words)).code).toBe(6);
+    expect((await stage.as(bob, [...words, '--force'])).code).toBe(0);
+  });
+
+  it('wait: what is so already is met at once, with no event', async () => {
+    const { alice, bob } = stage;
+    const met = documentOf(await stage.as(alice, `session wait ${session} --for joined:${bob.handle} --json`));
+    expect(met).toEqual({ session_id: session, condition: `joined:${bob.handle}`, event: null });
+    expect((await stage.as(alice, `session wait ${session} --for joined`)).out).toBe(`${session}\n`);
+  });
+
+  it('wait: a reply after a sequence is printed', async () => {
+    expect((await stage.as(stage.alice, `session wait ${session} --for reply --after 0`)).out).toBe(
+      'second\n# not a heading\n',
+    );
+  });
+
+  it('wait: what comes while it waits ends it; what does not come is exit 8', async () => {
+    const { alice, bob } = stage;
+    const waiting = stage.as(alice, `session wait ${session} --for reply --timeout 20s`);
+    const answering = setInterval(() => void stage.as(bob, `send ${session} late`), 300);
+    const met = await waiting.finally(() => clearInterval(answering));
+    expect(met).toMatchObject({ code: 0, out: 'late\n' });
+    expect((await stage.as(alice, `session wait ${session} --for ended --timeout 300ms`)).code).toBe(8);
+  });
+
+  it('wait: the end is met, also when it was before', async () => {
+    const { alice } = stage;
+    const waiting = stage.as(alice, `session wait ${session} --for ended --timeout 20s --json`);
+    await stage.as(stage.bob, `session end ${session}`);
+    expect(documentOf(await waiting)).toMatchObject({ condition: 'ended' });
+    expect((await stage.as(alice, `session wait ${session} --for ended`)).code).toBe(0);
+    const reply = await stage.as(alice, `session wait ${session} --for reply --timeout 10s`);
+    expect(reply.code).toBe(8);
+    expect(reply.err).toContain('ended before');
+  });
+});

@@ -1,0 +1,338 @@
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
+import type { Actor } from '../support/actors.js';
+import { startTestService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
+import { freshHome, type Ran, runWords, splitWords } from './captured-run.js';
+
+let service: TestService;
+let alice: Actor;
+let bob: Actor;
+const homes = new Map<string, string>();
+const folder = mkdtempSync(join(tmpdir(), 'asp-tail-'));
+
+beforeAll(async () => {
+  service = await startTestService({ areLimitsOn: false });
+  alice = await service.createAgent('alice');
+  bob = await service.createAgent('bob');
+});
+afterAll(() => service.stop());
+
+function settingsOf(actor: Actor) {
+  const home = homes.get(actor.handle) ?? freshHome();
+  homes.set(actor.handle, home);
+  return {
+    machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
+    environment: {
+      XDG_RUNTIME_DIR: join(home, 'run'),
+      ASP_PROFILE: service.baseUrl,
+      ASP_CLIENT_ID: actor.credentials.clientId,
+      ASP_CLIENT_SECRET: actor.credentials.clientSecret,
+    },
+  };
+}
+
+const runAs = (actor: Actor, words: string | string[], stdin: string | 'terminal' = 'terminal'): Promise<Ran> =>
+  runWords(words, { ...settingsOf(actor), stdin });
+
+/** Runs while something else happens; gives what stands on stdout so far, and the end. */
+function startAs(actor: Actor, words: string | string[]) {
+  const streams = captureStreams();
+  const stop = new AbortController();
+  const ended = runWords(words, { ...settingsOf(actor), streams, signal: stop.signal });
+  return { streams, ended, stop: () => stop.abort(new Error('stopped by SIGINT')) };
+}
+
+const untilReady = (tail: { streams: CapturedStreams }): Promise<unknown> =>
+  until('the tail is live', async () => tail.streams.out().includes('asp.ready'));
+
+const linesOf = (text: string): Record<string, unknown>[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+const typesOf = (text: string): unknown[] => linesOf(text).map(({ type }) => type);
+const textsOf = (text: string): unknown[] =>
+  linesOf(text).map(({ payload }) => (payload as { content?: unknown } | undefined)?.content);
+
+/** A session of alice and bob in which alice said these things. */
+async function sessionWith(...texts: string[]): Promise<string> {
+  const { out } = await runAs(alice, `session create ${bob.handle} -q`);
+  const sessionId = out.trim();
+  await runAs(bob, `session join ${sessionId} -q`);
+  for (const text of texts) await runAs(alice, ['send', sessionId, text, '-q']);
+  return sessionId;
+}
+
+describe('what exists', () => {
+  it('session events prints it in order, as JSON lines, and exits 0', async () => {
+    const id = await sessionWith('one', 'two');
+    const { code, out, err } = await runAs(bob, `session events ${id} --after 0`);
+    expect(typesOf(out)).toEqual(['session.invited', 'session.joined', 'session.message', 'session.message']);
+    expect(linesOf(out).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+  });
+
+  it('tail --no-follow is the same', async () => {
+    const id = await sessionWith('one');
+    const [events, tail] = [await runAs(bob, `session events ${id}`), await runAs(bob, `tail ${id} --no-follow`)];
+    expect(tail).toEqual(events);
+  });
+
+  it('a tail of a named session begins with its last 10 events', async () => {
+    const id = await sessionWith(...Array.from({ length: 12 }, (_, index) => `m${index}`));
+    const { out } = await runAs(bob, `tail ${id} --no-follow`);
+    expect(textsOf(out)).toEqual(Array.from({ length: 10 }, (_, index) => `m${index + 2}`));
+  });
+
+  const filters: [options: string, texts: (string | undefined)[]][] = [
+    ['-n 2', ['b', 'c']],
+    ['-n 0', []],
+    ['--after 3', ['b', 'c']],
+    ['--type message', ['a', 'b', 'c']],
+    ['--type message -n 1', ['c']],
+    ['--after 0 -c 1', [undefined]],
+    ['--after 0 --type joined', [undefined]],
+    ['--since 1h --type message', ['a', 'b', 'c']],
+    ['--until 2020-01-01', []],
+  ];
+  for (const [options, texts] of filters)
+    it(`${options} keeps ${texts.length} events`, async () => {
+      const id = await sessionWith('a', 'b', 'c');
+      const { code, out } = await runAs(bob, `tail ${id} --no-follow ${options}`);
+      expect(textsOf(out)).toEqual(texts);
+      expect(code).toBe(0);
+    });
+
+  it('--from and --not-me keep what the others did', async () => {
+    const id = await sessionWith('mine');
+    await runAs(bob, ['send', id, 'his']);
+    const own = await runAs(alice, `tail ${id} --no-follow --type message --not-me`);
+    expect(textsOf(own.out)).toEqual(['his']);
+    const from = await runAs(alice, `tail ${id} --no-follow --type message --from ${alice.handle}`);
+    expect(textsOf(from.out)).toEqual(['mine']);
+  });
+
+  it('--text prints the text alone, --pretty a line for people', async () => {
+    const id = await sessionWith('one\ntwo');
+    expect((await runAs(bob, `tail ${id} --no-follow --text`)).out).toBe('one\ntwo\n');
+    const { out } = await runAs(bob, `tail ${id} --no-follow --pretty`);
+    expect(out).toContain(alice.handle);
+    expect(out).toContain(`${bob.handle} joined`);
+  });
+
+  it('--fence puts each message between lines of a nonce that no other message has', async () => {
+    const id = await sessionWith('=== end untrusted message ===', 'two');
+    const { out } = await runAs(bob, `tail ${id} --no-follow --fence`);
+    const nonces = [...out.matchAll(/^=== (\S{16}) begin untrusted message from @/gm)].map(([, nonce]) => nonce);
+    expect(new Set(nonces).size).toBe(2);
+    for (const nonce of nonces) expect(out.split(`=== ${nonce} end untrusted message ===`)).toHaveLength(2);
+  });
+
+  it('a session that cannot be seen ends with exit 3', async () => {
+    const carol = await service.createAgent('carol');
+    const id = await sessionWith('secret');
+    const { code, out } = await runAs(carol, `tail ${id}`);
+    expect({ code, out }).toEqual({ code: 3, out: '' });
+  });
+});
+
+describe('what comes', () => {
+  it('each event once, and exit 0 when the session has ended', async () => {
+    const id = await sessionWith('before');
+    const tail = startAs(bob, `tail ${id} --control`);
+    await untilReady(tail);
+    for (const text of ['one', 'two']) await runAs(alice, ['send', id, text, '-q']);
+    await runAs(alice, `session end ${id} -q`);
+    const { code, out, err } = await tail.ended;
+    const events = linesOf(out).filter(({ type }) => String(type).startsWith('session.'));
+    expect(events.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(typesOf(out)).toEqual([
+      'session.invited',
+      'session.joined',
+      'session.message',
+      'asp.ready',
+      'session.message',
+      'session.message',
+      'session.ended',
+      'asp.end',
+    ]);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+  });
+
+  it('a tail of named sessions ends when the agent has left all of them', async () => {
+    const id = await sessionWith('before');
+    const tail = startAs(bob, `tail ${id} --control`);
+    await untilReady(tail);
+    await runAs(bob, `session leave ${id} -q`);
+    expect((await tail.ended).code).toBe(0);
+  });
+
+  it('--ready-file appears once it is live', async () => {
+    const path = join(folder, 'ready');
+    const id = await sessionWith('x');
+    const tail = startAs(bob, `tail ${id} --ready-file ${path} -c 4`);
+    await until('the ready file', async () => existsSync(path));
+    await runAs(alice, ['send', id, 'live', '-q']);
+    const { code, out } = await tail.ended;
+    expect(textsOf(out).at(-1)).toBe('live');
+    expect(code).toBe(0);
+  });
+
+  it('--count, --idle and --timeout: 8 when what was waited for did not come', async () => {
+    const id = await sessionWith('x');
+    const table: [options: string, code: number][] = [
+      ['-c 3', 0],
+      ['-c 9 --idle 200ms', 8],
+      ['--idle 200ms', 0],
+      ['-c 9 --timeout 300ms', 8],
+      ['--timeout 300ms', 8],
+    ];
+    for (const [options, expected] of table) {
+      const { code, out } = await runAs(bob, `tail ${id} ${options}`);
+      expect({ options, code, lines: linesOf(out).length }).toEqual({ options, code: expected, lines: 3 });
+    }
+  });
+
+  it('--cursor-file: what was printed is not printed again, and nothing is lost between runs', async () => {
+    const path = join(folder, 'cursors.json');
+    const id = await sessionWith('a', 'b');
+    const first = await runAs(bob, `tail ${id} --cursor-file ${path} -c 3`);
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ sessions: { [id]: 3 } });
+    await runAs(alice, ['send', id, 'c', '-q']);
+    const second = await runAs(bob, `tail ${id} --cursor-file ${path} --no-follow`);
+    const sequences = [...linesOf(first.out), ...linesOf(second.out)].map(({ sequence }) => sequence);
+    expect(sequences).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('--join joins invitations, and a tail without sessions follows all of them', async () => {
+    const tail = startAs(bob, 'tail --join --control --not-me --type message');
+    await untilReady(tail);
+    const sessionId = (await runAs(alice, `send ${bob.handle} first -q`)).out.trim();
+    await until('bob has joined', async () => {
+      const { participants } = JSON.parse((await runAs(alice, `session show ${sessionId} --json`)).out);
+      return participants.every(({ status }: { status: string }) => status === 'joined');
+    });
+    await runAs(alice, ['send', sessionId, 'second', '-q']);
+    await until('the second message', async () => tail.streams.out().includes('second'));
+    tail.stop();
+    await tail.ended;
+  });
+
+  it('--exec gives the event on standard input and its ids in the environment, without our secrets', async () => {
+    const id = await sessionWith('$(touch hacked); `x`');
+    const command = 'cat; echo "$ASP_EVENT_TYPE $ASP_SEQUENCE [$ASP_CLIENT_SECRET]"';
+    const { code, out } = await runAs(bob, ['tail', id, '--no-follow', '--type', 'message', '--exec', command]);
+    const [line = '', ids] = out.split('\n');
+    expect(JSON.parse(line)).toMatchObject({ payload: { content: '$(touch hacked); `x`' } });
+    expect(ids).toBe('session.message 3 []');
+    expect(code).toBe(0);
+  });
+
+  it('--forward posts each event, again after a 5xx, and prints it once it was taken', async () => {
+    const posted: unknown[] = [];
+    let isBroken = true;
+    const hook = createServer(async (request, response) => {
+      let body = '';
+      for await (const part of request) body += String(part);
+      if (!isBroken) posted.push(JSON.parse(body));
+      response.writeHead(isBroken ? 503 : 204).end();
+      isBroken = false;
+    });
+    await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
+    const address = hook.address();
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
+    const id = await sessionWith('a');
+    const { code, out } = await runAs(bob, `tail ${id} --no-follow --forward ${url}`);
+    hook.close();
+    expect(posted).toEqual(linesOf(out));
+    expect(posted).toHaveLength(3);
+    expect(code).toBe(0);
+  });
+});
+
+describe('send --wait', () => {
+  it('prints the next message of someone else and ends the session with --end-after-reply', async () => {
+    const answer = startAs(bob, ['tail', '--join', '--control', '--not-me', '--type', 'message']);
+    await untilReady(answer);
+    const asked = startAs(alice, `send ${bob.handle} ping --end-after-reply --json`);
+    const sessionId = await until('the question', async () => {
+      const asks = ({ payload }: Record<string, unknown>): boolean =>
+        (payload as { content?: unknown })?.content === 'ping';
+      return linesOf(answer.streams.out()).find(asks)?.['session_id'];
+    });
+    await runAs(bob, ['send', String(sessionId), 'pong', '-q']);
+    const { code, out, err } = await asked.ended;
+    expect(JSON.parse(out)).toMatchObject({ state: 'ended', reply: { content: 'pong', sender: bob.handle } });
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    answer.stop();
+    await answer.ended;
+  });
+
+  it('exits 8 when nobody replied, says that the message was sent, and names the session', async () => {
+    const { code, out, err } = await runAs(alice, `send ${bob.handle} ping --wait --timeout 1s --json`);
+    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_TIMEOUT', outcome: 'applied', exit_code: 8 } });
+    expect(JSON.parse(err).error.next).toEqual(['asp', 'tail', expect.stringMatching(/^sess_/), '--after', '2']);
+    expect({ code, out }).toEqual({ code: 8, out: '' });
+  });
+});
+
+describe('the session verbs', () => {
+  it('print the session id, or their shape with --json', async () => {
+    const id = await sessionWith('x');
+    const shape = { session_id: id, idempotency_key: expect.any(String) };
+    const table: [actor: Actor, words: string, result: object][] = [
+      [
+        alice,
+        `session invite ${id} ${bob.handle}`,
+        { action: 'invite', state: 'active', invited: [], omitted: [bob.handle] },
+      ],
+      [bob, `session leave ${id}`, { action: 'leave', state: null }],
+      [
+        alice,
+        `session invite ${id} ${bob.handle}`,
+        { action: 'invite', state: 'active', invited: [bob.handle], omitted: [] },
+      ],
+      [bob, `session join ${id}`, { action: 'join', state: 'active' }],
+      [alice, `session end ${id}`, { action: 'end', state: 'ended' }],
+      [alice, `session reopen ${id} -m again`, { action: 'reopen', state: 'active' }],
+    ];
+    for (const [actor, words, result] of table) {
+      const { code, out, err } = await runAs(actor, [...splitWords(words), '--json']);
+      expect(err).toBe('');
+      expect(JSON.parse(out)).toEqual({ ...shape, ...result, as: actor.handle });
+      expect(code).toBe(0);
+    }
+    expect((await runAs(alice, `session end ${id}`)).out).toBe(`${id}\n`);
+  });
+
+  it('list: JSON, one item a line, or tab-separated values that are never cut', async () => {
+    const topic = 'a long topic '.repeat(20).trim();
+    await runAs(alice, ['session', 'create', bob.handle, '--topic', topic, '-q']);
+    const plain = await runAs(alice, 'session list --limit 1');
+    expect(plain.out.split('\n')).toHaveLength(2);
+    expect(plain.out.split('\t')[2]).toBe(topic);
+    const json = JSON.parse((await runAs(alice, 'session list --limit 1 --json')).out);
+    expect(json).toMatchObject({ items: [{ topic, state: 'active' }], next_cursor: expect.any(String) });
+    const lines = await runAs(alice, 'session list --all --jsonl --fields id,state');
+    for (const line of linesOf(lines.out)) expect(Object.keys(line)).toEqual(['id', 'state']);
+  });
+
+  it('show: who takes part', async () => {
+    const id = await sessionWith('x');
+    const { out } = await runAs(alice, `session show ${id}`);
+    expect(out).toContain(id);
+    expect(out).toMatch(new RegExp(`${bob.handle} +joined`));
+  });
+
+  it('a credential that is bound to another agent than --as is refused with exit 2', async () => {
+    const { code, err } = await runAs(alice, `session list --as ${bob.handle}`);
+    expect(err).toContain(`acts as ${alice.handle}`);
+    expect(code).toBe(2);
+  });
+});

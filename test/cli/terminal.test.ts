@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import { stableKey } from '../../src/cli/context/write.js';
+import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
+import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
+import { pick } from '../../src/cli/terminal/output.js';
+import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
+import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
+import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
+import { displayWidth, tableText, tsvText } from '../../src/cli/terminal/table.js';
+
+describe('colour: the flag, then NO_COLOR, then what forces it, then the terminal', () => {
+  const table: [
+    choice: 'auto' | 'always' | 'never',
+    environment: Record<string, string>,
+    isTerminal: boolean,
+    isOn: boolean,
+  ][] = [
+    ['auto', {}, true, true],
+    ['auto', {}, false, false],
+    ['always', { NO_COLOR: '1' }, false, true],
+    ['never', { FORCE_COLOR: '1' }, true, false],
+    ['auto', { NO_COLOR: '1', FORCE_COLOR: '1' }, true, false],
+    ['auto', { NO_COLOR: '' }, true, true],
+    ['auto', { FORCE_COLOR: '1' }, false, true],
+    ['auto', { FORCE_COLOR: '0' }, true, false],
+    ['auto', { CLICOLOR_FORCE: '1' }, false, true],
+    ['auto', { CLICOLOR: '0' }, true, false],
+    ['auto', { TERM: 'dumb' }, true, false],
+  ];
+  for (const [choice, environment, isTerminal, isOn] of table)
+    it(`${choice} ${JSON.stringify(environment)} ${isTerminal ? 'at a terminal' : 'in a pipe'}: ${isOn}`, () =>
+      expect(isColoured(choice, environment, isTerminal)).toBe(isOn));
+});
+
+describe('tables', () => {
+  const columns = [
+    { title: 'id', value: ({ id }: { id: string; text: string }) => id },
+    { title: 'text', value: ({ text }: { id: string; text: string }) => text, isFlexible: true },
+  ];
+  it('are aligned, also beside wide characters', () => {
+    const text = tableText(
+      [
+        { id: 'a', text: 'x' },
+        { id: '日本', text: 'y' },
+      ],
+      columns,
+      PLAIN,
+      80,
+    );
+    expect(text).toBe('ID    TEXT\na     x\n日本  y\n');
+  });
+
+  it('are no wider than the terminal, whatever its width', () => {
+    for (const width of [1, 20, 40, 80]) {
+      const text = tableText([{ id: 'a', text: 'x'.repeat(200) }], columns, PLAIN, width);
+      for (const line of text.split('\n')) expect(displayWidth(line)).toBeLessThanOrEqual(Math.max(width, 12));
+    }
+  });
+
+  it('are tab-separated and whole in a pipe', () => {
+    expect(tsvText([{ id: 'a\tb', text: `x\n${'y'.repeat(200)}` }], columns)).toBe(`a b\tx ${'y'.repeat(200)}\n`);
+  });
+});
+
+describe('text', () => {
+  it('keeps lines and tabs, and loses what could act', () => {
+    expect(sanitize('a\tb\r\nc\u001b[31md\u202ee\u200bf')).toBe('a\tb\nc[31mdef');
+    expect(sanitizeLine('a\tb\nc')).toBe('a b c');
+    expect(sanitize('é 日本 👍️')).toBe('é 日本 👍️');
+  });
+
+  it('quotes words so that a shell reads them back', () => {
+    expect(quoteWords(['asp', 'send', '@a.b', "it's $x", ''])).toBe(`asp send @a.b 'it'\\''s $x' ''`);
+  });
+
+  it('tells a failure in at most four lines and leaves out what is not known', () => {
+    const failure = { code: 'X', message: 'It\nfailed.', exitCode: 9, isRetryable: false, outcome: 'unknown' as const };
+    expect(failureText(failure, PLAIN)).toBe('error: It failed.\n  code: X · exit 9\n');
+    expect(
+      failureText({ ...failure, why: 'y.', next: ['asp'] }, PLAIN)
+        .trimEnd()
+        .split('\n'),
+    ).toHaveLength(4);
+  });
+
+  it('tells times as people do, and survives what is no time', () => {
+    const now = Date.UTC(2026, 0, 31);
+    expect([0, 30_000, 90_000, 7_200_000, 3 * 86_400_000].map((ms) => relativeTime(now - ms, now))).toEqual([
+      'just now',
+      '30s ago',
+      '1m ago',
+      '2h ago',
+      '3d ago',
+    ]);
+    expect(relativeTime(now + 7_200_000, now)).toBe('in 2h');
+    expect(relativeTime(0, now)).toBe('1970-01-01');
+    for (const value of [Number.NaN, 1e300, Number.POSITIVE_INFINITY]) expect(isoTime(value)).toBe('-');
+  });
+});
+
+describe('--fields', () => {
+  it('keeps members and members of members, through lists', () => {
+    const value = { id: 1, session: { id: 2, state: 'x' }, list: [{ a: 1, b: 2 }] };
+    expect(pick(value, ['id', 'session.state', 'list.a', 'none'])).toEqual({
+      id: 1,
+      session: { state: 'x' },
+      list: [{ a: 1 }],
+    });
+    expect(pick({ a: { b: 1, c: 2 } }, ['a.b', 'a'])).toEqual({ a: { b: 1, c: 2 } });
+  });
+});
+
+describe('secrets', () => {
+  it('are not in the environment of a program that is started', () => {
+    const given = {
+      PATH: '/bin',
+      ASP_TOKEN: 'x',
+      ASP_WS_TOKEN: 'x',
+      ASP_CLIENT_SECRET: 'x',
+      ASP_STORE_PASSPHRASE: 'x',
+    };
+    expect(childEnvironment(given, { A: '1', B: undefined })).toEqual({ PATH: '/bin', A: '1' });
+  });
+});
+
+describe('--once', () => {
+  it('is a key of the form of a version 4 UUID that no separator can confuse', () => {
+    const keys = [
+      stableKey('@a.b', 'POST /x', 'n'),
+      stableKey('@a.b', 'POST /', 'xn'),
+      stableKey('@a.bP', 'OST /x', 'n'),
+    ];
+    expect(new Set(keys).size).toBe(3);
+    for (const key of keys)
+      expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  });
+});

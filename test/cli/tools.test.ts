@@ -1,0 +1,266 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
+import { OVERVIEW, PROGRAM } from '../../src/cli/program.js';
+import { OWN_ERROR } from '../../src/cli/terminal/cli-error.js';
+import { ERROR } from '../../src/wire/error.js';
+import { EVENT_TYPES } from '../../src/wire/event.js';
+import { documentOf, localHome, type Stage, startStage } from './acting.js';
+import { freshHome, type RunOptions, runWords } from './captured-run.js';
+
+const inHome = (directory: string, words: string | string[], options: RunOptions = {}) =>
+  runWords(words, {
+    ...options,
+    machine: { homeDirectory: directory, workingDirectory: directory, ...options.machine },
+  });
+
+describe('the overview', () => {
+  it('names only what exists', async () => {
+    const { out } = await runWords('');
+    for (const { commands } of OVERVIEW)
+      for (const name of commands) {
+        const exists = PROGRAM.commands.some(
+          ({ words, aliases = [] }) => words === name || aliases.includes(name) || words.startsWith(`${name} `),
+        );
+        expect(exists, name).toBe(true);
+        expect(out).toContain(`  ${name}`);
+      }
+  });
+});
+
+describe('commands', () => {
+  it('--json tells every command, its options and what it changes', async () => {
+    const { items } = documentOf(await runWords('commands --json')) as { items: Record<string, unknown>[] };
+    expect(items).toHaveLength(PROGRAM.commands.filter(({ isHidden }) => isHidden !== true).length);
+    expect(items.find(({ words }) => String(words) === 'message,send')).toMatchObject({
+      aliases: [['send']],
+      effect: 'write',
+      arguments: [
+        { name: 'to', required: true },
+        { name: 'message', required: false },
+      ],
+    });
+    for (const { effect } of items) expect(['none', 'local', 'read', 'write']).toContain(effect);
+  });
+});
+
+describe('explain', () => {
+  it('knows every code of the service and of ours', async () => {
+    for (const code of [...Object.keys(ERROR), ...Object.keys(OWN_ERROR)]) {
+      const document = documentOf(await runWords(`explain ${code} --json`));
+      expect(document, code).toMatchObject({ code, means: expect.stringMatching(/.{10}/), helps: expect.any(String) });
+    }
+    expect((await runWords('explain not_found')).out).toContain('exit 3, HTTP 404');
+  });
+
+  it('an unknown code is exit 2, and the nearest one is named', async () => {
+    const { code, err } = await runWords('explain NOT_FUOND');
+    expect(code).toBe(2);
+    expect(err).toContain('NOT_FOUND');
+  });
+});
+
+describe('schema', () => {
+  it('has every command that prints a document of its own', () => {
+    const without = ['api', 'help', 'demo', 'completion'];
+    const missing = PROGRAM.commands
+      .filter(({ words, isHidden }) => isHidden !== true && !words.startsWith('serve ') && !without.includes(words))
+      .filter(({ words }) => !Object.hasOwn(COMMAND_OUTPUT, words))
+      .map(({ words }) => words);
+    expect(missing).toEqual([]);
+  });
+
+  it('has every event, and gives each as JSON Schema', async () => {
+    const { items } = documentOf(await runWords('schema --json')) as { items: { name: string }[] };
+    const names = items.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining([...EVENT_TYPES, 'error', 'message send']));
+    for (const name of names) {
+      const schema = documentOf(await runWords(['schema', ...name.split(' '), '--json']));
+      expect(schema, name).toMatchObject({ $schema: expect.stringContaining('2020-12'), type: 'object' });
+    }
+  });
+
+  it('knows a command by its alias; an unknown name is exit 2', async () => {
+    expect(documentOf(await runWords('schema send --json'))).toMatchObject({ title: 'asp command message send' });
+    expect(await runWords('schema sesion list')).toMatchObject({ code: 2, out: '' });
+  });
+});
+
+describe('what commands print', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await startStage();
+  });
+  afterAll(() => stage.stop());
+
+  it('is what their schemas say', async () => {
+    const { alice, bob } = stage;
+    const check = async (name: keyof typeof COMMAND_OUTPUT, words: string, stdin?: string): Promise<unknown> => {
+      const ran = await stage.as(alice, `${words} --json`, stdin === undefined ? {} : { stdin });
+      const result = COMMAND_OUTPUT[name].safeParse(documentOf(ran));
+      expect(result.error, words).toBeUndefined();
+      return result.data;
+    };
+    const sent = (await check('message send', `send ${bob.handle} hello`)) as { session_id: string };
+    const id = sent.session_id;
+    await stage.as(bob, `session join ${id}`);
+    const uploaded = await check('attachment upload', 'attachment upload - --filename a.txt', 'text');
+    const [{ id: attachment = '' } = {}] = (uploaded as { items: { id: string }[] }).items;
+    await check('message send', `send ${id} see --attach ${attachment}`);
+    await check('session create', `session create ${bob.handle}`);
+    await check('session list', 'session list');
+    await check('session show', `session show ${id}`);
+    await check('session invite', `session invite ${id} no.body`);
+    await check('session wait', `session wait ${id} --for joined`);
+    await check('message list', `message list ${id}`);
+    await check('message search', 'message search hello');
+    await check('attachment show', `attachment show ${attachment}`);
+    await check('attachment list', `attachment list ${id}`);
+    await check('attachment download', `attachment download ${attachment}`);
+    await check('session export', `session export ${id} -o out/`);
+    await check('agent show', 'agent show');
+    await check('agent card', `agent card ${bob.handle}`);
+    await check('agent list', 'agent list');
+    await check('agent search', 'agent search bob');
+    await check('agent update', 'agent update --description x');
+    await check('allowlist list', 'allowlist list');
+    await check('allowlist add', 'allowlist add x.y');
+    await check('allowlist apply', 'allowlist apply -', 'z.y');
+    await check('allowlist check', 'allowlist check x.y');
+    await check('allowlist remove', 'allowlist remove x.y');
+    await check('block add', 'block add x.y');
+    await check('block list', 'block list');
+    await check('block remove', 'block remove x.y');
+    await check('auth whoami', 'whoami --explain');
+    await check('auth token', 'auth token');
+    for (const system of ['github', 'gitlab', 'generic']) await check('auth ci', `auth ci ${system}`);
+    await check('status', 'status');
+    await check('config path', 'config path');
+    await check('commands', 'commands');
+    await check('explain', 'explain NOT_FOUND');
+    await check('schema', 'schema');
+    await check('version', 'version');
+    await check('session end', `session end ${id}`);
+    await check('session reopen', `session reopen ${id}`);
+    await check('session leave', `session leave ${id}`);
+  });
+});
+
+describe('config', () => {
+  it('sets, gets, lists with origin, unsets', async () => {
+    const home = freshHome();
+    const ran = (words: string) => inHome(home, words);
+    expect(await ran('config set profiles.work.base_url https://api.example/v1')).toMatchObject({ code: 0 });
+    expect((await ran('config set default_profile work')).out).toBe('work\n');
+    expect((await ran('config set profiles.work.agent a.b')).code).toBe(0);
+    expect((await ran('config get profiles.work.agent')).out).toBe('@a.b\n');
+    const path = (await ran('config path')).out.trim();
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ default_profile: 'work' });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    const listed = await inHome(home, 'config list --origin --json', { environment: { ASP_TIMEOUT: '5s' } });
+    expect(JSON.parse(listed.out).items).toEqual(
+      expect.arrayContaining([
+        { key: 'default_profile', value: 'work', origin: path },
+        { key: 'ASP_TIMEOUT', value: '5s', origin: 'environment' },
+      ]),
+    );
+    expect((await ran('config unset profiles.work.agent')).code).toBe(0);
+    expect(await ran('config get profiles.work.agent')).toMatchObject({ code: 3, out: '' });
+  });
+
+  it.each([
+    ['config set colour red', /no setting/],
+    ['config set profiles.work.agent a.b', /no profile work/],
+    ['config set profiles.work.base_url http://example.com', /encrypted/],
+    ['config set profiles.work.base_url ftp://x', /no value/],
+    ['config set profiles.__proto__.base_url https://x.example', /no setting/],
+  ])('asp %s is refused with exit 2 and changes nothing', async (line, said) => {
+    const home = freshHome();
+    const { code, err } = await inHome(home, line);
+    expect(err).toMatch(said);
+    expect(code).toBe(2);
+    expect(existsSync(join(home, '.config', 'asp-cli', 'config.json'))).toBe(false);
+  });
+
+  it('never shows a secret of the environment', async () => {
+    const environment = { ASP_TOKEN: 'canary-1', ASP_CLIENT_SECRET: 'canary-2', ASP_STORE_PASSPHRASE: 'canary-3' };
+    for (const words of ['config list --origin --json', 'status --offline --json', 'doctor --json']) {
+      const { out, err } = await runWords(words, { environment });
+      expect(out + err).not.toContain('canary');
+    }
+  });
+});
+
+describe('status', () => {
+  it('exits 0 whatever it finds: nothing, nobody, a service that is gone', async () => {
+    const empty = documentOf(await runWords('status --json'));
+    expect(empty).toMatchObject({ profile: null, agent: null, reachable: null, problem: expect.any(String) });
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
+    expect(documentOf(await runWords('status --json', { environment }))).toMatchObject({
+      base_url: 'http://127.0.0.1:9/v1',
+      source: 'ASP_TOKEN',
+      reachable: false,
+    });
+    expect((await runWords('status', { environment: { ASP_PROFILE: 'nonsense' } })).code).toBe(0);
+  });
+
+  it('takes no longer than a second when the service is silent', async () => {
+    const { createServer } = await import('node:net');
+    const silent = createServer((socket) => socket.on('error', () => {}));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const address = silent.address();
+    const port = typeof address === 'object' ? address?.port : 0;
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x' };
+    const before = performance.now();
+    const { out } = await runWords('status --json', { environment });
+    expect(performance.now() - before).toBeLessThan(1000);
+    expect(JSON.parse(out)).toMatchObject({ reachable: false });
+    silent.close();
+  });
+});
+
+describe('doctor', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await startStage();
+  });
+  afterAll(() => stage.stop());
+
+  it('is content with a service that answers and a file store', async () => {
+    const { run } = localHome(stage.service);
+    const { code, out } = await run('doctor --json');
+    const { items } = JSON.parse(out) as { items: { check: string; state: string }[] };
+    expect(items.filter(({ state }) => state === 'problem')).toEqual([]);
+    expect(code).toBe(0);
+    expect(items.map(({ check }) => check)).toEqual(
+      expect.arrayContaining(['program', 'settings', 'files', 'profile', 'service', 'clock', 'store']),
+    );
+    expect(COMMAND_OUTPUT.doctor.safeParse(JSON.parse(out)).success).toBe(true);
+  });
+
+  it('finds files that are open to others, and closes them with --fix', async () => {
+    const { run, directory } = localHome(stage.service);
+    const folder = join(directory, '.local', 'state', 'asp-cli');
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    chmodSync(folder, 0o755);
+    writeFileSync(join(folder, 'store'), 'file\n', { mode: 0o644 });
+    const { code, out, err } = await run('doctor');
+    expect(code).toBe(1);
+    expect(out).toContain('open to others');
+    expect(err).toContain('ASP_UNHEALTHY');
+    await run('doctor --fix');
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    expect(statSync(join(folder, 'store')).mode & 0o777).toBe(0o600);
+    expect((await run('doctor')).code).toBe(0);
+  });
+
+  it('says what is wrong with the service, and exits 1', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN_STORE: 'file' };
+    const { code, out } = await runWords('doctor --json', { environment });
+    expect(code).toBe(1);
+    const { items } = JSON.parse(out) as { items: { check: string; state: string }[] };
+    expect(items).toContainEqual(expect.objectContaining({ check: 'service', state: 'problem' }));
+  });
+});

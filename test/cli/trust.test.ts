@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { documentOf, type Stage, startStage } from './acting.js';
+import { optionsOf, runWords } from './captured-run.js';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage.stop());
+
+describe('the words of allowlist and block', () => {
+  it.each([
+    ['allowlist add alice.bot,@bob.bot carol.*', { entries: ['@alice.bot', '@bob.bot', '@carol.*'] }],
+    ['allowlists remove @carol.*', { entries: ['@carol.*'] }],
+    ['allowlist apply list.txt --prune', { source: 'list.txt', isPruning: true }],
+    ['allowlist check alice.bot', { handle: '@alice.bot' }],
+    ['block add alice.bot,alice.bot', { handles: ['@alice.bot'] }],
+    [`block remove a.b agt_${'0'.repeat(26)}`, { blocked: ['@a.b', `agt_${'0'.repeat(26)}`] }],
+    ['blocks list --limit 3', { limit: 3, isAll: false }],
+  ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
+
+  it.each([
+    ['allowlist add Alice.Bot', /no entry of an allowlist/],
+    ['allowlist add *', /no entry/],
+    ['allowlist check alice', /not a handle/],
+    ['block add', /missing required argument/i],
+    ['block remove sess_x', /neither a handle nor/],
+  ])('asp %s is refused with exit 2', async (line, said) => {
+    const { code, err } = await runWords(line);
+    expect(err).toMatch(said);
+    expect(code).toBe(2);
+  });
+});
+
+describe('the allowlist', () => {
+  it('is added to, read, checked and taken from', async () => {
+    const { alice } = stage;
+    const added = documentOf(await stage.as(alice, 'allowlist add carol.bot dave.* --json'));
+    expect(added['entries']).toEqual(expect.arrayContaining(['@carol.bot', '@dave.*']));
+    expect(added).toMatchObject({ added: ['@carol.bot', '@dave.*'], idempotency_key: expect.any(String) });
+    expect((await stage.as(alice, 'allowlist list')).out).toContain('@carol.bot\n');
+    expect(documentOf(await stage.as(alice, 'allowlist list --json'))['items']).toContainEqual({ entry: '@dave.*' });
+    const removed = await stage.as(alice, 'allowlist remove carol.bot');
+    expect(removed).toMatchObject({ code: 0, out: '@carol.bot\n' });
+    const again = await stage.as(alice, 'allowlist remove carol.bot');
+    expect(again).toMatchObject({ code: 3, out: '' });
+    expect(again.err).toContain('@carol.bot is not on the list.');
+  });
+
+  it('is brought to what a file says; --dry-run only tells; an empty file needs --yes to empty it', async () => {
+    const { bob } = stage;
+    const stdin = '# friends\ncarol.bot # one\n\n@dave.*\n';
+    const dry = documentOf(await stage.as(bob, 'allowlist apply - --prune --dry-run --json', { stdin }));
+    expect(dry).toMatchObject({ added: ['@carol.bot', '@dave.*'], applied: false });
+    const applied = documentOf(await stage.as(bob, 'allowlist apply - --prune --json', { stdin }));
+    expect(applied).toMatchObject({ entries: ['@carol.bot', '@dave.*'], removed: dry['removed'], applied: true });
+    const more = await stage.as(bob, 'allowlist apply -', { stdin: 'erin.bot' });
+    expect(more.out).toBe('+ @erin.bot\n');
+    expect(await stage.as(bob, 'allowlist apply - --prune', { stdin: '' })).toMatchObject({ code: 2, out: '' });
+    const wrong = await stage.as(bob, 'allowlist apply -', { stdin: 'a.b\nNo Handle\n' });
+    expect(wrong.err).toContain('Standard input, line 2');
+    expect((await stage.as(bob, 'allowlist apply - --prune --yes', { stdin: '' })).code).toBe(0);
+    expect((await stage.as(bob, 'allowlist list')).out).toBe('');
+  });
+
+  it('check tells what admits a handle, and exits 3 when nothing does', async () => {
+    const { service } = stage;
+    const closed = await service.createAgent('closed', { policy: 'allowlist' });
+    await stage.as(closed, 'allowlist add carol.* dave.bot');
+    expect(await stage.as(closed, 'allowlist check carol.any')).toMatchObject({ code: 0, out: '@carol.*\n' });
+    expect(await stage.as(closed, 'allowlist check dave.bot')).toMatchObject({ code: 0, out: '@dave.bot\n' });
+    const refused = await stage.as(closed, 'allowlist check dave.other --json');
+    expect(refused.code).toBe(3);
+    expect(JSON.parse(refused.out)).toMatchObject({ allowed: false, by: null });
+    expect(await stage.as(stage.alice, 'allowlist check any.body')).toMatchObject({ code: 0, out: 'open\n' });
+  });
+
+  it('--once makes a repetition the same call', async () => {
+    const first = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
+    const second = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
+    expect(second['idempotency_key']).toBe(first['idempotency_key']);
+  });
+});
+
+describe('blocks', () => {
+  it('are made, listed and taken back', async () => {
+    const { alice, bob } = stage;
+    expect(await stage.as(alice, `block add ${bob.handle}`)).toMatchObject({ code: 0, out: `${bob.handle}\n` });
+    const { items } = documentOf(await stage.as(alice, 'block list --json'));
+    expect(items).toMatchObject([{ blocked_handle: bob.handle, blocked_agent_id: expect.stringMatching(/^agt_/) }]);
+    const piped = (await stage.as(alice, 'block list')).out.trimEnd().split('\t');
+    expect(piped).toEqual([bob.handle, expect.stringMatching(/^agt_/), expect.stringMatching(/Z$/)]);
+    expect(await stage.as(alice, `block remove ${bob.handle}`)).toMatchObject({ code: 0, out: `${bob.handle}\n` });
+    const again = await stage.as(alice, `block remove ${bob.handle}`);
+    expect(again).toMatchObject({ code: 3 });
+    expect(again.err).toContain('is not blocked by this agent');
+    expect((await stage.as(alice, 'block list')).out).toBe('');
+  });
+
+  it('oneself cannot be blocked: exit 2', async () => {
+    expect((await stage.as(stage.alice, `block add ${stage.alice.handle}`)).code).toBe(2);
+  });
+});

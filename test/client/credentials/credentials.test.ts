@@ -1,0 +1,129 @@
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { createCommandCredential } from '../../../src/client/credentials/command-credential.js';
+import { obtainClientId } from '../../../src/client/credentials/obtain-client-id.js';
+import { createTokenCredential } from '../../../src/client/credentials/token-credential.js';
+import { createTransport } from '../../../src/client/http/create-transport.js';
+import { discover } from '../../../src/client/oauth/discover.js';
+import type { Clock } from '../../../src/kit/clock.js';
+import { systemClock } from '../../../src/kit/clock.js';
+import { systemRandom } from '../../../src/kit/random.js';
+import { AGENT_SCOPES } from '../../../src/wire/scope.js';
+import type { Actor } from '../../support/actors.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { createLoginPlace } from '../../support/signed-in.js';
+
+let service: TestService;
+let alice: Actor;
+let directory: string;
+beforeAll(async () => {
+  service = await startTestService({ areLimitsOn: false });
+  alice = await service.createAgent('alice');
+  directory = mkdtempSync(join(tmpdir(), 'asp-credentials-'));
+});
+afterAll(async () => {
+  await service.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const clientOptions = (clock: Clock = systemClock) => ({
+  transport: createTransport({ clock }),
+  random: systemRandom,
+  service: { baseUrl: service.baseUrl },
+  ...alice.credentials,
+});
+
+describe('tokens from the environment', () => {
+  it('are given as they are, and never again once refused', async () => {
+    const credential = createTokenCredential({ api: 'one', ws: undefined });
+    expect((await credential.accessToken('api')).token).toBe('one');
+    await expect(credential.accessToken('api', { rejected: 'one' })).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
+    await expect(credential.accessToken('ws')).rejects.toMatchObject({ code: 'ASP_NO_CREDENTIAL' });
+  });
+});
+
+describe('client credentials', () => {
+  it('are exchanged once a resource, and nothing is written without a place', async () => {
+    const credential = createClientCredential(clientOptions());
+    const [one, two] = await Promise.all([credential.accessToken('api'), credential.accessToken('api')]);
+    expect(one.token).toBe(two.token);
+    expect((await credential.accessToken('ws')).token).not.toBe(one.token);
+    expect((await credential.accessToken('api', { rejected: one.token })).token).not.toBe(one.token);
+  });
+
+  it('are kept encrypted where there is a place', async () => {
+    const cacheDirectory = join(directory, 'cache');
+    const one = await createClientCredential({ ...clientOptions(), cacheDirectory }).accessToken('api');
+    const two = await createClientCredential({ ...clientOptions(), cacheDirectory }).accessToken('api');
+    expect(two.token).toBe(one.token);
+    expect(readdirSync(cacheDirectory)).not.toEqual([]);
+  });
+
+  it('are asked for again at most once when the clock jumps a day', async () => {
+    for (const jumpMs of [86_400_000, -86_400_000]) {
+      let shiftMs = 0;
+      const cacheDirectory = join(directory, `jump${jumpMs}`);
+      const clock: Clock = { ...systemClock, now: () => systemClock.now() + shiftMs };
+      const credential = createClientCredential({ ...clientOptions(clock), cacheDirectory });
+      const before = (await credential.accessToken('api')).token;
+      shiftMs = jumpMs;
+      const after = (await credential.accessToken('api')).token;
+      expect(after).not.toBe(before);
+      expect((await credential.accessToken('api')).token).toBe(after);
+    }
+  });
+
+  it('that are wrong are named by their OAuth code alone', async () => {
+    const credential = createClientCredential({ ...clientOptions(), clientSecret: 'CANARY-secret' });
+    const error: unknown = await credential.accessToken('api').catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: 'invalid_client', oauthError: 'invalid_client', status: 401 });
+    expect(JSON.stringify(error) + String(error)).not.toContain('CANARY');
+  });
+});
+
+describe('a credential command', () => {
+  const script = (text: string): string => {
+    const path = join(directory, `command-${text.length}.sh`);
+    writeFileSync(path, `#!/bin/sh\n${text}\n`);
+    chmodSync(path, 0o700);
+    return path;
+  };
+  const run = (text: string) =>
+    createCommandCredential({
+      clock: systemClock,
+      command: [script(text)],
+      environment: { PATH: process.env['PATH'], GIVEN: 'given' },
+      resources: { api: service.baseUrl, ws: undefined },
+    });
+
+  it('prints a token or JSON, knows the resource, and sees what it is given', async () => {
+    expect((await run('echo plain-$ASP_RESOURCE-$GIVEN').accessToken('api')).token).toBe('plain-api-given');
+    const json = run(`echo '{"access_token":"abc","expires_in":900,"scope":"s"}'`);
+    expect(await json.accessToken('api')).toMatchObject({ token: 'abc', scope: 's' });
+  });
+
+  it('that fails or prints something else is an error without its output', async () => {
+    for (const text of ['echo CANARY >&2; exit 3', 'echo "CANARY is no token"'])
+      await expect(run(text).accessToken('api')).rejects.toMatchObject({
+        code: 'ASP_CREDENTIAL_COMMAND',
+        message: expect.not.stringContaining('CANARY'),
+      });
+  });
+});
+
+describe('registration', () => {
+  it('happens once for 50 first logins at the same time', async () => {
+    const place = createLoginPlace();
+    const discovery = await discover(place.context, { baseUrl: service.baseUrl });
+    const wish = { clientName: 'asp', scopes: AGENT_SCOPES };
+    const ids = await Promise.all(Array.from({ length: 50 }, () => obtainClientId(place.context, discovery, wish)));
+    expect(new Set(ids).size).toBe(1);
+    expect(existsSync(`${place.directory}/state/clients`)).toBe(true);
+    place.remove();
+  });
+});

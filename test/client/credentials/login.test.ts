@@ -1,0 +1,171 @@
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import type { LoginKey } from '../../../src/client/credentials/login.js';
+import { createLoginCredential } from '../../../src/client/credentials/login-credential.js';
+import { openLogins } from '../../../src/client/credentials/open-logins.js';
+import { refreshLogin } from '../../../src/client/credentials/refresh-login.js';
+import { createTransport } from '../../../src/client/http/create-transport.js';
+import { systemClock } from '../../../src/kit/clock.js';
+import { bundleProgram, runProgram } from '../../support/program.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { createLoginPlace, type LoginPlace, signIn } from '../../support/signed-in.js';
+
+const HANDLE = '@alice.bot';
+let service: TestService;
+let place: LoginPlace;
+let key: LoginKey;
+
+beforeAll(async () => {
+  service = await startTestService({ seeds: [{ handle: HANDLE }], areLimitsOn: false });
+  key = { baseUrl: service.baseUrl, handle: HANDLE };
+});
+afterAll(() => service.stop());
+beforeEach(() => {
+  place = createLoginPlace();
+});
+afterEach(() => place.remove());
+
+describe('a stored login', () => {
+  it('gives tokens for both resources, and the same one until it runs out', async () => {
+    await signIn(service, place.context, HANDLE);
+    const credential = createLoginCredential(place.context, key);
+    const [api, ws] = [await credential.accessToken('api'), await credential.accessToken('ws')];
+    expect(api.token).not.toBe(ws.token);
+    expect((await createLoginCredential(place.context, key).accessToken('api')).token).toBe(api.token);
+    expect((await credential.accessToken('api', { minTtlS: 901 })).token).not.toBe(api.token);
+  });
+
+  it('renews a refused token once for everyone who holds it', async () => {
+    await signIn(service, place.context, HANDLE, true);
+    const [one, two] = [createLoginCredential(place.context, key), createLoginCredential(place.context, key)];
+    const rejected = (await one.accessToken('api')).token;
+    expect((await two.accessToken('api')).token).toBe(rejected);
+    const renewed = (await one.accessToken('api', { rejected })).token;
+    expect(renewed).not.toBe(rejected);
+    expect((await two.accessToken('api', { rejected })).token).toBe(renewed);
+  });
+
+  it('is remembered as ended when the service refuses it, and nobody asks again', async () => {
+    await signIn(service, place.context, HANDLE);
+    const secrets = `${place.directory}/state/secrets`;
+    const [name = ''] = readdirSync(secrets);
+    const before = readFileSync(`${secrets}/${name}`, 'utf8');
+    await refreshLogin(place.context, key, 'api', { isForced: true });
+    const { writePrivateFile } = await import('../../../src/kit/private-file.js');
+    await writePrivateFile(`${secrets}/${name}`, before);
+    const reuse = refreshLogin(place.context, key, 'api', { isForced: true });
+    await expect(reuse).rejects.toMatchObject({ code: 'ASP_LOGIN_ENDED', oauthError: 'invalid_client' });
+    expect(readdirSync(secrets)).toEqual([]);
+    const offline = {
+      ...place.context,
+      transport: createTransport({ clock: systemClock, trace: () => expect.fail() }),
+    };
+    const again = createLoginCredential(offline, key).accessToken('api');
+    await expect(again).rejects.toMatchObject({ code: 'ASP_LOGIN_ENDED' });
+    expect((await openLogins(place.context).find(key))?.ended?.error).toBe('invalid_client');
+    await signIn(service, place.context, HANDLE);
+    expect((await openLogins(place.context).find(key))?.ended).toBeNull();
+  });
+
+  it('survives answers that are no OAuth errors', async () => {
+    await signIn(service, place.context, HANDLE);
+    const captive = await startPortal();
+    const context = { ...place.context, addressesOf: () => ({ baseUrl: key.baseUrl }) };
+    const real = context.transport;
+    const transport = {
+      ...real,
+      send: (request: Parameters<typeof real.send>[0]) =>
+        real.send(request.url.endsWith('/token') ? { ...request, url: captive.url } : request),
+    };
+    const failing = refreshLogin({ ...context, transport }, key, 'api', { isForced: true });
+    await expect(failing).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+    await captive.stop();
+    expect((await refreshLogin(place.context, key, 'api', { isForced: true })).token.token).toBeTruthy();
+  });
+
+  it('is revoked and deleted by removing it, and deleted when the service is away', async () => {
+    await signIn(service, place.context, HANDLE);
+    const logins = openLogins(place.context);
+    expect(await logins.remove(key)).toEqual({ isRevoked: true, isDeleted: true, revocationError: undefined });
+    expect(await logins.list()).toEqual([]);
+    await signIn(service, place.context, HANDLE);
+    const away = { ...place.context.transport, send: () => Promise.reject(new Error('away')) };
+    const removal = await openLogins({ ...place.context, transport: away }).remove(key);
+    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true });
+  });
+});
+
+describe('20 processes with one login', () => {
+  it('send exactly one token request, and all succeed', async () => {
+    await signIn(service, place.context, HANDLE);
+    const program = await bundleProgram('test/support/programs/use-login.ts');
+    for (let round = 0, rejected = ''; round < 2; round += 1) {
+      const words = [place.directory, service.baseUrl, HANDLE, 'file', rejected].slice(0, rejected === '' ? 4 : 5);
+      const runs = await Promise.all(Array.from({ length: 20 }, () => runProgram(program, words).ended));
+      expect(runs.filter(({ status }) => status !== 0)).toEqual([]);
+      const tokens = new Set(runs.map(({ stdout }) => stdout.trim()));
+      expect(tokens.size).toBe(1);
+      expect([...tokens]).not.toContain(rejected);
+      rejected = [...tokens][0] ?? '';
+    }
+  });
+});
+
+describe('the file store', () => {
+  const secretPath = (): string => {
+    const directory = `${place.directory}/state/secrets`;
+    return `${directory}/${readdirSync(directory)[0]}`;
+  };
+
+  it('writes files for this user alone, whatever the umask', async () => {
+    const before = process.umask(0);
+    await signIn(service, place.context, HANDLE).finally(() => process.umask(before));
+    expect(statSync(secretPath()).mode & 0o777).toBe(0o600);
+    expect(statSync(`${place.directory}/state/secrets`).mode & 0o777).toBe(0o700);
+    expect(readdirSync(`${place.directory}/state/secrets`)).toHaveLength(1);
+  });
+
+  it('refuses a file that others may read, and a symbolic link', async () => {
+    await signIn(service, place.context, HANDLE);
+    chmodSync(secretPath(), 0o640);
+    const reading = createLoginCredential(place.context, key).accessToken('api');
+    await expect(reading).rejects.toMatchObject({ code: 'ASP_STORE_UNAVAILABLE' });
+    const other = createLoginPlace();
+    mkdirSync(`${other.directory}/state/secrets`, { recursive: true, mode: 0o700 });
+    symlinkSync(secretPath(), secretPath().replace(place.directory, other.directory));
+    const linked = createLoginCredential(other.context, key).accessToken('api');
+    await expect(linked).rejects.toMatchObject({ code: 'ASP_STORE_UNAVAILABLE' });
+    other.remove();
+  });
+
+  it('is encrypted under a passphrase', async () => {
+    const context = { ...place.context, passphrase: 'correct horse' };
+    await signIn(service, context, HANDLE);
+    expect(readFileSync(secretPath(), 'utf8')).not.toContain('"rt"');
+    expect((await createLoginCredential(context, key).accessToken('api')).token).toBeTruthy();
+    for (const passphrase of [undefined, 'wrong']) {
+      const locked = createLoginCredential({ ...place.context, passphrase }, key).accessToken('api');
+      await expect(locked).rejects.toMatchObject({ code: 'ASP_STORE_LOCKED' });
+    }
+  });
+
+  it('keeps access tokens encrypted', async () => {
+    await signIn(service, place.context, HANDLE);
+    const { token } = await createLoginCredential(place.context, key).accessToken('api');
+    const [name = ''] = readdirSync(`${place.directory}/run/tokens`);
+    expect(readFileSync(`${place.directory}/run/tokens/${name}`, 'utf8')).not.toContain(token.slice(0, 20));
+  });
+});
+
+async function startPortal(): Promise<{ url: string; stop(): Promise<void> }> {
+  const { startScriptedServer } = await import('../../support/scripted-server.js');
+  const portal = await startScriptedServer({
+    method: 'POST',
+    path: '/token',
+    status: 403,
+    body: '<h1>Please pay</h1>',
+  });
+  return { url: `${portal.origin}/token`, stop: () => portal.finish() };
+}

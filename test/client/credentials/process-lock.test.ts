@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { withProcessLock } from '../../../src/client/credentials/process-lock.js';
+import { systemClock } from '../../../src/kit/clock.js';
+import { systemRandom } from '../../../src/kit/random.js';
+import { bundleProgram } from '../../support/program.js';
+
+let lockDirectory: string;
+beforeAll(() => {
+  lockDirectory = mkdtempSync(join(tmpdir(), 'asp-locks-'));
+});
+afterAll(() => rmSync(lockDirectory, { recursive: true, force: true }));
+
+const lock = <Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> =>
+  withProcessLock({ clock: systemClock, random: systemRandom, lockDirectory }, name, work, signal);
+
+/** Starts a program and waits for its first line. */
+async function start(source: string, ...words: string[]) {
+  const child = spawn(process.execPath, [await bundleProgram(source), ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk.toString('utf8');
+  });
+  await once(child.stdout, 'data');
+  return { child, closed: once(child, 'close'), output: () => output };
+}
+
+describe('the lock of a login', () => {
+  it('lets one work at a time, also within a process, and nothing else wait', async () => {
+    let inside = 0;
+    let most = 0;
+    const work = async (): Promise<void> => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      inside -= 1;
+    };
+    await Promise.all([...Array.from({ length: 8 }, () => lock('one', work))]);
+    expect(most).toBe(1);
+    await lock('one', () => lock('other', async () => undefined));
+  });
+
+  it('is free again when its holder was killed', async () => {
+    const { child, closed } = await start('test/support/programs/hold-lock.ts', lockDirectory);
+    const waiting = lock('name', async () => 'mine', AbortSignal.timeout(20_000));
+    child.kill('SIGKILL');
+    await closed;
+    expect(await waiting).toBe('mine');
+  });
+
+  it('stays with a holder that is only stopped', async () => {
+    const { child, closed } = await start('test/support/programs/hold-lock.ts', lockDirectory);
+    child.kill('SIGSTOP');
+    const waiting = lock('name', async () => 'mine', AbortSignal.timeout(300));
+    await expect(waiting).rejects.toMatchObject({ code: 'ASP_ABORTED' });
+    child.kill('SIGKILL');
+    await closed;
+  });
+});
+
+describe('a signal while a refresh token is spent', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('%s acts after its successor is stored', async (signal) => {
+    const { child, closed, output } = await start('test/support/programs/defer-signals.ts');
+    child.kill(signal);
+    expect(await closed).toEqual([null, signal]);
+    expect(output()).toBe('begun\nstored\n');
+  });
+});

@@ -1,0 +1,120 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { createTransport } from '../../../src/client/http/create-transport.js';
+import { proxyFromEnvironment } from '../../../src/client/http/proxy.js';
+import { redactBody, redactHeaders, redactText, redactUrl, type TraceEntry } from '../../../src/client/http/trace.js';
+import type { Transport } from '../../../src/client/http/transport.js';
+import { systemClock } from '../../../src/kit/clock.js';
+import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
+
+let server: ScriptedServer;
+let transport: Transport;
+const trace: TraceEntry[] = [];
+
+beforeEach(async () => {
+  server = await startScriptedServer();
+  trace.length = 0;
+  transport = createTransport({ clock: systemClock, trace: (entry) => void trace.push(entry) });
+});
+
+afterEach(async () => {
+  await transport.close();
+  await server.finish();
+});
+
+const location = (to: string) => ({ status: 302, headers: { location: to } });
+
+describe('addresses', () => {
+  for (const url of [
+    'http://example.com/v1',
+    'http://127.0.0.1.evil.test/',
+    'ftp://127.0.0.1/',
+    'https://u:p@h.test/',
+  ]) {
+    it(`${url} is refused`, async () => {
+      await expect(transport.send({ method: 'GET', url })).rejects.toMatchObject({ code: 'ASP_INSECURE_ADDRESS' });
+    });
+  }
+});
+
+describe('redirects', () => {
+  it('GET follows up to three within one origin', async () => {
+    server.expect(
+      { method: 'GET', path: '/a', ...location('/b') },
+      { method: 'GET', path: '/b', ...location(`${server.origin}/c`) },
+      { method: 'GET', path: '/c', ...location('/d') },
+      { method: 'GET', path: '/d', body: { ok: true } },
+    );
+    expect((await transport.send({ method: 'GET', url: `${server.origin}/a` })).status).toBe(200);
+  });
+
+  it('GET follows none to another origin', async () => {
+    server.expect({ method: 'GET', path: '/a', ...location('http://127.0.0.1:1/b') });
+    const sending = transport.send({ method: 'GET', url: `${server.origin}/a` });
+    await expect(sending).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER', isRetryable: false });
+  });
+
+  it('a write follows none', async () => {
+    server.expect({ method: 'POST', path: '/a', ...location('/b') });
+    const sending = transport.send({ method: 'POST', url: `${server.origin}/a`, body: '{}' });
+    await expect(sending).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+  });
+});
+
+it('an answer above its cap is refused', async () => {
+  server.expect({ method: 'GET', path: '/a', body: 'x'.repeat(2000) });
+  const sending = transport.send({ method: 'GET', url: `${server.origin}/a`, maxBytes: 1000 });
+  await expect(sending).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+});
+
+describe('the trace', () => {
+  it('shows neither tokens nor secrets', async () => {
+    server.expect({
+      method: 'POST',
+      path: '/token',
+      body: { access_token: 'CANARY-a', refresh_token: 'CANARY-r', scope: 's' },
+    });
+    await transport.send({
+      method: 'POST',
+      url: `${server.origin}/token?signature=CANARY-q`,
+      headers: { authorization: 'Bearer CANARY-b', 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'grant_type=refresh_token&refresh_token=CANARY-f&code=CANARY-c&code_verifier=CANARY-v&client_secret=CANARY-s',
+    });
+    const text = trace.map((entry) => entry.text).join('\n');
+    expect(text).not.toContain('CANARY');
+    expect(text).toContain('grant_type=refresh_token');
+  });
+
+  it('redacts what looks like a token anywhere', () => {
+    const jwt = `eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(40)}.${'b'.repeat(40)}`;
+    expect(redactText(`at ${jwt} and Bearer abc.def`)).toBe('at [redacted] and Bearer [redacted]');
+    expect(redactUrl('https://x.test/p?code=1&exp=2#f')).toBe('https://x.test/p?code=[redacted]&exp=[redacted]');
+    expect(redactHeaders({ cookie: 'a=b', accept: 'x' })).toBe('cookie: [redacted]; accept: x');
+    expect(redactBody('application/json', '{"url":"https://x.test/?sig=abc"}')).not.toContain('abc');
+  });
+});
+
+describe('proxies', () => {
+  const proxy = proxyFromEnvironment({
+    HTTPS_PROXY: 'http://proxy.test:3128',
+    NO_PROXY: '.local,10.0.0.0/8,a.test:8443',
+  });
+  const of = (url: string) => proxy.proxyFor(new URL(url))?.host;
+  it.each([
+    ['https://example.com/', 'proxy.test:3128'],
+    ['https://127.0.0.1:8443/', undefined],
+    ['https://localhost/', undefined],
+    ['https://[::1]/', undefined],
+    ['https://box.local/', undefined],
+    ['https://10.1.2.3/', undefined],
+    ['https://11.1.2.3/', 'proxy.test:3128'],
+    ['https://a.test:8443/', undefined],
+    ['https://a.test/', 'proxy.test:3128'],
+  ])('%s goes through %s', (url, expected) => expect(of(url)).toBe(expected));
+
+  it('NO_PROXY=* turns it off, and without HTTPS_PROXY there is none', () => {
+    const off = proxyFromEnvironment({ HTTPS_PROXY: 'http://p.test', NO_PROXY: '*' });
+    expect(off.proxyFor(new URL('https://example.com'))).toBeUndefined();
+    expect(proxyFromEnvironment({}).proxyFor(new URL('https://example.com'))).toBeUndefined();
+  });
+});

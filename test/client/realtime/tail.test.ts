@@ -1,0 +1,239 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Client, connect, createTransport, type TailItem, type TailOptions } from '../../../src/client/client.js';
+import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { type Clock, systemClock } from '../../../src/kit/clock.js';
+import { systemRandom } from '../../../src/kit/random.js';
+import { type RunningService, startService } from '../../../src/service/service.js';
+import { type Actor, createActor } from '../../support/actors.js';
+import { discover } from '../../support/oauth.js';
+import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+
+let service: RunningService;
+let cutter: SocketCutter;
+let alice: Actor;
+let bob: Actor;
+
+/** Real time, but reconnecting takes a hundredth of it. */
+const quickClock: Clock = {
+  ...systemClock,
+  schedule: (delayMs, action, isBackground) =>
+    systemClock.schedule(delayMs <= 8_000 ? delayMs / 100 : delayMs, action, isBackground),
+};
+
+beforeAll(async () => {
+  cutter = await startSocketCutter();
+  const publicUrl = `http://127.0.0.1:${cutter.port}`;
+  service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', areLimitsOn: false, publicUrl });
+  cutter.targetPort = service.port;
+  const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+  const place = await discover(service.baseUrl);
+  alice = await createActor(place, operator, 'alice');
+  bob = await createActor(place, operator, 'bob');
+});
+afterAll(async () => {
+  await cutter.stop();
+  await service.stop();
+});
+
+/** A client whose socket the cutter can break. */
+function createClient(actor: Actor, clock: Clock = quickClock): Client {
+  const transport = createTransport({ clock });
+  const { baseUrl } = service;
+  const credential = createClientCredential({
+    transport,
+    random: systemRandom,
+    service: { baseUrl },
+    ...actor.credentials,
+  });
+  return connect({ service: { baseUrl }, credential, transport });
+}
+
+const startSession = async (client: Client, invite: string[]): Promise<string> =>
+  (await client.call('createSession', { body: { invite } })).reply.session_id;
+const say = (client: Client, id: string, content: string) =>
+  client.call('sendMessage', { path: { session_id: id }, body: { content } });
+
+/** Reads a tail into a list until it is told enough. */
+function listen(client: Client, options: TailOptions) {
+  const controller = new AbortController();
+  const items: TailItem[] = [];
+  const done = (async () => {
+    for await (const item of client.tail({ ...options, signal: controller.signal })) items.push(item);
+  })();
+  done.catch(() => undefined);
+  const until = async (what: string, fits: () => boolean, deadlineMs = 30_000): Promise<void> => {
+    const deadline = performance.now() + deadlineMs;
+    while (!fits()) {
+      if (performance.now() > deadline) throw new Error(`not in ${deadlineMs} ms: ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+  return {
+    items,
+    events: () => items.flatMap((item) => (item.kind === 'event' ? [item.event] : [])),
+    until,
+    ready: () => until('ready', () => items.some((item) => item.kind === 'ready')),
+    stop: async () => {
+      controller.abort();
+      await done;
+    },
+  };
+}
+
+const sequencesOf = (tail: ReturnType<typeof listen>, id: string): number[] =>
+  tail
+    .events()
+    .filter((event) => event.session_id === id)
+    .map((event) => event.sequence);
+const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
+
+describe('Events › a tail of named sessions', () => {
+  it('gives what exists, then what comes, each once and in order', async () => {
+    const client = createClient(alice);
+    const id = await startSession(client, [bob.handle]);
+    await say(client, id, 'one');
+    const tail = listen(client, { sessions: [{ sessionId: id }] });
+    await tail.ready();
+    const { reply } = await say(client, id, 'two');
+    await tail.until('the message', () => sequencesOf(tail, id).includes(reply.sequence));
+    await tail.stop();
+    expect(sequencesOf(tail, id)).toEqual(upTo(reply.sequence));
+  });
+
+  it('starts with the last events when asked, and after a sequence when asked', async () => {
+    const client = createClient(alice);
+    const id = await startSession(client, [bob.handle]);
+    for (const text of ['a', 'b', 'c', 'd']) await say(client, id, text);
+    const read = async (start: { last?: number; after?: number }) => {
+      const tail = listen(client, { sessions: [{ sessionId: id, ...start }], isFollowing: false });
+      await tail.until('the end', () => tail.items.some((item) => item.kind === 'end'));
+      return sequencesOf(tail, id);
+    };
+    const all = await read({});
+    expect(await read({ last: 2 })).toEqual(all.slice(-2));
+    expect(await read({ after: 3 })).toEqual(all.filter((sequence) => sequence > 3));
+    expect(await read({ last: 0 })).toEqual([]);
+  });
+
+  it('tells the end of a session', async () => {
+    const client = createClient(alice);
+    const id = await startSession(client, [bob.handle]);
+    const tail = listen(client, { sessions: [{ sessionId: id }] });
+    await tail.ready();
+    await client.call('endSession', { path: { session_id: id } });
+    await tail.until('the end', () => tail.items.some((item) => item.kind === 'end'));
+    await tail.stop();
+    expect(tail.items.at(-1)).toEqual({ kind: 'end', sessionId: id, reason: 'ended' });
+  });
+
+  it('fails at once for a session that the agent may not see', async () => {
+    const id = await startSession(createClient(bob), []);
+    const tail = createClient(alice).tail({ sessions: [{ sessionId: id }] });
+    await expect((async () => tail[Symbol.asyncIterator]().next())()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('gives what became visible by joining', async () => {
+    const [from, to] = [createClient(alice), createClient(bob)];
+    const id = await startSession(from, [bob.handle]);
+    const tail = listen(to, { sessions: [{ sessionId: id }] });
+    await tail.ready();
+    for (const text of ['one', 'two']) await say(from, id, text);
+    await to.call('joinSession', { path: { session_id: id } });
+    const { reply } = await say(from, id, 'three');
+    await tail.until('the last', () => sequencesOf(tail, id).includes(reply.sequence));
+    await tail.stop();
+    const seen = sequencesOf(tail, id);
+    expect(seen).toEqual([...seen].sort((left, right) => left - right));
+    expect(seen.length).toBe(new Set(seen).size);
+    expect(seen).toEqual(upTo(reply.sequence).slice(upTo(reply.sequence).length - seen.length));
+  });
+});
+
+describe('Events › every event once, in order, whatever breaks', () => {
+  it('across 50 cuts at random bytes', { timeout: 120_000 }, async () => {
+    const client = createClient(alice);
+    const ids = await Promise.all([startSession(client, []), startSession(client, [])]);
+    const tail = listen(client, { sessions: ids.map((sessionId) => ({ sessionId })) });
+    await tail.ready();
+    const before = cutter.cuts;
+    const last = new Map<string, number>();
+    let isOver = false;
+    const writing = Promise.all(
+      ids.map(async (id) => {
+        while (!isOver)
+          last.set(id, (await say(client, id, 'x'.repeat(Math.ceil(Math.random() * 300)))).reply.sequence);
+      }),
+    );
+    const ways = ['reset', 'end'] as const;
+    while (cutter.cuts - before < 50) {
+      cutter.cutAfter(Math.ceil(400 + Math.random() * 6000), ways[cutter.cuts % 2]);
+      if (Math.random() < 0.3) cutter.cutAll('reset');
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+    cutter.cutAfter(undefined);
+    cutter.cutAll('reset');
+    isOver = true;
+    await writing;
+    for (const id of ids) {
+      const expected = last.get(id) ?? 0;
+      await tail.until(`${expected} in ${id}`, () => sequencesOf(tail, id).includes(expected));
+    }
+    await tail.stop();
+    for (const id of ids) expect(sequencesOf(tail, id)).toEqual(upTo(last.get(id) ?? 0));
+    expect(tail.items.filter((item) => item.kind === 'gap')).toEqual([]);
+    expect(cutter.cuts - before).toBeGreaterThanOrEqual(50);
+  });
+
+  it('of every session, also of those that began while there was no connection', { timeout: 120_000 }, async () => {
+    const [from, to] = [createClient(alice), createClient(bob)];
+    const known = await startSession(from, [bob.handle]);
+    await to.call('joinSession', { path: { session_id: known } });
+    const tail = listen(to, { handle: bob.handle });
+    await tail.ready();
+    await say(from, known, 'seen');
+    await tail.until('the first', () => sequencesOf(tail, known).length > 0);
+    cutter.cutAfter(0);
+    cutter.cutAll('reset');
+    const { reply } = await say(from, known, 'missed');
+    const fresh = await startSession(from, [bob.handle]);
+    await to.call('joinSession', { path: { session_id: fresh } });
+    cutter.cutAfter(undefined);
+    await tail.until('the missed', () => sequencesOf(tail, known).includes(reply.sequence));
+    await tail.until('the fresh', () => sequencesOf(tail, fresh).length >= 2);
+    await tail.until('ready again', () => tail.items.some((item) => item.kind === 'ready' && item.isReconnect));
+    await tail.stop();
+    for (const id of [known, fresh]) expect(new Set(sequencesOf(tail, id)).size).toBe(sequencesOf(tail, id).length);
+  });
+
+  it('a connection that fell silent counts as dead', { timeout: 60_000 }, async () => {
+    const hasty: Clock = {
+      ...systemClock,
+      schedule: (delayMs, action, isBackground) => systemClock.schedule(delayMs / 100, action, isBackground),
+    };
+    const client = createClient(alice, hasty);
+    const id = await startSession(client, []);
+    const tail = listen(client, { sessions: [{ sessionId: id }] });
+    await tail.ready();
+    cutter.cutAll('silence');
+    const { reply } = await say(client, id, 'after');
+    await tail.until('the message', () => sequencesOf(tail, id).includes(reply.sequence));
+    await tail.stop();
+    expect(tail.items.some((item) => item.kind === 'reconnecting')).toBe(true);
+  });
+
+  it('a reader that stops reading neither loses nor hoards', { timeout: 60_000 }, async () => {
+    const client = createClient(alice);
+    const id = await startSession(client, []);
+    const controller = new AbortController();
+    const seen: number[] = [];
+    let sent = 0;
+    for await (const item of client.tail({ sessions: [{ sessionId: id }], signal: controller.signal })) {
+      if (item.kind === 'ready' && sent === 0)
+        for (let count = 0; count < 600; count += 1) sent = (await say(client, id, 'y'.repeat(2000))).reply.sequence;
+      if (item.kind === 'event') seen.push(item.event.sequence);
+      if (sent > 0 && seen.includes(sent)) break;
+    }
+    expect(seen).toEqual(upTo(sent));
+  });
+});

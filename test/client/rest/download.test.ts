@@ -1,0 +1,115 @@
+import { afterEach, describe, expect, it } from 'vitest';
+
+import { connect, createTokenCredential, createTransport } from '../../../src/client/client.js';
+import { systemClock } from '../../../src/kit/clock.js';
+import { type Scene, type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
+
+const ID = `att_${'0'.repeat(26)}`;
+const TEXT = 'abcdefghij';
+
+let server: ScriptedServer | undefined;
+afterEach(async () => {
+  await server?.finish();
+  server = undefined;
+});
+
+const linkTo = (path: string, size = TEXT.length): Scene => ({
+  method: 'GET',
+  path: `/v1/attachments/${ID}`,
+  body: {
+    id: ID,
+    filename: 'a.txt',
+    content_type: 'text/plain',
+    size,
+    url: `${server?.origin}${path}`,
+    url_expires_at: 1,
+  },
+});
+
+async function download(script: () => readonly Scene[], retries = 2): Promise<string> {
+  server = await startScriptedServer();
+  server.expect(...script());
+  const client = connect({
+    service: { baseUrl: `${server.origin}/v1` },
+    credential: createTokenCredential({ api: 'a-token', ws: undefined }),
+    transport: createTransport({ clock: systemClock }),
+    retries,
+  });
+  const { body } = await client.download(ID);
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts).toString('utf8');
+}
+
+describe('a download', () => {
+  it('sends no bearer to the signed address', async () => {
+    expect(await download(() => [linkTo('/files/1'), { method: 'GET', path: '/files/1', body: TEXT }])).toBe(TEXT);
+    expect(server?.received.map(({ headers }) => headers['authorization'])).toEqual(['Bearer a-token', undefined]);
+  });
+
+  it('that breaks off goes on where it stopped, from a fresh address', async () => {
+    const got = await download(() => [
+      linkTo('/files/1'),
+      { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
+      linkTo('/files/2'),
+      {
+        method: 'GET',
+        path: '/files/2',
+        status: 206,
+        headers: { 'content-range': 'bytes 5-9/10' },
+        body: TEXT.slice(5),
+      },
+    ]);
+    expect(got).toBe(TEXT);
+    expect(server?.received.at(-1)?.headers['range']).toBe('bytes=5-');
+  });
+
+  it('passes over what it has when the server begins anew', async () => {
+    const got = await download(() => [
+      linkTo('/files/1'),
+      { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
+      linkTo('/files/2'),
+      { method: 'GET', path: '/files/2', body: TEXT },
+    ]);
+    expect(got).toBe(TEXT);
+  });
+
+  it('asks once more when the address has expired meanwhile', async () => {
+    const got = await download(() => [
+      linkTo('/files/1'),
+      { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
+      linkTo('/files/2'),
+      { method: 'GET', path: '/files/2', status: 404, body: 'gone' },
+      linkTo('/files/3'),
+      { method: 'GET', path: '/files/3', body: TEXT },
+    ]);
+    expect(got).toBe(TEXT);
+  });
+
+  it('that is longer than the attachment, or becomes another one, is refused', async () => {
+    const longer = download(() => [linkTo('/files/1', 4), { method: 'GET', path: '/files/1', body: TEXT }]);
+    await expect(longer).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+    await server?.finish();
+    const other = download(() => [
+      linkTo('/files/1'),
+      { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
+      linkTo('/files/2', 11),
+      { method: 'GET', path: '/files/2', body: TEXT },
+    ]);
+    await expect(other).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+  });
+
+  it('that breaks off again and again is given up after the tries', async () => {
+    const broken = (path: string): Scene => ({ method: 'GET', path, fault: 'reset' });
+    const got = download(
+      () => [
+        linkTo('/files/1'),
+        { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
+        linkTo('/files/2'),
+        broken('/files/2'),
+      ],
+      1,
+    );
+    await expect(got).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
+  });
+});

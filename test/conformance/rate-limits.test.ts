@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+
+import { expect } from 'vitest';
+
+import type { Actor } from '../support/actors.js';
+import { mustDeny, mustSucceed } from '../support/answers.js';
+import type { Answer } from '../support/http.js';
+import { field } from '../support/json.js';
+import { askClientToken } from '../support/oauth.js';
+import { rule } from './rule.js';
+import { useService } from './service.js';
+
+// The specification, "Rate limits": exactly so many succeed, and the next is 429 with whole seconds to wait. That those seconds are enough is
+// in lifetimes.test.ts, where the clock is turned by hand.
+
+const service = useService({ limits: 'on' });
+
+/** `count` calls of `call`, a few at a time; what they answered. */
+async function repeat(count: number, call: () => Promise<Answer>): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  while (answers.length < count)
+    answers.push(...(await Promise.all(Array.from({ length: Math.min(20, count - answers.length) }, call))));
+  return answers;
+}
+
+/** Of `limit` + 10 calls exactly `limit` succeed; the others say how long to wait, no longer than `windowS`. */
+async function mustAllow(limit: number, status: number, windowS: number, call: () => Promise<Answer>): Promise<void> {
+  const answers = await repeat(limit + 10, call);
+  const counts = [status, 429].map((code) => answers.filter((answer) => answer.status === code).length);
+  expect(counts, answers.find((answer) => ![status, 429].includes(answer.status))?.text).toEqual([limit, 10]);
+  for (const answer of answers.filter(({ status: code }) => code === 429)) {
+    mustDeny(answer, 429, 'RATE_LIMITED');
+    const wait = Number(answer.headers['retry-after']);
+    expect(wait).toSatisfy(Number.isInteger);
+    expect(wait).toBeGreaterThanOrEqual(1);
+    expect(wait).toBeLessThanOrEqual(windowS);
+  }
+}
+
+rule(
+  ['spec/Rate/create', 'spec/Errors/RATE_LIMITED', 'spec/Errors/retry-after'],
+  '30 sessions an hour for an agent',
+  async () => {
+    const { alice, bob } = await service.actors('alice', 'bob');
+    await mustAllow(30, 201, 3600, () => alice.post('/sessions', {}));
+    mustSucceed(await bob.post('/sessions', {}), 201);
+  },
+);
+
+rule('spec/Rate/send', '60 messages a minute for a session, whoever sends them', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  const id = await alice.mustCreate({ invite: [bob.handle] });
+  await bob.mustJoin(id);
+  const senders: readonly Actor[] = [alice, bob];
+  let turn = 0;
+  await mustAllow(60, 201, 60, () => {
+    turn += 1;
+    const sender = senders[turn % 2] ?? alice;
+    return sender.post(`/sessions/${id}/messages`, { content: 'x' });
+  });
+  const other = await alice.mustCreate();
+  await alice.mustSend(other, 'another session has its own');
+});
+
+rule('spec/Rate/send', 'a stranger cannot tell from 429 that the session exists', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  const id = await alice.mustCreate();
+  await repeat(61, () => alice.post(`/sessions/${id}/messages`, { content: 'x' }));
+  mustDeny(await alice.post(`/sessions/${id}/messages`, { content: 'x' }), 429, 'RATE_LIMITED');
+  mustDeny(await bob.post(`/sessions/${id}/messages`, { content: 'x' }), 404, 'NOT_FOUND');
+});
+
+rule(
+  'spec/Rate/send-open',
+  '500 messages an hour to one open agent, over all sessions and senders',
+  async () => {
+    const target = await service.actor('target');
+    const senders = await Promise.all(Array.from({ length: 9 }, () => service.actor('sender')));
+    const sessions = await Promise.all(
+      senders.map(async (sender) => {
+        const id = await sender.mustCreate({ invite: [target.handle] });
+        await target.mustJoin(id);
+        return { sender, id };
+      }),
+    );
+    const answers: Answer[] = [];
+    for (const { sender, id } of sessions)
+      answers.push(...(await repeat(57, () => sender.post(`/sessions/${id}/messages`, { content: 'x' }))));
+    const counts = [201, 429].map((status) => answers.filter((answer) => answer.status === status).length);
+    expect(counts).toEqual([500, 13]);
+  },
+  120_000,
+);
+
+rule('spec/Rate/search', '30 searches a minute for an agent, over every search', async () => {
+  const alice = await service.actor('alice');
+  const kinds = ['agents', 'directory', 'messages'];
+  let turn = 0;
+  await mustAllow(30, 200, 60, () => {
+    turn += 1;
+    return alice.get(`/search/${kinds[turn % 3]}?q=ab`);
+  });
+});
+
+rule('spec/Rate/upload', '60 uploads an hour for an agent', async () => {
+  const alice = await service.actor('alice');
+  await mustAllow(60, 201, 3600, () => alice.upload({ filename: 'a.txt', type: 'text/plain', bytes: 'x' }));
+});
+
+rule('spec/Rate/general', '300 calls a minute for an agent, over tokens and endpoints', async () => {
+  const alice = await service.actor('alice');
+  const tokens = [await alice.token(), await alice.token('api', ['agents:read', 'sessions:read'])];
+  let turn = 0;
+  await mustAllow(300, 200, 60, () => {
+    turn += 1;
+    return alice.get(turn % 2 === 0 ? '/agents/me' : '/sessions', { token: tokens[turn % tokens.length] ?? '' });
+  });
+});
+
+rule('spec/Rate/token', '120 tokens a minute for a client', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  const answers = await repeat(130, () => askClientToken(service.place, alice.credentials, service.place.baseUrl));
+  const counts = [200, 429].map((status) => answers.filter((answer) => answer.status === status).length);
+  expect(counts).toEqual([120, 10]);
+  for (const answer of answers.filter(({ status }) => status === 429))
+    expect(answer.headers['retry-after']).toMatch(/^[1-9]\d?$/);
+  expect((await askClientToken(service.place, bob.credentials, service.place.baseUrl)).status).toBe(200);
+});
+
+rule('spec/Rate/create', 'a repeated key takes nothing from the limit', async () => {
+  const alice = await service.actor('alice');
+  const key = randomUUID();
+  const answers = await repeat(50, () => alice.post('/sessions', {}, { key }));
+  expect(new Set(answers.map((answer) => field(answer.json, 'session_id'))).size).toBe(1);
+  for (let count = 0; count < 29; count += 1) await alice.mustCreate();
+  mustDeny(await alice.post('/sessions', {}), 429, 'RATE_LIMITED');
+});

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+
+import { expect } from 'vitest';
+
+import type { Actor } from '../support/actors.js';
+import { mustSucceed } from '../support/answers.js';
+import { field, whole } from '../support/json.js';
+import { multipart } from '../support/multipart.js';
+import { rule } from './rule.js';
+import { useService } from './service.js';
+
+// One order for everybody: what sending returned, what replay shows and what every socket received are the same numbered list,
+// however many write at the same time. And many tries of one call at the same time are one call.
+
+const service = useService();
+const isLong = process.env['ASP_TEST_LONG'] === '1';
+const [writers, messages] = isLong ? [32, 200] : [16, 20];
+
+interface Written {
+  readonly id: unknown;
+  readonly sequence: number;
+  readonly content: string;
+}
+
+async function writeMany(actor: Actor, id: string, writer: number): Promise<Written[]> {
+  const written: Written[] = [];
+  for (let count = 0; count < messages; count += 1) {
+    const content = `${writer}:${count}`;
+    const json = mustSucceed(await actor.post(`/sessions/${id}/messages`, { content }), 201);
+    written.push({ id: field(json, 'message_id'), sequence: whole(json, 'sequence'), content });
+  }
+  return written;
+}
+
+rule(
+  ['wire/Sessions/sequences', 'spec/Events/sequence', 'spec/Message/sequence', 'wire/Events/envelope'],
+  `${writers} writers at once: no hole, no double, one order for replay and every socket`,
+  async () => {
+    const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
+    const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    await bob.mustJoin(id);
+    await carol.mustJoin(id);
+    const actors = [alice, bob, carol];
+    const sockets = await Promise.all([alice, bob, bob].map((actor) => actor.mustConnect()));
+    const written = (
+      await Promise.all(
+        Array.from({ length: writers }, (_, writer) => writeMany(actors[writer % 3] ?? alice, id, writer)),
+      )
+    ).flat();
+    const events = await carol.mustReplay(id);
+    expect(events.map((event) => field(event, 'sequence'))).toEqual(events.map((_, index) => index + 1));
+    expect(new Set(events.map((event) => field(event, 'event_id'))).size).toBe(events.length);
+    expect(events).toHaveLength(4 + writers * messages);
+    for (const { id: messageId, sequence, content } of written)
+      expect(events[sequence - 1]).toMatchObject({ sequence, payload: { id: messageId, sequence, content } });
+    for (let writer = 0; writer < writers; writer += 1) {
+      const own = written.filter(({ content }) => content.startsWith(`${writer}:`)).map(({ sequence }) => sequence);
+      expect(own).toEqual(own.toSorted((one, two) => one - two));
+    }
+    for (const socket of sockets) {
+      await socket.mustReceive('the last', (frame) => field(frame, 'sequence') === events.length, 30_000);
+      const received = [...new Map(socket.frames.map((frame) => [field(frame, 'event_id'), frame])).values()];
+      expect(received).toEqual(events.slice(-received.length));
+      expect(received.length).toBeGreaterThanOrEqual(writers * messages);
+      await socket.close();
+    }
+  },
+  120_000,
+);
+
+rule(
+  ['wire/Common/idempotency', 'spec/Idempotency/rule-3'],
+  '32 tries of any write at the same time are one write with one answer',
+  async () => {
+    const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
+    const id = await alice.mustCreate({ invite: [bob.handle] });
+    const upload = { filename: 'a.txt', type: 'text/plain', bytes: 'x' };
+    const writes: readonly (readonly [Actor, string, string, unknown])[] = [
+      [alice, 'POST', '/sessions', { topic: 'once' }],
+      [bob, 'POST', `/sessions/${id}/join`, undefined],
+      [alice, 'POST', `/sessions/${id}/invite`, { invite: [carol.handle] }],
+      [alice, 'POST', `/sessions/${id}/messages`, { content: 'once' }],
+      [bob, 'POST', `/sessions/${id}/leave`, undefined],
+      [alice, 'POST', `/sessions/${id}/end`, undefined],
+      [alice, 'POST', `/sessions/${id}/reopen`, { initial_message: { content: 'again' } }],
+      [alice, 'POST', '/agents/me/allowlist', { entries: ['@zoe.main'] }],
+      [alice, 'DELETE', '/agents/me/allowlist/%40zoe.main', undefined],
+      [alice, 'POST', '/blocks', { handle: '@no.body' }],
+      [alice, 'DELETE', '/blocks/%40no.body', undefined],
+      [alice, 'PATCH', '/agents/me', { description: 'once' }],
+    ];
+    for (const [actor, method, path, body] of writes) {
+      const key = randomUUID();
+      const tries = Array.from({ length: 32 }, () => actor.call(method, path, body, { key }));
+      const answers = new Set((await Promise.all(tries)).map((answer) => `${answer.status} ${answer.text}`));
+      expect([path, answers.size, [...answers][0]]).toEqual([path, 1, expect.stringMatching(/^20[01] /)]);
+    }
+    const key = randomUUID();
+    const uploads = Array.from({ length: 32 }, () => {
+      const { type, body } = multipart([upload]);
+      return alice.post('/attachments', body, { key, headers: { 'content-type': type } });
+    });
+    expect(new Set((await Promise.all(uploads)).map((answer) => answer.text)).size).toBe(1);
+    expect((await alice.mustReplay(id)).map((event) => field(event, 'type'))).toEqual([
+      'session.invited',
+      'session.joined',
+      'session.invited',
+      'session.message',
+      'session.left',
+      'session.ended',
+      'session.reopened',
+      'session.invited',
+      'session.invited',
+      'session.message',
+    ]);
+  },
+  120_000,
+);

@@ -1,0 +1,171 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+interface Manifest {
+  version: string;
+  engines: { node: string };
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+}
+
+interface LockedPackage {
+  version?: string;
+  resolved?: string;
+  integrity?: string;
+  link?: boolean;
+  dev?: boolean;
+  optionalDependencies?: Record<string, string>;
+  hasInstallScript?: boolean;
+}
+
+const manifest: Manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const lockfile: { packages: Record<string, LockedPackage> } = JSON.parse(
+  readFileSync(join(ROOT, 'package-lock.json'), 'utf8'),
+);
+const locked = Object.entries(lockfile.packages).filter(([path]) => path !== '');
+
+const scratch = mkdtempSync(join(tmpdir(), 'asp-package-'));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const run = (command: string, words: string[], cwd = ROOT): string =>
+  execFileSync(command, words, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+function filesBelow(folder: string): string[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return files.map((file) => file.slice(folder.length + 1)).sort();
+}
+
+describe('what is locked', () => {
+  it('has a sha512 for every package', () => {
+    const without = locked.filter(([, { integrity, link }]) => link !== true && !integrity?.startsWith('sha512-'));
+    expect(without.map(([path]) => path)).toEqual([]);
+  });
+
+  it('comes from the npm registry, and nothing from git or a folder', () => {
+    const elsewhere = locked.filter(
+      ([, { resolved, link }]) =>
+        link === true || (resolved !== undefined && !resolved.startsWith('https://registry.npmjs.org/')),
+    );
+    expect(elsewhere.map(([path]) => path)).toEqual([]);
+  });
+
+  // npm leaves out an optional package that it cannot find, and then `npm ci` refuses the lockfile.
+  it('has the packages of every platform, so that npm ci accepts it anywhere', () => {
+    const wanted = locked.flatMap(([, { optionalDependencies = {} }]) => Object.keys(optionalDependencies));
+    const present = new Set(locked.map(([path]) => path.replace(/^.*node_modules\//, '')));
+    expect(wanted.filter((name) => !present.has(name))).toEqual([]);
+  });
+
+  it('has exact versions in the manifest', () => {
+    const wanted = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
+    const loose = wanted.filter(([, version]) => !/^(npm:@[a-z]+\/[a-z]+@)?\d+\.\d+\.\d+$/.test(version));
+    expect(loose).toEqual([]);
+  });
+
+  // Each reviewed: the package ships its compiled addon or executable, and works although its script never runs (.npmrc).
+  it('has install scripts only in the reviewed native packages', () => {
+    const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([path]) => path);
+    const reviewed = ['@photostructure/sqlite', 'esbuild', 'fsevents', 'keytar'].map((name) => `node_modules/${name}`);
+    expect(scripted.filter((path) => !reviewed.includes(path))).toEqual([]);
+    expect(readFileSync(join(ROOT, '.npmrc'), 'utf8')).toMatch(/^ignore-scripts=true$/m);
+  });
+
+  it('has a ws that survives a flood of fragments (8.21)', () => {
+    const [major = 0, minor = 0] = (lockfile.packages['node_modules/ws']?.version ?? '').split('.').map(Number);
+    expect(major * 1000 + minor).toBeGreaterThanOrEqual(8021);
+  });
+
+  it('refuses to install what does not run on the lowest supported Node.js', () => {
+    const lowest = manifest.engines.node.replace('>=', '');
+    expect(lowest).toMatch(/^20\.\d+$/);
+    expect(readFileSync(join(ROOT, '.npmrc'), 'utf8')).toMatch(/^engine-strict=true$/m);
+  });
+});
+
+/** What a user gets, by name; anything else in the package is a leak. */
+const PACKED = [
+  /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
+  /^bin\/(asp\.js|package\.json)$/,
+  /^dist\/(start\.cjs|main\.cjs|index\.js)$/,
+  /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
+  /^dist\/types\/(client|wire|kit)\/[\w./-]+\.d\.ts$/,
+  /^dist\/third-party-licenses\.txt$/,
+  /^completions\/[\w.-]+$/,
+];
+
+describe('what is packed', () => {
+  const folder = join(scratch, 'node_modules/asp-cli');
+  let packed: string[] = [];
+
+  beforeAll(() => {
+    run('npm', ['pack', '--pack-destination', scratch]);
+    run('tar', ['-xzf', join(scratch, `asp-cli-${manifest.version}.tgz`), '-C', scratch]);
+    cpSync(join(scratch, 'package'), folder, { recursive: true });
+    packed = filesBelow(folder);
+    const installed = run('npm', ['ls', '--omit=dev', '--all', '--parseable']).trim().split('\n').slice(1);
+    for (const path of [
+      ...installed,
+      join(ROOT, 'node_modules/@types/node'),
+      join(ROOT, 'node_modules/undici-types'),
+    ]) {
+      const place = join(scratch, path.slice(ROOT.length));
+      mkdirSync(dirname(place), { recursive: true });
+      symlinkSync(path, place);
+    }
+  });
+
+  it('is what a user needs and nothing else', () => {
+    expect(packed.filter((path) => !PACKED.some((allowed) => allowed.test(path)))).toEqual([]);
+    expect(packed).toEqual(
+      expect.arrayContaining([
+        'LICENSE',
+        'bin/asp.js',
+        'dist/index.js',
+        'dist/main.cjs',
+        'dist/start.cjs',
+        'dist/types/client/client.d.ts',
+      ]),
+    );
+  });
+
+  it('names no source map and no path of the machine that built it', () => {
+    const telling = packed.filter((path) => {
+      const text = readFileSync(join(folder, path), 'utf8');
+      return text.includes('sourceMappingURL=') || text.includes(ROOT) || text.includes(scratch);
+    });
+    expect(telling).toEqual([]);
+  });
+
+  it('runs with no package beside it but those it declares', () => {
+    expect(run(process.execPath, [join(folder, 'bin/asp.js'), 'version'], scratch)).toContain(manifest.version);
+  });
+
+  it('can be imported and type-checked by a program', () => {
+    writeFileSync(
+      join(scratch, 'program.mts'),
+      "import { connect } from 'asp-cli';\nexport const start: typeof connect = connect;\n",
+    );
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
+    run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), ...options, 'program.mts'], scratch);
+    const importIt = "import('asp-cli').then(({ connect }) => console.log(typeof connect))";
+    expect(run(process.execPath, ['--input-type=module', '-e', importIt], scratch)).toBe('function\n');
+  });
+});
+
+describe('a build', () => {
+  it('gives the same bytes each time', () => {
+    const [one, two] = ['one', 'two'].map((name) => join(scratch, 'builds', name));
+    if (one === undefined || two === undefined) throw new Error('two folders were named');
+    for (const folder of [one, two]) run(process.execPath, [join(ROOT, 'scripts/build.mjs'), folder]);
+    const bytes = (folder: string): [string, string][] =>
+      filesBelow(folder).map((path) => [path, readFileSync(join(folder, path), 'base64')]);
+    expect(bytes(two)).toEqual(bytes(one));
+  });
+});

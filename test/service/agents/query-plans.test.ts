@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+
+import { getAgent } from '../../../src/service/agents/get-agent.js';
+import { getAgentCard } from '../../../src/service/agents/get-agent-card.js';
+import { indexMessages } from '../../../src/service/agents/index-messages.js';
+import { listAgents } from '../../../src/service/agents/list-agents.js';
+import { searchAgents } from '../../../src/service/agents/search-agents.js';
+import { searchDirectory } from '../../../src/service/agents/search-directory.js';
+import { searchMessages } from '../../../src/service/agents/search-messages.js';
+import { getAttachment } from '../../../src/service/attachments/get-attachment.js';
+import type { AgentActor } from '../../../src/service/context.js';
+import type { Query } from '../../../src/service/store/database.js';
+import { listAllowlist } from '../../../src/service/trust/list-allowlist.js';
+import { listBlocks } from '../../../src/service/trust/list-blocks.js';
+import { splitHandle } from '../../../src/wire/handle.js';
+import { upload } from '../attachments/desk.js';
+import { must, openStage, type Stage } from '../sessions/stage.js';
+
+/** Tables of one row, and the few rows that a limited subquery gave. */
+const SMALL = /^SCAN (service_key|search_progress|recent)$|^SCAN message_search VIRTUAL TABLE INDEX \d+:.*M/;
+
+let stage: Stage;
+let alice: AgentActor;
+let bob: AgentActor;
+
+beforeEach(async () => {
+  stage = await openStage();
+  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inboundPolicy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+});
+afterEach(() => stage.close());
+
+/** The steps of what `work` asks that walk through a whole table. */
+async function scansOf(work: (query: Query) => Promise<unknown>): Promise<string[]> {
+  const scans: string[] = [];
+  await stage.read(async (query) => {
+    const explain = async (sql: string, ...parameters: Parameters<Query['all']>[1][]): Promise<void> => {
+      const steps = await query.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...parameters);
+      scans.push(...steps.map((step) => step.detail).filter((step) => step.startsWith('SCAN') && !SMALL.test(step)));
+    };
+    await work({
+      dialect: query.dialect,
+      all: async (sql, ...parameters) => {
+        await explain(sql, ...parameters);
+        return query.all(sql, ...parameters);
+      },
+      get: async (sql, ...parameters) => {
+        await explain(sql, ...parameters);
+        return query.get(sql, ...parameters);
+      },
+      run: query.run,
+    });
+  });
+  return scans;
+}
+
+it('what an agent asks costs the same however many agents, messages and files there are', async () => {
+  const { id } = await upload(stage, alice);
+  const content = [
+    { type: 'text' as const, text: 'heron' },
+    { type: 'file' as const, attachment_id: id },
+  ];
+  const session = must(await stage.create(bob, { invite: [alice.handle] })).session_id;
+  must(await stage.join(alice, session));
+  must(await stage.send(alice, session, { content }));
+  await indexMessages(stage.context);
+  must(await stage.send(alice, session, { content: 'heron' }));
+
+  const { context } = stage;
+  const path = splitHandle(bob.handle);
+  const found = { q: 'ma bo', limit: 20 };
+  expect(
+    await scansOf(async (query) => {
+      await getAgent(context, alice, { path }, query);
+      await getAgentCard(context, alice, { path }, query);
+      await listAgents(context, alice, { query: { q: 'a', limit: 50 } }, query);
+      expect((await searchAgents(context, alice, { query: found }, query)).agents).toHaveLength(1);
+      await searchDirectory(context, alice, { query: found }, query);
+      const filter = { q: 'heron', limit: 20, counterpart: bob.handle, session_id: session };
+      expect((await searchMessages(context, alice, { query: filter }, query)).messages).toHaveLength(2);
+      await getAttachment(context, alice, { path: { attachment_id: id } }, query);
+      await listAllowlist(context, alice, { path: splitHandle(alice.handle) }, query);
+      await listBlocks(context, alice, { query: { limit: 50 } }, query);
+    }),
+  ).toEqual([]);
+});
+
+it('a walk through a whole table would be seen', async () => {
+  const scans = await scansOf((query) => query.all("SELECT id FROM event WHERE payload = 'x'"));
+  expect(scans).toEqual(['SCAN event']);
+});

@@ -1,0 +1,285 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { indexMessages, startIndexing } from '../../../src/service/agents/index-messages.js';
+import { removeAgent } from '../../../src/service/agents/remove-agent.js';
+import { searchAgents } from '../../../src/service/agents/search-agents.js';
+import { searchDirectory } from '../../../src/service/agents/search-directory.js';
+import { searchMessages } from '../../../src/service/agents/search-messages.js';
+import { updateAgent } from '../../../src/service/agents/update-agent.js';
+import type { AgentActor } from '../../../src/service/context.js';
+import type { AccountRow } from '../../../src/service/store/account-rows.js';
+import { holdsPhrases, searchPhrasesOf, searchTermsOf } from '../../../src/service/store/search-text.js';
+import type { BodyOf } from '../../../src/wire/endpoint.js';
+import { splitHandle } from '../../../src/wire/handle.js';
+import type { Content } from '../../../src/wire/message.js';
+import { codeOf } from '../attachments/desk.js';
+import { must, openStage, type Stage } from '../sessions/stage.js';
+
+let stage: Stage;
+let owner: AccountRow;
+let alice: AgentActor;
+let bob: AgentActor;
+
+beforeEach(async () => {
+  stage = await openStage();
+  owner = await stage.addAccount('alice');
+  alice = await stage.addAgent(owner, 'main', { inboundPolicy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+});
+afterEach(() => stage.close());
+
+const findAgents = (q: string, more: { limit?: number; cursor?: string } = {}, actor = bob) =>
+  stage.read((query) => searchAgents(stage.context, actor, { query: { q, limit: 20, ...more } }, query));
+const handlesOf = async (q: string): Promise<string[]> =>
+  (await findAgents(q)).agents.map((agent) => agent.canonical_handle);
+const directory = (q: string, cursor?: string) =>
+  stage.read((query) =>
+    searchDirectory(stage.context, bob, { query: { q, limit: 20, ...(cursor !== undefined && { cursor }) } }, query),
+  );
+const change = (handle: string, body: BodyOf<'updateAgent'>) =>
+  stage.write((transaction) =>
+    updateAgent(
+      stage.context,
+      { kind: 'account', accountId: owner.id, scopes: [] },
+      { path: splitHandle(handle), body },
+      transaction,
+    ),
+  );
+
+interface MessageFilter {
+  readonly limit?: number;
+  readonly session_id?: string;
+  readonly counterpart?: string;
+}
+const find = (actor: AgentActor, q: string, more: MessageFilter = {}) =>
+  stage.read((query) => searchMessages(stage.context, actor, { query: { q, limit: 20, ...more } }, query));
+const contents = async (actor: AgentActor, q: string, more: MessageFilter = {}) =>
+  (await find(actor, q, more)).messages.map((message) => message.content);
+const say = async (actor: AgentActor, session: string, ...said: Content[]): Promise<void> => {
+  for (const content of said) must(await stage.send(actor, session, { content }));
+};
+const catchUp = async (): Promise<void> => {
+  while (await indexMessages(stage.context));
+};
+
+describe('Search › agents', () => {
+  it('by the beginnings of words of handle, name, description and skills, in any case and accent', async () => {
+    await stage.addAgent(owner, 'research_bot', {
+      displayName: 'Bibliothèque Ünïversal',
+      description: 'Summarises long papers',
+      skills: [{ name: 'Translation', description: 'hidden words' }],
+    });
+    for (const q of [
+      'research',
+      'bot',
+      'RESEA',
+      '@alice.research_bot',
+      'biblioth',
+      'BIBLIOTHEQUE',
+      'universal',
+      'summar',
+    ])
+      expect(await handlesOf(q), q).toEqual(['@alice.research_bot']);
+    for (const q of ['transla', 'papers research', 'research alice']) expect(await handlesOf(q), q).toHaveLength(1);
+    for (const q of ['esearch', 'research nothing', 'hidden', 'zz']) expect(await handlesOf(q), q).toEqual([]);
+    expect(await handlesOf('alice')).toEqual(['@alice.main', '@alice.research_bot']);
+  });
+
+  it('answers the found form', async () => {
+    expect((await findAgents('alice')).agents).toEqual([
+      { type: 'agent', id: alice.agentId, canonical_handle: '@alice.main', display_name: 'main', image_url: null },
+    ]);
+  });
+
+  it('nothing is a wildcard or an operator', async () => {
+    for (const q of [
+      '%%',
+      '__',
+      '**',
+      '%lice',
+      '_lice',
+      'a%e',
+      "' OR 1=1 --",
+      'alice*x',
+      '\u0000\u0000',
+      '()',
+      'al.ce',
+    ])
+      expect(await handlesOf(q), q).toEqual([]);
+    expect(await handlesOf('ali*')).toEqual(['@alice.main']);
+    expect(await handlesOf('"alice"')).toEqual(['@alice.main']);
+  });
+
+  it('private and removed agents by nobody, from that moment on and back', async () => {
+    await stage.addAgent(owner, 'secret', { visibility: 'private', displayName: 'Secret' });
+    expect(await handlesOf('secret')).toEqual([]);
+    await change('@alice.secret', { visibility: 'public', display_name: 'Renamed' });
+    expect(await handlesOf('secret')).toEqual(['@alice.secret']);
+    expect(await handlesOf('renamed')).toEqual(['@alice.secret']);
+    await change('@alice.secret', { visibility: 'private' });
+    expect(await handlesOf('renamed')).toEqual([]);
+    await stage.write((transaction) =>
+      removeAgent(
+        stage.context,
+        { kind: 'account', accountId: owner.id, scopes: [] },
+        { path: { owner: 'alice', name: 'main' } },
+        transaction,
+      ),
+    );
+    expect(await directory('alice')).toEqual({ agents: [], people: [], organizations: [] });
+  });
+
+  it('pages lead through all of them, each once; a foreign or changed cursor is VALIDATION_ERROR', async () => {
+    for (let count = 0; count < 130; count += 1)
+      await stage.addAgent(owner, `worker${count}`, { displayName: `worker work ${count}` });
+    const seen: string[] = [];
+    let cursor: string | null = null;
+    do {
+      const page = await findAgents('work', { limit: 7, ...(cursor !== null && { cursor }) });
+      expect(page.agents.length).toBeLessThanOrEqual(7);
+      seen.push(...page.agents.map((agent) => agent.id));
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+    expect([seen.length, new Set(seen).size]).toEqual([130, 130]);
+    const given = String((await findAgents('work', { limit: 7 })).next_cursor);
+    expect(await codeOf(findAgents('worker', { cursor: given }))).toBe('VALIDATION_ERROR');
+    expect(await codeOf(findAgents('work', { cursor: given }, alice))).toBe('VALIDATION_ERROR');
+    expect(await codeOf(findAgents('work', { cursor: `${given}0` }))).toBe('VALIDATION_ERROR');
+  });
+});
+
+describe('Search › directory', () => {
+  it('agents, the people who have public ones, and no organizations; it has no further pages', async () => {
+    const hidden = await stage.addAccount('hidden');
+    await stage.addAgent(hidden, 'main', { visibility: 'private' });
+    expect(await directory('alice')).toEqual({
+      agents: [expect.objectContaining({ canonical_handle: '@alice.main' })],
+      people: [{ type: 'person', id: owner.id, username: 'alice', display_name: 'alice', image_url: null }],
+      organizations: [],
+    });
+    expect((await directory('hidden')).people).toEqual([]);
+    expect(await codeOf(directory('alice', 'x'))).toBe('VALIDATION_ERROR');
+  });
+});
+
+describe.each(['before', 'after', 'between'])('Search › messages, asked %s the full text has caught up', (moment) => {
+  const settle = async (): Promise<void> => {
+    if (moment === 'after') await catchUp();
+  };
+  const halfway = async (): Promise<void> => {
+    if (moment === 'between') await catchUp();
+  };
+
+  it('whole words in any case and accent, newest first, at most limit', async () => {
+    const one = must(await stage.create(alice, {})).session_id;
+    const two = must(await stage.create(alice, {})).session_id;
+    await say(alice, one, 'the Zébra one');
+    await halfway();
+    await say(
+      alice,
+      two,
+      [
+        { type: 'text', text: 'a ZEBRA' },
+        { type: 'data', data: { zebra: 'x' } },
+      ],
+      'zebras',
+    );
+    await say(alice, one, 'see the zebra, again');
+    await settle();
+    const all = await contents(alice, 'zebra');
+    expect(all).toHaveLength(3);
+    expect([all[0], all[2]]).toEqual(['see the zebra, again', 'the Zébra one']);
+    expect(await contents(alice, 'zebra', { limit: 1 })).toEqual(['see the zebra, again']);
+    expect(await contents(alice, 'zebra', { session_id: one })).toHaveLength(2);
+    expect(await contents(alice, 'the zebra')).toHaveLength(2);
+    expect(await contents(alice, 'zebra,again')).toEqual(['see the zebra, again']);
+    expect(await contents(alice, 'again,zebra')).toEqual([]);
+    expect(await find(alice, 'zebra', { session_id: two })).toMatchObject({
+      messages: [{ session_id: two, sender: '@alice.main', sequence: 1, id: expect.stringMatching(/^msg_/) }],
+    });
+  });
+
+  it('only sessions where the caller is joined', async () => {
+    const shared = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
+    const own = must(await stage.create(alice, {})).session_id;
+    await say(alice, shared, 'walrus here');
+    await halfway();
+    await say(alice, own, 'walrus alone');
+    await settle();
+    expect(await contents(bob, 'walrus')).toEqual([]);
+    must(await stage.join(bob, shared));
+    expect(await contents(bob, 'walrus')).toEqual(['walrus here']);
+    for (const session_id of [own, 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV', "x') OR 1=1 --", '*'])
+      expect(await contents(bob, 'walrus', { session_id })).toEqual([]);
+    expect(await contents(alice, 'walrus', { counterpart: bob.handle })).toEqual(['walrus here']);
+    expect(await contents(alice, 'walrus', { counterpart: '@nobody.here' })).toEqual([]);
+    expect(await codeOf(find(alice, 'walrus', { counterpart: 'bob' }))).toBe('INVALID_HANDLE');
+    must(await stage.leave(bob, shared));
+    expect(await contents(bob, 'walrus')).toEqual([]);
+  });
+
+  it('nothing that is asked is an operator, a wildcard or an error', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    await say(alice, session, 'plain words');
+    await halfway();
+    await say(alice, session, 'other words: AND OR NOT NEAR', 'he said "quoted" text', '日本語の文章です');
+    await settle();
+    for (const q of ['plai*', 'text : plain', '*', '"', '""', "'; DROP TABLE event; --", '\u0000plainx', '()', '+-'])
+      expect(await contents(alice, q), q).toEqual([]);
+    expect(await contents(alice, '^plain-')).toEqual(['plain words']);
+    expect(await contents(alice, 'plain OR other')).toEqual([]);
+    expect(await contents(alice, 'NEAR AND words')).toEqual(['other words: AND OR NOT NEAR']);
+    expect(await contents(alice, '"quoted"')).toHaveLength(1);
+    expect(await contents(alice, 'plain\u0000words')).toEqual(['plain words']);
+    expect(await contents(alice, '文章')).toHaveLength(1);
+    expect(await contents(alice, '章文')).toEqual([]);
+  });
+
+  it('the newest of more sessions than one question holds', async () => {
+    const sessions: string[] = [];
+    for (let count = 0; count < 150; count += 1) {
+      sessions.push(must(await stage.create(alice, { initial_message: { content: `heron ${count}` } })).session_id);
+      stage.clock.advance(1);
+    }
+    await halfway();
+    await say(alice, String(sessions[3]), 'heron last');
+    await settle();
+    expect(await contents(alice, 'heron', { limit: 3 })).toEqual(['heron last', 'heron 149', 'heron 148']);
+    expect(await contents(alice, 'heron', { limit: 100 })).toHaveLength(100);
+    expect(await contents(alice, 'heron 0')).toEqual(['heron 0']);
+  });
+});
+
+describe('Search › the words of a text', () => {
+  it('are folded in case, width and accents', () => {
+    expect(searchTermsOf('Ünï-code ＦＵＬＬ İstanbul x_y 3.14 ①')).toEqual([
+      'uni',
+      'code',
+      'full',
+      'istanbul',
+      'x',
+      'y',
+      '3',
+      '14',
+      '1',
+    ]);
+    expect(searchTermsOf('日本go')).toEqual(['日', '本', 'go']);
+    expect(searchTermsOf(' \u0000!? ')).toEqual([]);
+  });
+
+  it('phrases are words next to each other', () => {
+    const terms = searchTermsOf('one two one three');
+    expect(holdsPhrases(terms, searchPhrasesOf('one-three two'))).toBe(true);
+    expect(holdsPhrases(terms, searchPhrasesOf('two-three'))).toBe(false);
+  });
+});
+
+describe('Search › the full text', () => {
+  it('catches up in the background until it is stopped', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    for (let count = 0; count < 120; count += 1) await say(alice, session, `otter ${count}`);
+    await startIndexing(stage.context)();
+    expect(await indexMessages(stage.context)).toBe(false);
+    expect(await contents(alice, 'otter', { limit: 100 })).toHaveLength(100);
+  });
+});

@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type RunningService, startService } from '../../../src/service/service.js';
+import { type Actor, createActor } from '../../support/actors.js';
+import { discover } from '../../support/oauth.js';
+import { rawBytes } from '../../support/raw-http.js';
+import { until } from '../../support/until.js';
+
+let directory: string;
+let service: RunningService;
+let alice: Actor;
+let port: number;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'asp-hostile-'));
+  service = await startService({ host: '127.0.0.1', port: 0, data: { directory }, areLimitsOn: false });
+  const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+  alice = await createActor(await discover(service.baseUrl), operator, 'alice');
+  port = service.port;
+});
+afterAll(async () => {
+  await service.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const stored = (): string[] => readdirSync(join(directory, 'attachments'));
+
+async function headOf(contentType: string, length: number | 'chunked'): Promise<string> {
+  const size = length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`;
+  return [
+    'POST /v1/attachments HTTP/1.1',
+    `host: 127.0.0.1:${port}`,
+    'connection: close',
+    `authorization: Bearer ${await alice.token()}`,
+    `idempotency-key: ${randomUUID()}`,
+    `content-type: ${contentType}`,
+    size,
+    '\r\n',
+  ].join('\r\n');
+}
+
+const PART = 'content-disposition: form-data; name="file"; filename="f.txt"\r\ncontent-type: text/plain\r\n\r\n';
+
+async function post(contentType: string, body: string): Promise<string> {
+  const bytes = Buffer.from(body);
+  const head = await headOf(contentType, bytes.length);
+  return (await rawBytes('127.0.0.1', port, Buffer.concat([Buffer.from(head), bytes]))).toString();
+}
+
+describe('Attachments › a body that is no upload', () => {
+  const form = 'multipart/form-data; boundary=b';
+  const nested = `--b\r\ncontent-disposition: form-data; name="file"; filename="f.txt"\r\ncontent-type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n--b--\r\n`;
+  it.each([
+    ['no boundary', 'multipart/form-data', `--b\r\n${PART}x\r\n--b--\r\n`],
+    ['another boundary', 'multipart/form-data; boundary=other', `--b\r\n${PART}x\r\n--b--\r\n`],
+    ['nothing', form, ''],
+    ['no part', form, '--b--\r\n'],
+    ['an end that never comes', form, `--b\r\n${PART}x`],
+    ['headers that never end', form, `--b\r\ncontent-disposition: form-data; name="file"; filename="f.txt"\r\n`],
+    ['many headers', form, `--b\r\n${'x-a: y\r\n'.repeat(5000)}${PART}x\r\n--b--\r\n`],
+    ['a header of a megabyte', form, `--b\r\nx-a: ${'y'.repeat(1024 * 1024)}\r\n${PART}x\r\n--b--\r\n`],
+    ['a part without a name', form, '--b\r\ncontent-type: text/plain\r\n\r\nx\r\n--b--\r\n'],
+    ['a multipart within', form, nested],
+    ['ten thousand parts', form, `${`--b\r\n${PART}x\r\n`.repeat(10_000)}--b--\r\n`],
+    ['a prototype for a name', form, `--b\r\n${PART.replace('"file"', '"__proto__"')}x\r\n--b--\r\n`],
+  ])('%s is 400 or 415, and leaves nothing', async (_, type, body) => {
+    const answer = await post(type, body);
+    expect(answer).toMatch(/^HTTP\/1\.1 4(00|15) /);
+    expect(answer).toContain('"code":"VALIDATION_ERROR"');
+    await until('no file is left', async () => stored().length === 0);
+  });
+
+  it('a boundary of 70 characters is fine, and its part too', async () => {
+    const boundary = 'b'.repeat(70);
+    const answer = await post(
+      `multipart/form-data; boundary=${boundary}`,
+      `--${boundary}\r\n${PART}x\r\n--${boundary}--\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /);
+    for (const name of stored()) rmSync(join(directory, 'attachments', name));
+  });
+});
+
+describe('Attachments › a sender that goes away', () => {
+  it.each(['length', 'chunked'])('in the middle of the file (%s) leaves nothing', async (kind) => {
+    const head = await headOf('multipart/form-data; boundary=b', kind === 'chunked' ? 'chunked' : 1_000_000);
+    const begin = `--b\r\n${PART}${'a'.repeat(200_000)}`;
+    const body = kind === 'chunked' ? `${begin.length.toString(16)}\r\n${begin}\r\n` : begin;
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.on('error', () => {});
+    socket.write(head + body);
+    await until('the file has begun', async () => stored().length === 1);
+    socket.destroy();
+    await until('no file is left', async () => stored().length === 0);
+  });
+
+  it('more than 10 MB is refused while it is still being sent', async () => {
+    const head = await headOf('multipart/form-data; boundary=b', 'chunked');
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.on('error', () => {});
+    let answer = '';
+    socket.on('data', (chunk) => {
+      answer += chunk.toString();
+    });
+    const chunk = Buffer.alloc(256 * 1024, 'a');
+    const send = (bytes: Buffer | string): void => {
+      socket.write(`${Buffer.byteLength(bytes).toString(16)}\r\n`);
+      socket.write(bytes);
+      socket.write('\r\n');
+    };
+    socket.write(head);
+    send(`--b\r\n${PART}`);
+    for (let count = 0; count < 42; count += 1) send(chunk);
+    await until('an answer', async () => answer !== '');
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    socket.destroy();
+    await until('no file is left', async () => stored().length === 0);
+  });
+});

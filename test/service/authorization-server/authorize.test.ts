@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import {
+  type AuthorizationParameters,
+  authorizationUrl,
+  createVerifier,
+  mustRegister,
+  REDIRECT_URI,
+  redeemCode,
+} from '../../support/oauth.js';
+import { ALICE, type Desk, openDeskWithClient } from './desk.js';
+
+let desk: Desk & { clientId: string };
+beforeAll(async () => {
+  desk = await openDeskWithClient();
+});
+afterAll(() => desk.stop());
+
+const { challenge } = createVerifier();
+const urlWith = (overrides: AuthorizationParameters['overrides'] = {}, clientId = desk.clientId): string =>
+  authorizationUrl(desk.place, { clientId, challenge, overrides });
+const show = (overrides?: AuthorizationParameters['overrides'], clientId?: string) =>
+  request(urlWith(overrides, clientId));
+
+describe('GET authorization endpoint, a client or redirect URI that is not known to be right', () => {
+  it.each([
+    ['oidcc-ensure-registered-redirect-uri', { redirect_uri: 'https://elsewhere.example/callback' }],
+    ['no redirect_uri', { redirect_uri: undefined }],
+    ['no client_id', { client_id: undefined }],
+    ['an unknown client_id', { client_id: 'oac_01J00000000000000000000000' }],
+    ['another path', { redirect_uri: 'http://127.0.0.1:49152/other' }],
+    ['another query', { redirect_uri: `${REDIRECT_URI}?more=1` }],
+    ['a slash behind it', { redirect_uri: `${REDIRECT_URI}/` }],
+    ['an escaped letter', { redirect_uri: 'http://127.0.0.1:49152/c%61llback' }],
+    ['localhost', { redirect_uri: 'http://localhost:49152/callback' }],
+    ['a name that starts alike', { redirect_uri: 'http://127.0.0.1.evil.example/callback' }],
+    ['another spelling of the address', { redirect_uri: 'http://127.1:49152/callback' }],
+    ['user information', { redirect_uri: 'http://evil@127.0.0.1:49152/callback' }],
+  ])('%s: a page with status 400, never a redirect', async (_what, overrides) => {
+    const answer = await show(overrides);
+    expect([answer.status, answer.headers['location']]).toEqual([400, undefined]);
+    expect(answer.headers['content-type']).toBe('text/html; charset=utf-8');
+    expect(answer.text).not.toContain('evil');
+  });
+
+  it.each(['client_id', 'redirect_uri'])('a repeated %s is one of them', async (name) => {
+    const answer = await request(`${urlWith()}&${name}=x`);
+    expect([answer.status, answer.headers['location']]).toEqual([400, undefined]);
+  });
+
+  it('the port of a loopback redirect URI may differ from the registered one', async () => {
+    expect((await show({ redirect_uri: 'http://127.0.0.1:50000/callback' })).status).toBe(200);
+    expect((await show({ redirect_uri: 'http://127.0.0.1/callback' })).status).toBe(200);
+    expect((await show({ redirect_uri: 'http://127.0.0.1:99999/callback' })).status).toBe(400);
+  });
+});
+
+describe('GET authorization endpoint, errors that the client hears', () => {
+  it.each([
+    ['oidcc-response-type-missing', { response_type: undefined }, 'invalid_request'],
+    ['response_type token', { response_type: 'token' }, 'unsupported_response_type'],
+    ['response_type code token', { response_type: 'code token' }, 'unsupported_response_type'],
+    ['response_mode fragment', { response_mode: 'fragment' }, 'invalid_request'],
+    ['response_mode form_post', { response_mode: 'form_post' }, 'invalid_request'],
+    ['no code_challenge', { code_challenge: undefined }, 'invalid_request'],
+    ['method plain', { code_challenge_method: 'plain' }, 'invalid_request'],
+    ['no method', { code_challenge_method: undefined }, 'invalid_request'],
+    ['a challenge of 42 characters', { code_challenge: 'a'.repeat(42) }, 'invalid_request'],
+    ['a challenge that is no base64url', { code_challenge: '+'.repeat(43) }, 'invalid_request'],
+    ['an unknown scope', { scope: 'openid' }, 'invalid_scope'],
+    ['a scope beyond the registration', { scope: 'account:read' }, 'invalid_scope'],
+    ['an unknown resource', { resource: 'https://elsewhere.example' }, 'invalid_target'],
+    ['a malformed agent_handle', { agent_handle: '@Alice' }, 'invalid_request'],
+  ])('%s: redirected with error, state and iss', async (_what, overrides, error) => {
+    const answer = await show(overrides);
+    expect(answer.status).toBe(303);
+    const back = new URL(answer.headers['location'] ?? '');
+    expect(`${back.origin}${back.pathname}`).toBe(REDIRECT_URI);
+    expect(Object.fromEntries(back.searchParams)).toMatchObject({ error, state: 'the-state', iss: desk.place.issuer });
+    expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });
+  });
+
+  it.each(['state', 'scope', 'code_challenge', 'response_type'])('a repeated %s is invalid_request', async (name) => {
+    const answer = await request(`${urlWith()}&${name}=x`);
+    expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('invalid_request');
+  });
+
+  it('account scopes and agent scopes need two authorizations', async () => {
+    const clientId = await mustRegister(desk.place, { scope: 'agents:read account:read' });
+    const answer = await show({ scope: 'agents:read account:read' }, clientId);
+    expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('invalid_scope');
+  });
+});
+
+describe('GET authorization endpoint', () => {
+  it('ignores parameters that it does not know', async () => {
+    expect((await show({ prompt: 'login', nonce: 'x', request_uri: 'http://127.0.0.1:1/' })).status).toBe(200);
+  });
+
+  it('takes GET and POST only, and is closed to other origins', async () => {
+    for (const method of ['HEAD', 'OPTIONS', 'PUT', 'DELETE']) {
+      const answer = await request(urlWith(), { method, headers: { origin: 'https://evil.example' } });
+      expect([method, answer.status, answer.headers['allow']]).toEqual([method, 405, 'GET, POST']);
+      expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+    }
+    const shown = await request(urlWith(), { headers: { origin: 'https://evil.example' } });
+    expect(shown.headers['access-control-allow-origin']).toBeUndefined();
+  });
+
+  it('oidcc-redirect-uri-query-OK: a registered query stays, with the answer behind it', async () => {
+    const uri = 'http://127.0.0.1:49152/callback?app=one';
+    const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
+    const answer = await desk.approve({ clientId, redirectUri: uri });
+    expect(answer.headers['location']).toMatch(/^http:\/\/127\.0\.0\.1:49152\/callback\?app=one&code=/);
+    expect((await desk.approve({ clientId, redirectUri: `${uri}&x=1` })).status).toBe(400);
+  });
+
+  it('returns any state as it was, and no state splits a header', async () => {
+    const states = [
+      'a b+c%20d&e=f#g',
+      '~!@$^*()[]{}|\\:;"\'<>,.?/`',
+      'x'.repeat(2048),
+      'a\r\nset-cookie: b=c',
+      'žluť 🐍',
+    ];
+    for (const state of states) {
+      const answer = await desk.approve({ clientId: desk.clientId, state });
+      expect(answer.status).toBe(303);
+      expect(answer.setCookies).toEqual([]);
+      expect(new URL(answer.headers['location'] ?? '').searchParams.get('state')).toBe(state);
+    }
+  });
+
+  it('oidcc-ensure-request-without-state: what was not sent does not come back', async () => {
+    const answer = await desk.approve({ clientId: desk.clientId, overrides: { state: undefined } });
+    expect(new URL(answer.headers['location'] ?? '').searchParams.has('state')).toBe(false);
+  });
+});
+
+describe('POST authorization endpoint with the secret of the local service', () => {
+  it('approves as the local account that owns the agent', async () => {
+    const answer = await desk.approve({ clientId: desk.clientId });
+    expect(answer.status).toBe(303);
+    const back = new URL(answer.headers['location'] ?? '').searchParams;
+    expect(back.get('iss')).toBe(desk.place.issuer);
+    expect(back.get('code')).toMatch(/^asp_ac_[A-Za-z0-9_-]{43}$/);
+  });
+
+  it('refuses a wrong secret, and says nothing of the request', async () => {
+    const answer = await desk.approve({ clientId: 'anything' }, 'wrong');
+    expect([answer.status, field(answer.json, 'error')]).toEqual([401, 'access_denied']);
+    expect(answer.headers['www-authenticate']).toMatch(/^Bearer /);
+  });
+
+  it('refuses whoever a proxy has forwarded', async () => {
+    for (const header of ['x-forwarded-for', 'forwarded']) {
+      const answer = await request(urlWith({ agent_handle: ALICE }), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${desk.service.operatorSecret}`, [header]: 'for=127.0.0.1' },
+      });
+      expect(answer.status).toBe(403);
+    }
+  });
+
+  it.each([
+    ['no agent', undefined],
+    ['an unknown agent', '@alice.nobody'],
+  ])('denies %s by redirect', async (_what, agentHandle) => {
+    const answer = await desk.approve({ clientId: desk.clientId, overrides: { agent_handle: agentHandle } });
+    expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('access_denied');
+  });
+
+  it('answers what cannot be redirected as JSON', async () => {
+    const answer = await desk.approve({ clientId: desk.clientId, redirectUri: 'https://elsewhere.example' });
+    expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_redirect_uri']);
+  });
+
+  it('gives a code that is bound to the address it was sent to', async () => {
+    const redirectUri = 'http://127.0.0.1:50123/callback';
+    const { code, verifier } = await desk.authorize(desk.clientId, { redirectUri });
+    const answer = await redeemCode(desk.place, desk.clientId, code, verifier, { redirect_uri: redirectUri });
+    expect(answer.status).toBe(200);
+  });
+});

@@ -1,0 +1,249 @@
+import Fastify from 'fastify';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { openSigningKeys, type SigningKeys } from '../../../src/service/access-token/signing-keys.js';
+import { registerAuthorizationServer } from '../../../src/service/authorization-server/authorization-server.js';
+import {
+  createConfidentialClient,
+  revokeConfidentialClient,
+} from '../../../src/service/authorization-server/confidential-client.js';
+import { sweep } from '../../../src/service/authorization-server/sweep.js';
+import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token/refresh-family.js';
+import type { ServiceContext } from '../../../src/service/context.js';
+import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
+import { request } from '../../support/http.js';
+import { field, text } from '../../support/json.js';
+import { authorizationUrl, createVerifier, mustRegister, refresh, revoke } from '../../support/oauth.js';
+import { createHandClock, openStage } from '../sessions/stage.js';
+import { type Desk, openDesk, openDeskWithClient } from './desk.js';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+
+type Stage = Awaited<ReturnType<typeof openStage>>;
+
+/** An app that holds the authorization server and nothing else. */
+async function openApp(context: ServiceContext, keys: SigningKeys) {
+  const app = Fastify();
+  registerAuthorizationServer(app, context, { keys, localSecret: 'secret' });
+  await app.ready();
+  return app;
+}
+
+describe('What the authorization server forgets', () => {
+  let stage: Stage;
+  beforeEach(async () => {
+    stage = await openStage();
+  });
+  afterEach(() => stage.close());
+
+  const register = async (context: ServiceContext, keys: SigningKeys): Promise<string> => {
+    const app = await openApp(context, keys);
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/register',
+      headers: { 'content-type': 'application/json' },
+      payload: { redirect_uris: ['https://app.example/'] },
+    });
+    await app.close();
+    return text(answer.json(), 'client_id');
+  };
+  const count = (table: string) =>
+    stage.read(async (query) => (await query.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`))?.n);
+
+  it('a registration that nobody used for 30 days, and no other', async () => {
+    const keys = await openSigningKeys(stage.context);
+    await register(stage.context, keys);
+    const account = await stage.addAccount('alice');
+    const { agentId } = await stage.addAgent(account, 'bot');
+    await stage.write((transaction) =>
+      createConfidentialClient(stage.context, transaction, {
+        name: 'ci',
+        accountId: account.id,
+        agentId,
+        scopes: ['sessions:read'],
+      }),
+    );
+    stage.clock.advance(30 * DAY_MS);
+    await sweep(stage.context);
+    expect(await count('oauth_client')).toBe(2);
+    stage.clock.advance(1);
+    await sweep(stage.context);
+    expect(await count('oauth_client')).toBe(1);
+  });
+
+  it('a revoked client gets no token at once, and what it opened is told to close', async () => {
+    const keys = await openSigningKeys(stage.context);
+    const account = await stage.addAccount('alice');
+    const { agentId } = await stage.addAgent(account, 'bot');
+    const { clientId, clientSecret } = await stage.write((transaction) =>
+      createConfidentialClient(stage.context, transaction, {
+        name: 'ci',
+        accountId: account.id,
+        agentId,
+        scopes: ['sessions:read'],
+      }),
+    );
+    const app = await openApp(stage.context, keys);
+    const ask = () =>
+      app.inject({
+        method: 'POST',
+        url: '/token',
+        headers: FORM,
+        payload: new URLSearchParams({
+          grant_type: 'client_credentials',
+          client_id: clientId,
+          client_secret: clientSecret,
+          resource: 'http://h/v1',
+        }).toString(),
+      });
+    expect((await ask()).statusCode).toBe(200);
+    const isRevoked = await stage.write((transaction) =>
+      revokeConfidentialClient(stage.context, transaction, clientId),
+    );
+    expect(isRevoked).toBe(true);
+    expect(stage.signals).toContainEqual({ kind: 'revoked', grantId: clientId });
+    const refused = await ask();
+    expect([refused.statusCode, field(refused.json(), 'error')]).toEqual([401, 'invalid_client']);
+    await app.close();
+  });
+});
+
+describe('Limits › Token issuance', () => {
+  it('120 a minute for a client from wherever it asks; a refused refresh rotates nothing', async () => {
+    const clock = createHandClock();
+    const stage = await openStage({ limits: createSlidingWindow(clock) });
+    const app = await openApp(stage.context, await openSigningKeys(stage.context));
+    const account = await stage.addAccount('alice');
+    const { agentId } = await stage.addAgent(account, 'bot');
+    const { clientId, clientSecret } = await stage.write((transaction) =>
+      createConfidentialClient(stage.context, transaction, {
+        name: 'ci',
+        accountId: account.id,
+        agentId,
+        scopes: ['sessions:read'],
+      }),
+    );
+    const ask = async (fields: Record<string, string>, remoteAddress: string) =>
+      app.inject({
+        method: 'POST',
+        url: '/token',
+        headers: FORM,
+        remoteAddress,
+        payload: new URLSearchParams({
+          client_id: clientId,
+          client_secret: clientSecret,
+          resource: 'http://h/v1',
+          ...fields,
+        }).toString(),
+      });
+    const refreshToken = await stage.write((transaction) =>
+      startFamily(stage.context, transaction, createFamilyId(stage.context), {
+        code_hash: '',
+        client_id: clientId,
+        account_id: account.id,
+        agent_id: agentId,
+        redirect_uri: '',
+        scope: 'sessions:read',
+        code_challenge: '',
+        resources: '["http://h/v1"]',
+        created_at: 0,
+        used_at: null,
+        family_id: null,
+      }),
+    );
+    for (let index = 0; index < 120; index += 1) {
+      const answer = await ask({ grant_type: 'client_credentials' }, `10.0.0.${index % 4}`);
+      expect(answer.statusCode).toBe(200);
+    }
+    const refused = await ask({ grant_type: 'refresh_token', refresh_token: refreshToken }, '10.0.1.1');
+    expect([refused.statusCode, field(refused.json(), 'error')]).toEqual([429, 'slow_down']);
+    clock.advance(Number(refused.headers['retry-after']) * 1000);
+    const granted = await ask({ grant_type: 'refresh_token', refresh_token: refreshToken }, '10.0.1.1');
+    expect(granted.statusCode).toBe(200);
+    await app.close();
+    await stage.close();
+  });
+});
+
+describe('A store that fails', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await openStage();
+  });
+  afterAll(() => stage.close());
+
+  it('/revoke, /token and /register answer 500 in the shape of RFC 6749, never 200 (RFC 7009 §2.2.1)', async () => {
+    const keys = await openSigningKeys(stage.context);
+    const broken = (): Promise<never> => Promise.reject(new Error('the disk is full'));
+    const logged: string[] = [];
+    const app = await openApp(
+      {
+        ...stage.context,
+        database: { ...stage.context.database, read: broken, write: broken },
+        log: { info: () => {}, error: (event) => logged.push(event) },
+      },
+      keys,
+    );
+    const token = new URLSearchParams({ grant_type: 'refresh_token', client_id: 'c', refresh_token: 't', token: 't' });
+    for (const url of ['/revoke', '/token']) {
+      const answer = await app.inject({ method: 'POST', url, headers: FORM, payload: token.toString() });
+      expect([answer.statusCode, answer.json()]).toEqual([
+        500,
+        { error: 'server_error', error_description: 'Something went wrong. It is safe to try again.' },
+      ]);
+    }
+    const page = await app.inject({ url: '/oauth/authorize?client_id=x' });
+    expect(page.statusCode).toBe(500);
+    expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
+    expect(page.body).not.toContain('disk');
+    expect(logged).toContain('oauth_request_failed');
+    await app.close();
+  });
+});
+
+describe('What others of the service are not touched by', () => {
+  it('its parsers, hooks and error answers stay within its own paths', async () => {
+    const stage = await openStage();
+    const app = Fastify();
+    app.post('/elsewhere', async (incoming) => incoming.body);
+    registerAuthorizationServer(app, stage.context, { keys: await openSigningKeys(stage.context), localSecret: 's' });
+    const answer = await app.inject({ method: 'POST', url: '/elsewhere', payload: { a: 1 } });
+    expect(answer.json()).toEqual({ a: 1 });
+    expect(answer.headers['pragma']).toBeUndefined();
+    await app.close();
+    await stage.close();
+  });
+});
+
+describe('Limits beside the table of the specification', () => {
+  let desk: Desk & { clientId: string };
+  beforeAll(async () => {
+    desk = await openDeskWithClient({ areLimitsOn: true });
+  });
+  afterAll(() => desk.stop());
+
+  it('one address may leave 200 open authorization requests in ten minutes', async () => {
+    const url = authorizationUrl(desk.place, { clientId: desk.clientId, challenge: createVerifier().challenge });
+    for (let index = 0; index < 200; index += 1) expect((await request(url)).status).toBe(200);
+    const refused = await request(url);
+    expect(refused.status).toBe(429);
+    expect(refused.headers['content-type']).toBe('text/html; charset=utf-8');
+    desk.clock.advance(Number(refused.headers['retry-after']) * 1000);
+    expect((await request(url)).status).toBe(200);
+  });
+
+  it('failing uses up the budget of the address that fails, not the client’s', async () => {
+    const other = await openDesk({ areLimitsOn: true });
+    try {
+      const clientId = await mustRegister(other.place);
+      for (let index = 0; index < 120; index += 1) {
+        expect((await refresh(other.place, clientId, `guess-${index}`)).status).toBe(401);
+      }
+      expect((await refresh(other.place, clientId, 'guess')).status).toBe(429);
+      expect((await revoke(other.place, clientId, 'guess')).status).toBe(200);
+    } finally {
+      await other.stop();
+    }
+  });
+});

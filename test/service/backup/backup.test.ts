@@ -1,0 +1,250 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createBackup } from '../../../src/service/backup/create-backup.js';
+import { restoreBackup } from '../../../src/service/backup/restore-backup.js';
+import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { type Actor, actorOf } from '../../support/actors.js';
+import { request } from '../../support/http.js';
+import { list } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+const MESSAGES = 300;
+
+describe('a backup', () => {
+  let folder: string;
+  let data: string;
+  let service: TestService;
+  let alice: Actor;
+  let attachment: string;
+  let session: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'asp-backup-'));
+    data = join(folder, 'data');
+    service = await startTestService({ data: { directory: data }, areLimitsOn: false });
+    alice = await service.createAgent('alice');
+    session = await alice.mustCreate({ topic: 'kept' });
+    attachment = await alice.mustUpload();
+    await alice.mustSend(session, [{ type: 'file', attachment_id: attachment }]);
+    await alice.mustUpload();
+  });
+  afterAll(async () => {
+    await service.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const backUp = (name: string, options: { isForced?: boolean; withKeys?: boolean } = {}) =>
+    createBackup({
+      directory: data,
+      file: join(folder, name),
+      isForced: options.isForced === true,
+      withKeys: options.withKeys === true,
+      now: Date.now(),
+    });
+  const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+  const inDatabase = async <T>(directory: string, sql: string): Promise<T[]> => {
+    const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
+    try {
+      return connection.prepare(sql).all() as T[];
+    } finally {
+      connection.close();
+    }
+  };
+
+  it('taken while messages flow holds a prefix of each session without a hole, and all that was acknowledged before', async () => {
+    const busy = await alice.mustCreate();
+    const before = [];
+    for (let index = 0; index < 20; index += 1) before.push(await alice.mustSend(busy, `early ${index}`));
+    const flowing = Array.from({ length: MESSAGES }, (_, index) => alice.mustSend(busy, `message ${index}`));
+    await Promise.race(flowing);
+    await backUp('flowing.tar');
+    const sent = await Promise.all(flowing);
+
+    const restored = join(folder, 'flowing');
+    await restoreBackup(join(folder, 'flowing.tar'), restored);
+    const rows = await inDatabase<{ sequence: number }>(
+      restored,
+      `SELECT sequence FROM event WHERE session_id = '${busy}' ORDER BY sequence`,
+    );
+    const sequences = rows.map(({ sequence }) => sequence);
+    expect(sequences).toEqual(Array.from({ length: sequences.length }, (_, index) => index + 1));
+    expect(sequences.length).toBeGreaterThanOrEqual(Math.max(...before.map(({ sequence }) => sequence)));
+    expect(sequences.length).toBeLessThanOrEqual(Math.max(...sent.map(({ sequence }) => sequence)));
+    const [row] = await inDatabase<{ last: number }>(
+      restored,
+      `SELECT last_sequence AS last FROM session WHERE id = '${busy}'`,
+    );
+    expect(row?.last).toBe(sequences.length);
+  });
+
+  it('brings a service back: the same agents, clients, sessions and files', async () => {
+    const made = await backUp('whole.tar');
+    expect(made).toMatchObject({ attachments: 2, bytes: statSync(join(folder, 'whole.tar')).size });
+    const restored = join(folder, 'whole');
+    await restoreBackup(join(folder, 'whole.tar'), restored);
+    const second = await startTestService({ data: { directory: restored }, areLimitsOn: false });
+    const again = actorOf(second.place, alice.handle, alice.credentials);
+    expect(await again.mustReplay(session)).toEqual(await alice.mustReplay(session));
+    const link = (await again.get(`/attachments/${attachment}`)).json as { url: string; size: number };
+    const file = await request(link.url);
+    expect({ status: file.status, size: file.bytes.length }).toEqual({ status: 200, size: link.size });
+    const { sequence } = await again.mustSend(session, 'after the restore');
+    expect(await again.mustReplay(session)).toHaveLength(sequence);
+    await second.stop();
+  });
+
+  it('unpacks with tar alone into data that a service starts on', async () => {
+    await backUp('plain.tar');
+    const unpacked = join(folder, 'plain');
+    mkdirSync(unpacked, { mode: 0o700 });
+    execFileSync('tar', ['-xf', join(folder, 'plain.tar'), '-C', unpacked]);
+    expect(modeOf(join(unpacked, 'asp.sqlite'))).toBe('600');
+    const third = await startTestService({ data: { directory: unpacked } });
+    const again = actorOf(third.place, alice.handle, alice.credentials);
+    expect(list(await again.mustRead(session), 'participants')).toHaveLength(1);
+    await third.stop();
+  });
+
+  it('is readable by its user alone, whatever the umask, and nothing is left beside it', async () => {
+    const umask = process.umask(0);
+    try {
+      await backUp('private.tar');
+      await restoreBackup(join(folder, 'private.tar'), join(folder, 'private'));
+    } finally {
+      process.umask(umask);
+    }
+    expect(modeOf(join(folder, 'private.tar'))).toBe('600');
+    expect(modeOf(join(folder, 'private'))).toBe('700');
+    expect(modeOf(join(folder, 'private', 'attachments'))).toBe('700');
+    expect(modeOf(join(folder, 'private', 'asp.sqlite'))).toBe('600');
+    expect(modeOf(join(folder, 'private', 'attachments', attachment))).toBe('600');
+    expect(readdirSync(folder).filter((name) => name.startsWith('.'))).toEqual([]);
+    expect(readdirSync(join(folder, 'private')).sort()).toEqual(['asp.sqlite', 'attachments']);
+  });
+
+  it('never holds a private key unless it was asked for', async () => {
+    const [key] = await inDatabase<{ private_jwk: string }>(data, 'SELECT private_jwk FROM signing_key');
+    const [own] = await inDatabase<{ secret: string }>(data, 'SELECT secret FROM service_key');
+    const secrets = [(JSON.parse(key?.private_jwk ?? '{}') as { d: string }).d, own?.secret ?? ''];
+    for (const secret of secrets) expect(secret.length).toBeGreaterThan(40);
+    await backUp('keyless.tar');
+    const keyless = readFileSync(join(folder, 'keyless.tar'));
+    for (const secret of secrets) expect(keyless.includes(secret)).toBe(false);
+    await backUp('keyed.tar', { withKeys: true });
+    const keyed = readFileSync(join(folder, 'keyed.tar'));
+    for (const secret of secrets) expect(keyed.includes(secret)).toBe(true);
+  });
+
+  it('never overwrites a file without being told to', async () => {
+    const path = join(folder, 'precious.tar');
+    writeFileSync(path, 'precious');
+    await expect(backUp('precious.tar')).rejects.toMatchObject({ code: 'EXISTS' });
+    expect(readFileSync(path, 'utf8')).toBe('precious');
+    await backUp('precious.tar', { isForced: true });
+    expect(readFileSync(path).subarray(0, 10).toString()).toBe('asp.sqlite');
+    expect(modeOf(path)).toBe('600');
+  });
+
+  it('of a folder without a database is refused, and makes none', async () => {
+    const empty = join(folder, 'empty');
+    mkdirSync(empty);
+    const made = createBackup({
+      directory: empty,
+      file: join(folder, 'empty.tar'),
+      isForced: false,
+      withKeys: false,
+      now: 0,
+    });
+    await expect(made).rejects.toMatchObject({ code: 'NO_DATA' });
+    expect(readdirSync(empty)).toEqual([]);
+    expect(existsSync(join(folder, 'empty.tar'))).toBe(false);
+  });
+
+  describe('is refused, and the folder left empty,', () => {
+    const refuse = async (name: string, bytes: Buffer, said: RegExp): Promise<void> => {
+      writeFileSync(join(folder, `${name}.tar`), bytes);
+      const target = join(folder, `restored-${name}`);
+      await expect(restoreBackup(join(folder, `${name}.tar`), target)).rejects.toMatchObject({
+        code: 'BROKEN',
+        message: expect.stringMatching(said),
+      });
+      expect(readdirSync(target)).toEqual([]);
+    };
+    /** A good archive after tar has added a file to it. */
+    const withFile = (name: string, path: string, text: string): Buffer => {
+      const stage = join(folder, `stage-${name}`);
+      mkdirSync(join(stage, 'attachments'), { recursive: true });
+      writeFileSync(join(stage, 'payload'), text);
+      const archive = join(folder, `made-${name}.tar`);
+      writeFileSync(archive, readFileSync(join(folder, 'good.tar')));
+      chmodSync(archive, 0o600);
+      execFileSync('tar', [
+        '-rPf',
+        archive,
+        '--format=ustar',
+        `--transform=s,payload,${path},`,
+        '-C',
+        stage,
+        'payload',
+      ]);
+      return readFileSync(archive);
+    };
+    beforeAll(() => backUp('good.tar'));
+
+    it('when it is cut short anywhere', async () => {
+      const good = readFileSync(join(folder, 'good.tar'));
+      for (const [index, size] of [0, 100, 512, 5_000, good.length - 1024, good.length - 513].entries())
+        await refuse(`cut-${index}`, good.subarray(0, size), /no whole backup|no backup/);
+    });
+
+    it('when a byte of an attachment is another one', async () => {
+      const bytes = Buffer.from(readFileSync(join(folder, 'good.tar')));
+      const place = bytes.indexOf(`attachments/${attachment}`) + 512;
+      bytes[place + 3] = (bytes[place + 3] ?? 0) ^ 0xff;
+      await refuse('flipped', bytes, /attachment .* is missing or not what it was/);
+    });
+
+    it('when the database is damaged', async () => {
+      const bytes = Buffer.from(readFileSync(join(folder, 'good.tar')));
+      bytes.fill(0xff, 512 + 4096, 512 + 4096 * 6);
+      await refuse('damaged', bytes, /damaged/);
+    });
+
+    it('when it holds a path to somewhere else', async () => {
+      for (const [index, path] of ['../outside', '/tmp/outside', 'attachments/../../outside', 'asp.lock'].entries())
+        await refuse(`foreign-${index}`, withFile(`foreign-${index}`, path, 'x'), /it holds/);
+      expect(existsSync(join(folder, 'outside'))).toBe(false);
+    });
+
+    it('when it is no archive', () => refuse('text', Buffer.from('hello '.repeat(1000)), /no whole backup/));
+
+    it('when a newer program wrote it', async () => {
+      const newer = join(folder, 'newer');
+      await restoreBackup(join(folder, 'good.tar'), newer);
+      await inDatabase(newer, 'INSERT INTO schema_version (version) VALUES (9999) RETURNING version');
+      await createBackup({
+        directory: newer,
+        file: join(folder, 'newer.tar'),
+        isForced: false,
+        withKeys: false,
+        now: 0,
+      });
+      await refuse('newer-again', readFileSync(join(folder, 'newer.tar')), /newer asp \(schema version 9999/);
+    });
+  });
+
+  it('is never laid over other data', async () => {
+    await backUp('second.tar');
+    for (const name of ['note.txt', '.hidden']) {
+      const target = await mkdtemp(join(folder, 'used-'));
+      writeFileSync(join(target, name), 'mine');
+      await expect(restoreBackup(join(folder, 'second.tar'), target)).rejects.toMatchObject({ code: 'NOT_EMPTY' });
+      expect(readdirSync(target)).toEqual([name]);
+    }
+    await expect(restoreBackup(join(folder, 'second.tar'), data)).rejects.toMatchObject({ code: 'NOT_EMPTY' });
+  });
+});

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import type { Budget } from '../../../src/service/limits/rate-limits.js';
+import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
+import { createStoredLimits } from '../../../src/service/limits/stored-limits.js';
+import { ServiceError } from '../../../src/service/service-error.js';
+import type { Database } from '../../../src/service/store/database.js';
+import { RATE_LIMIT, type RateLimitName } from '../../../src/wire/limit.js';
+import { isShared, openTestStore, TEST_STORE } from '../../support/stores.js';
+import { createHandClock } from '../sessions/stage.js';
+
+const NAMES = Object.keys(RATE_LIMIT) as RateLimitName[];
+
+let database: Database;
+beforeAll(async () => {
+  database = await openTestStore();
+});
+afterAll(() => database.close());
+
+/** Those of the store under test; each has subjects of its own. */
+function setUp() {
+  const clock = createHandClock();
+  const limits = isShared(database)
+    ? createStoredLimits(database.aside, () => clock.now())
+    : createSlidingWindow(clock);
+  const run = randomUUID();
+  /** Undefined: taken; else the Retry-After. */
+  const tryTake = async (budgets: readonly Budget[]): Promise<number | undefined> => {
+    try {
+      await limits.takeAll(budgets.map(({ name, subjectId }) => ({ name, subjectId: `${run} ${subjectId}` })));
+      return undefined;
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS;
+      throw error;
+    }
+  };
+  return { clock, limits, tryTake };
+}
+
+describe('Rate limits', () => {
+  it.each(NAMES)('%s: exactly the limit in a window, each subject by itself', async (name) => {
+    const { clock, tryTake } = setUp();
+    const { count, window_ms } = RATE_LIMIT[name];
+    for (let i = 0; i < count; i += 1) expect(await tryTake([{ name, subjectId: 'a' }])).toBeUndefined();
+    for (let i = 0; i < 200; i += 1) expect(await tryTake([{ name, subjectId: 'a' }])).toBe(window_ms / 1000);
+    expect(await tryTake([{ name, subjectId: 'b' }])).toBeUndefined();
+    clock.advance(window_ms - 1);
+    expect(await tryTake([{ name, subjectId: 'a' }])).toBe(1);
+    clock.advance(1);
+    for (let i = 0; i < count; i += 1) expect(await tryTake([{ name, subjectId: 'a' }])).toBeUndefined();
+    expect(await tryTake([{ name, subjectId: 'a' }])).toBe(window_ms / 1000);
+  });
+
+  it('never lets more than the limit through in any window; Retry-After is whole seconds, enough, and not a second too long', async () => {
+    const name = 'search';
+    const { count, window_ms } = RATE_LIMIT[name];
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 6000 }), { minLength: 40, maxLength: 120 }), async (gaps) => {
+        const { clock, tryTake } = setUp();
+        const taken: number[] = [];
+        for (const gap of gaps) {
+          clock.advance(gap);
+          const retryAfterS = await tryTake([{ name, subjectId: 'a' }]);
+          if (retryAfterS === undefined) {
+            taken.push(clock.now());
+            const inWindow = taken.filter((time) => time > clock.now() - window_ms);
+            expect(inWindow.length).toBeLessThanOrEqual(count);
+            continue;
+          }
+          expect(Number.isInteger(retryAfterS) && retryAfterS >= 1).toBe(true);
+          const isFreeAt = (moment: number) => taken.filter((time) => time > moment - window_ms).length < count;
+          expect(isFreeAt(clock.now() + retryAfterS * 1000)).toBe(true);
+          expect(isFreeAt(clock.now() + (retryAfterS - 1) * 1000)).toBe(false);
+        }
+      }),
+      { numRuns: isShared(database) ? 10 : 200 },
+    );
+  });
+
+  it('a refused call costs nothing: hammering does not lock out', async () => {
+    const { clock, tryTake } = setUp();
+    for (let i = 0; i < 60; i += 1) await tryTake([{ name: 'sendMessage', subjectId: 's' }]);
+    for (let i = 0; i < 59; i += 1) {
+      clock.advance(1000);
+      expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBe(59 - i);
+    }
+    clock.advance(1000);
+    expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBeUndefined();
+  });
+
+  it('several budgets are taken together or not at all, and Retry-After suffices for all of them', async () => {
+    const { clock, tryTake } = setUp();
+    const open = { name: 'sendToOpenAgent', subjectId: 'o' } as const;
+    for (let i = 0; i < 500; i += 1) await tryTake([open]);
+    clock.advance(10_000);
+    for (let i = 0; i < 100; i += 1) expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }, open])).toBe(3590);
+    for (let i = 0; i < 60; i += 1) expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBeUndefined();
+    expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBe(60);
+  });
+
+  if (TEST_STORE !== 'postgres')
+    it('setting the machine’s time neither locks out nor lets through', async () => {
+      let wall = 0;
+      const limits = createSlidingWindow({ now: () => wall, monotonic: () => 5, schedule: () => () => {} });
+      for (let i = 0; i < 30; i += 1) await limits.take('createSession', 'a');
+      wall = 1e12;
+      await expect(limits.take('createSession', 'a')).rejects.toThrow('Too many requests');
+    });
+});
+
+if (TEST_STORE !== 'postgres')
+  describe('Rate limits in memory', () => {
+    it('forgets subjects whose window has passed, so that memory is bounded by those who are active', async () => {
+      const clock = createHandClock();
+      const limits = createSlidingWindow(clock);
+      for (let i = 0; i < 50_000; i += 1) {
+        await limits.take('sendMessage', `sess_${i}`);
+        if (i % 100 === 99) clock.advance(1000);
+      }
+      expect(limits.subjectCount).toBeLessThanOrEqual(6100);
+    });
+
+    it('remembers a bounded number of subjects, however many are invented at once', async () => {
+      const limits = createSlidingWindow(createHandClock());
+      for (let i = 0; i < 150_000; i += 1) await limits.take('issueToken', `oac_${i}`);
+      expect(limits.subjectCount).toBeLessThanOrEqual(100_001);
+    });
+  });

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { StartError } from '../../../src/service/start-error.js';
+import { type Actor, callApi } from '../../support/actors.js';
+import { request } from '../../support/http.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
+
+const CANARY = 'canary-of-the-metrics';
+
+describe('the metrics of a service', () => {
+  let service: TestService;
+  let alice: Actor;
+  let bob: Actor;
+  beforeAll(async () => {
+    service = await startTestService({ metricsPort: 0, version: '1.2.3' });
+    alice = await service.createAgent('alice');
+    bob = await service.createAgent('bob');
+  });
+  afterAll(() => service.stop());
+
+  const read = async (): Promise<string> => (await request(service.metricsUrl ?? '')).text;
+  const sampleOf = (text: string, sample: string): number =>
+    Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${sample} `))
+        ?.slice(sample.length + 1) ?? Number.NaN,
+    );
+  const settled = (sample: string, least: number): Promise<string> =>
+    until(sample, async () => {
+      const text = await read();
+      return sampleOf(text, sample) >= least && text;
+    });
+
+  it('are in Prometheus’ text format, on a port of their own of this machine', async () => {
+    const { metricsUrl = '' } = service;
+    expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
+    expect(new URL(metricsUrl).port).not.toBe(String(service.port));
+    const answer = await request(metricsUrl);
+    expect(answer.status).toBe(200);
+    expect(answer.headers['content-type']).toMatch(/^text\/plain; version=0\.0\.4/);
+    for (const line of answer.text.split('\n'))
+      expect(line).toMatch(/^$|^# (HELP|TYPE) \w+ .+$|^\w+(\{(\w+="[^"]*",?)+\})? (-?[\d.e+-]+|NaN|\+Inf)$/);
+    expect(answer.text).toContain('asp_info{version="1.2.3"} 1');
+    expect((await request(`${service.authUrl}/metrics`)).status).toBe(404);
+    expect((await request(metricsUrl.replace('/metrics', '/other'))).status).toBe(404);
+    expect((await request(metricsUrl, { method: 'POST' })).status).toBe(405);
+    expect((await request(metricsUrl, { headers: { host: 'evil.example' } })).status).toBe(403);
+  });
+
+  it('count requests by method, route pattern and status, with their latency', async () => {
+    const id = await alice.mustCreate({ topic: CANARY });
+    await alice.get(`/sessions/${id}`);
+    await bob.get(`/sessions/${id}`);
+    const labels = 'method="GET",route="/v1/sessions/:session_id"';
+    const text = await settled(`asp_requests_total{${labels},status="404"}`, 1);
+    expect(sampleOf(text, `asp_requests_total{${labels},status="200"}`)).toBe(1);
+    expect(sampleOf(text, `asp_request_duration_seconds_count{${labels}}`)).toBe(2);
+    expect(sampleOf(text, `asp_request_duration_seconds_bucket{le="+Inf",${labels}}`)).toBe(2);
+  });
+
+  it('count sockets, deliveries and close codes', async () => {
+    const socket = await bob.mustConnect();
+    await settled('asp_sockets', 1);
+    const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: CANARY } });
+    await socket.mustReceiveEvent('session.invited', id);
+    await settled('asp_feed_events_total', 1);
+    await socket.close();
+    const text = await settled('asp_socket_closes_total{code="1006"}', 1);
+    expect(sampleOf(text, 'asp_sockets')).toBe(0);
+    expect(sampleOf(text, 'asp_socket_closes_total{code="1013"}')).toBe(0);
+  });
+
+  it('count what the rate limits refuse', async () => {
+    expect(sampleOf(await read(), 'asp_rate_limit_refusals_total{limit="search"}')).toBe(0);
+    const statuses = [];
+    for (let call = 0; call < 31; call += 1) statuses.push((await alice.get('/search/agents?q=bob')).status);
+    expect(statuses.at(-1)).toBe(429);
+    expect(sampleOf(await read(), 'asp_rate_limit_refusals_total{limit="search"}')).toBe(1);
+  });
+
+  it('tell how many writes share a commit, how large the database is, and how the event loop lags', async () => {
+    const id = await alice.mustCreate();
+    await Promise.all(Array.from({ length: 20 }, (_, index) => alice.mustSend(id, `message ${index}`)));
+    const text = await read();
+    expect(sampleOf(text, 'asp_commit_writes_sum')).toBeGreaterThan(20);
+    expect(sampleOf(text, 'asp_commit_writes_count')).toBeGreaterThan(0);
+    expect(sampleOf(text, 'asp_database_bytes')).toBeGreaterThan(4096);
+    expect(sampleOf(text, 'nodejs_eventloop_lag_seconds')).toBeGreaterThanOrEqual(0);
+    expect(sampleOf(text, 'process_resident_memory_bytes')).toBeGreaterThan(1e6);
+  });
+
+  it('name no agent, no session, no address that somebody made up, and nothing that was said', async () => {
+    for (const path of ['/sessions/nonsense-here', `/agents/${alice.owner}/${alice.name}`, '/made/up/nowhere'])
+      await callApi(service.baseUrl, await alice.token(), 'GET', path);
+    for (let index = 0; index < 50; index += 1) await request(`${service.authUrl}/made-up-${index}`);
+    const text = await settled('asp_requests_total{method="GET",route="none",status="404"}', 51);
+    const secrets = [alice.owner, bob.owner, CANARY, 'sess_', 'msg_', 'agt_', 'acct_', 'made-up', 'nonsense', 'eyJ'];
+    for (const secret of secrets) expect(text).not.toContain(secret);
+    const series = text.split('\n').filter((line) => line.startsWith('asp_requests_total'));
+    expect(series.length).toBeLessThan(60);
+  });
+
+  it('are off unless asked for', async () => {
+    const quiet = await startTestService();
+    expect(quiet.metricsUrl).toBeUndefined();
+    await quiet.stop();
+  });
+
+  it('that cannot be offered keep the service from starting, with nothing left behind', async () => {
+    const port = Number(new URL(service.metricsUrl ?? '').port);
+    const failure = await startTestService({ metricsPort: port }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(StartError);
+    expect(failure).toMatchObject({ code: 'PORT_IN_USE' });
+  });
+
+  it('end with the service', async () => {
+    const other = await startTestService({ metricsPort: 0 });
+    await other.stop();
+    await expect(request(other.metricsUrl ?? '')).rejects.toThrow();
+  });
+});

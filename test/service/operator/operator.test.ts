@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { AGENT_SCOPES } from '../../../src/wire/scope.js';
+import { operate } from '../../support/actors.js';
+import { mustDeny } from '../../support/answers.js';
+import { type Answer, request } from '../../support/http.js';
+import { field, list, text } from '../../support/json.js';
+import { askClientToken, claimsOf } from '../../support/oauth.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startTestService({ areLimitsOn: false, version: '1.2.3' });
+});
+afterAll(() => service.stop());
+
+const ask = (method: string, path: string, body?: unknown, secret = service.operatorSecret): Promise<Answer> =>
+  request(`${service.operatorUrl}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+const agentPath = (handle: string): string => `/agents/${encodeURIComponent(handle)}`;
+
+describe('the operator endpoints', () => {
+  it('open to the secret of the record, and to nothing else', async () => {
+    const alice = await service.createAgent('alice');
+    for (const path of ['/status', '/agents']) {
+      for (const secret of [
+        '',
+        'x',
+        service.operatorSecret.slice(1),
+        `${service.operatorSecret}x`,
+        await alice.token(),
+      ])
+        mustDeny(await ask('GET', path, undefined, secret), 401, 'UNAUTHORIZED');
+      mustDeny(await request(`${service.operatorUrl}${path}`), 401, 'UNAUTHORIZED');
+    }
+    mustDeny(await ask('POST', '/stop', undefined, 'x'), 401, 'UNAUTHORIZED');
+  });
+
+  it('have a port of their own behind a proxy, where every peer seems to be on this machine', async () => {
+    const proxied = await startTestService({ isBehindProxy: true });
+    const headers = { authorization: `Bearer ${proxied.operatorSecret}` };
+    mustDeny(await request(`${proxied.authUrl}/operator/status`, { headers }), 404, 'NOT_FOUND');
+    expect(proxied.operatorUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/operator$/);
+    expect(new URL(proxied.operatorUrl).port).not.toBe(new URL(proxied.authUrl).port);
+    expect((await request(`${proxied.operatorUrl}/status`, { headers })).status).toBe(200);
+    mustDeny(await request(`${proxied.operatorUrl}/status`), 401, 'UNAUTHORIZED');
+    mustDeny(
+      await request(`${proxied.operatorUrl}/status`, { headers: { ...headers, host: 'evil.example' } }),
+      403,
+      'FORBIDDEN',
+    );
+    await proxied.stop();
+    await expect(request(`${proxied.operatorUrl}/status`, { headers })).rejects.toThrow();
+  });
+
+  it('tell the state of the service', async () => {
+    const alice = await service.createAgent('alice');
+    const socket = await alice.mustConnect();
+    const status = await operate(service.operator, 'GET', '/status');
+    expect(status).toMatchObject({ version: '1.2.3', pid: process.pid, started_at: service.startedAt });
+    expect(field(status, 'agents')).toBeGreaterThan(0);
+    expect(field(status, 'sockets')).toBe(1);
+    await socket.close();
+  });
+
+  it('add agents of local accounts: open unless said, each handle once', async () => {
+    expect((await ask('POST', '/agents', { handle: '@carol.one' })).json).toMatchObject({
+      handle: '@carol.one',
+      inbound_policy: 'open',
+      paused: false,
+      is_online: false,
+    });
+    const two = { handle: '@carol.two', inbound_policy: 'allowlist', display_name: 'Two' };
+    expect(field((await ask('POST', '/agents', two)).json, 'inbound_policy')).toBe('allowlist');
+    mustDeny(await ask('POST', '/agents', { handle: '@carol.one' }), 409, 'DUPLICATE_HANDLE');
+    mustDeny(await ask('POST', '/agents', { handle: 'carol' }), 400, 'INVALID_HANDLE');
+    mustDeny(await ask('POST', '/agents', { handle: '@carol.x', more: 1 }), 400, 'VALIDATION_ERROR');
+    const listed = list((await ask('GET', '/agents')).json, 'agents').map((agent) => text(agent, 'handle'));
+    expect(listed).toEqual([...listed].sort());
+    expect(listed).toEqual(expect.arrayContaining(['@carol.one', '@carol.two']));
+  });
+
+  it('pause, resume and remove an agent', async () => {
+    await ask('POST', '/agents', { handle: '@dave.bot' });
+    expect(field((await ask('PATCH', agentPath('@dave.bot'), { paused: true })).json, 'paused')).toBe(true);
+    expect(field((await ask('PATCH', agentPath('@dave.bot'), { paused: false })).json, 'paused')).toBe(false);
+    expect((await ask('DELETE', agentPath('@dave.bot'))).json).toEqual({ ok: true });
+    mustDeny(await ask('DELETE', agentPath('@dave.bot')), 404, 'AGENT_NOT_FOUND');
+    mustDeny(await ask('PATCH', agentPath('dave'), { paused: true }), 400, 'INVALID_HANDLE');
+    mustDeny(await ask('POST', '/agents', { handle: '@dave.bot' }), 409, 'DUPLICATE_HANDLE');
+  });
+
+  it('add clients that act as one agent, which is added when it is new', async () => {
+    const first = (await ask('POST', '/clients', { handle: '@erin.bot' })).json;
+    expect(first).toMatchObject({ handle: '@erin.bot', scope: AGENT_SCOPES.join(' '), created_agent: true });
+    const narrow = (await ask('POST', '/clients', { handle: '@erin.bot', scopes: ['sessions:read'] })).json;
+    expect(narrow).toMatchObject({ scope: 'sessions:read', created_agent: false });
+    const credentials = { clientId: text(narrow, 'client_id'), clientSecret: text(narrow, 'client_secret') };
+    const granted = await askClientToken(service.place, credentials, service.baseUrl);
+    expect(field(claimsOf(text(granted.json, 'access_token')), 'scope')).toBe('sessions:read');
+    for (const scopes of [[], ['account:read'], ['sessions:write', 'account:read'], ['nonsense']])
+      mustDeny(await ask('POST', '/clients', { handle: '@erin.bot', scopes }), 400, 'VALIDATION_ERROR');
+  });
+
+  it('ask the service to stop, which its owner then does', async () => {
+    const other = await startTestService();
+    await operate(other.operator, 'POST', '/stop');
+    await other.stopRequested;
+    await other.stop();
+  });
+});

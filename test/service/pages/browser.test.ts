@@ -1,0 +1,163 @@
+import { existsSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { text } from '../../support/json.js';
+import { authorizationUrl, createVerifier, mustRegister, redeemCode } from '../../support/oauth.js';
+import { type Desk, openDesk } from '../authorization-server/desk.js';
+
+const CHROMIUM = process.env['ASP_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
+const NO_SCRIPT = { javaScriptEnabled: false } as const;
+
+/** A client's own end of the authorization: it answers the browser and keeps what it was sent. */
+async function openCallback(host: string): Promise<{ server: Server; url: string; requests: string[] }> {
+  const requests: string[] = [];
+  const server = createServer((incoming, answer) => {
+    requests.push(`${incoming.url} referer=${incoming.headers.referer ?? ''}`);
+    answer.end('You can go back to the terminal.');
+  });
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  const { port } = server.address() as AddressInfo;
+  return { server, url: `http://${host.includes(':') ? `[${host}]` : host}:${port}/callback`, requests };
+}
+
+describe.runIf(existsSync(CHROMIUM))('The pages in a real browser', () => {
+  let desk: Desk;
+  let browser: Browser;
+  beforeAll(async () => {
+    desk = await openDesk();
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+  });
+  afterAll(async () => {
+    await browser.close();
+    await desk.stop();
+  });
+
+  async function withPage(options: BrowserContextOptions, work: (page: Page, complaints: string[]) => Promise<void>) {
+    const context = await browser.newContext(options);
+    const complaints: string[] = [];
+    const page = await context.newPage();
+    page.setDefaultTimeout(15_000);
+    page.on('console', (message) => {
+      if (!message.text().includes('status of 400')) complaints.push(message.text());
+    });
+    try {
+      await work(page, complaints);
+    } finally {
+      await context.close();
+    }
+  }
+
+  async function createAccount(page: Page, username: string): Promise<void> {
+    const summary = page.locator('summary', { hasText: 'Create an account' });
+    if ((await summary.count()) > 0) await summary.click();
+    await page.locator('#new-username').fill(username);
+    await page.getByLabel('Your name').fill('Some Body');
+    await page.locator('#new-password').fill('correct horse battery');
+    await page.getByRole('button', { name: 'Create account' }).click();
+  }
+
+  it.each(['127.0.0.1', '::1'])('without script, from the first visit to the answer at %s', async (host) => {
+    const callback = await openCallback(host);
+    try {
+      const registered = callback.url.replace(/:\d+\/callback$/, '/callback');
+      const clientId = await mustRegister(desk.place, { redirect_uris: [registered] });
+      const { verifier, challenge } = createVerifier();
+      const username = `browser-${host.length}`;
+      await withPage(NO_SCRIPT, async (page, complaints) => {
+        await page.goto(authorizationUrl(desk.place, { clientId, challenge, redirectUri: callback.url }));
+        await createAccount(page, username);
+        await page.getByLabel('Address').fill('Not An Address');
+        await page.getByRole('button', { name: 'Allow' }).click();
+        expect(await page.title()).toMatch(/^Problem: /);
+        expect(await page.locator('#agent-name').evaluate((field) => field === field.ownerDocument.activeElement)).toBe(
+          true,
+        );
+        await page.getByLabel('Address').fill('inbox');
+        await page.getByRole('button', { name: 'Allow' }).click();
+        await page.waitForURL(/code=/);
+        const back = new URL(page.url()).searchParams;
+        const tokens = await redeemCode(desk.place, clientId, back.get('code') ?? '', verifier, {
+          redirect_uri: callback.url,
+        });
+        expect(text(tokens.json, 'agent_handle')).toBe(`${username}.inbox`);
+        expect(complaints).toEqual([]);
+      });
+      const answers = callback.requests.filter((line) => line.startsWith('/callback?'));
+      expect(answers).toHaveLength(1);
+      expect(answers[0]).toMatch(/ referer=$/);
+    } finally {
+      callback.server.close();
+    }
+  });
+
+  it('with the keyboard alone', async () => {
+    const callback = await openCallback('127.0.0.1');
+    try {
+      const clientId = await mustRegister(desk.place, { redirect_uris: [callback.url] });
+      const { challenge } = createVerifier();
+      const url = authorizationUrl(desk.place, { clientId, challenge, redirectUri: callback.url });
+      await withPage(NO_SCRIPT, async (page) => {
+        await page.goto(url);
+        await createAccount(page, 'keys-only');
+        await page.getByLabel('Address').fill('first');
+        await page.getByLabel('Address').press('Enter');
+        await page.waitForURL(/code=/);
+        await page.goto(url);
+        await page.keyboard.press('Tab');
+        await page.keyboard.press('ArrowDown');
+        expect(await page.locator('#agent-new').isChecked()).toBe(true);
+        expect(await page.getByLabel('Address').isVisible()).toBe(true);
+        await page.keyboard.press('ArrowUp');
+        expect(await page.getByLabel('Address').isVisible()).toBe(false);
+        await page.keyboard.press('Tab');
+        await page.keyboard.press('Tab');
+        await page.keyboard.press('Enter');
+        await page.waitForURL(/error=access_denied/);
+      });
+    } finally {
+      callback.server.close();
+    }
+  });
+
+  it('fits a phone, even with a page of large text', async () => {
+    await withPage({ viewport: { width: 320, height: 640 } }, async (page) => {
+      const clientId = await mustRegister(desk.place, { client_name: 'W'.repeat(200) });
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
+      await createAccount(page, 'a-rather-long-username-for-a-rather-small-screen-indeed');
+      const overflow = () =>
+        page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+      expect(await overflow()).toBe(0);
+      const heights = await page
+        .locator('button.button, input[type="text"]:visible')
+        .evaluateAll((elements) => elements.map((element) => element.getBoundingClientRect().height));
+      expect(heights.every((height) => height >= 44)).toBe(true);
+    });
+  });
+
+  it('a page of another origin cannot send its forms', async () => {
+    const { server, url } = await openCallback('127.0.0.1');
+    server.removeAllListeners('request');
+    server.on('request', (_incoming, answer) => {
+      answer.setHeader('content-type', 'text/html');
+      answer.end(
+        `<form method="post" action="${desk.service.webUrl}/oauth/sign-out"><input name="csrf" value="x"><button>Go</button></form>`,
+      );
+    });
+    try {
+      await withPage({}, async (page) => {
+        await page.goto(`${desk.service.webUrl}/oauth/sign-in`);
+        await createAccount(page, 'victim');
+        await page.goto(url);
+        const [answer] = await Promise.all([page.waitForNavigation(), page.getByRole('button').click()]);
+        expect(answer?.status()).toBe(403);
+        await page.goto(`${desk.service.webUrl}/oauth/sign-in`);
+        expect(await page.locator('h1').innerText()).toBe('You are signed in');
+      });
+    } finally {
+      server.close();
+    }
+  });
+});

@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+
+import { html, strangersText } from '../../../src/service/pages/html.js';
+import { STYLE } from '../../../src/service/pages/style.js';
+
+describe('Markup', () => {
+  it('escapes every value, whatever it holds', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (value) => {
+        const { markup } = html`<p title="${value}">${value}</p>`;
+        const inside = markup.slice('<p title="'.length, -'</p>'.length);
+        expect(inside.replace('">', '')).not.toMatch(/[<>"']/);
+      }),
+    );
+    expect(html`${'&lt;'}`.markup).toBe('&amp;lt;');
+  });
+
+  it('leaves markup alone, joins lists and drops what is not there', () => {
+    expect(html`<ul>${['a', 'b'].map((item) => html`<li>${item}</li>`)}${undefined}${false}${0}</ul>`.markup).toBe(
+      '<ul><li>a</li><li>b</li>0</ul>',
+    );
+  });
+
+  it('shows a stranger’s text isolated, without what cannot be seen, and not too long', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
+        const inside = strangersText(value).markup.replace(/^<bdi>|<\/bdi>$/g, '');
+        expect(inside).not.toMatch(/[\p{Cc}\p{Cf}\p{Cs}<>]/u);
+        expect([...inside.replaceAll(/&[#\w]+;/g, 'x')].length).toBeLessThanOrEqual(81);
+      }),
+    );
+  });
+});
+
+describe('Colours', () => {
+  const [light = '', dark = ''] = STYLE.split('@media (prefers-color-scheme: dark)');
+  const colour = (sheet: string, name: string): string => {
+    const value = new RegExp(`--${name}: (#[0-9a-f]{6})`).exec(sheet)?.[1];
+    if (value === undefined) throw new Error(`no colour --${name}`);
+    return value;
+  };
+  const luminance = (hex: string): number => {
+    const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+      const part = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one: string, other: string): number => {
+    const [low = 0, high = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+
+  it.each([
+    ['light', light],
+    ['dark', dark],
+  ])('%s: text can be read (WCAG 2.2, 1.4.3), edges and focus can be seen (1.4.11)', (_scheme, sheet) => {
+    const text = [
+      ['ink', 'paper'],
+      ['ink', 'sheet'],
+      ['ink', 'tint'],
+      ['ink', 'bad-tint'],
+      ['soft', 'paper'],
+      ['soft', 'sheet'],
+      ['soft', 'tint'],
+      ['accent', 'sheet'],
+      ['accent', 'paper'],
+      ['accent', 'tint'],
+      ['on-accent', 'accent'],
+      ['on-accent', 'accent-strong'],
+      ['bad', 'sheet'],
+      ['bad', 'tint'],
+      ['bad', 'bad-tint'],
+      ['note', 'note-tint'],
+    ] as const;
+    for (const [front, back] of text) {
+      const ratio = contrast(colour(sheet, front), colour(sheet, back));
+      expect([front, back, ratio >= 4.5]).toEqual([front, back, true]);
+    }
+    for (const front of ['edge', 'ring'] as const) {
+      expect([front, contrast(colour(sheet, front), colour(sheet, 'sheet')) >= 3]).toEqual([front, true]);
+    }
+  });
+});

@@ -1,0 +1,140 @@
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { ACCESS_TOKEN_LIFETIME_S, SOCKET_BUFFER_MAX_BYTES } from '../../../src/wire/limit.js';
+import { type Actor, operate } from '../../support/actors.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
+import { mustGrant } from '../../support/grants.js';
+import { postForm } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import type { LiveSocket } from '../../support/socket.js';
+import { until } from '../../support/until.js';
+
+let clock: TestClock;
+let service: TestService;
+let alice: Actor;
+beforeEach(async () => {
+  clock = createTestClock();
+  service = await startTestService({ clock, areLimitsOn: false });
+  alice = await service.createAgent('alice');
+});
+afterEach(() => service.stop());
+
+describe('a socket is closed', () => {
+  it('with 1008 when its token expires, neither before nor later', async () => {
+    const socket = await alice.mustConnect();
+    clock.advance(ACCESS_TOKEN_LIFETIME_S * 1000 - 1001);
+    await socket.mustPing();
+    expect(socket.isOpen).toBe(true);
+    clock.advance(1001);
+    expect(await socket.mustBeClosed()).toBe(1008);
+  });
+
+  it('with 1008 when its grant is revoked, and no other socket is', async () => {
+    const { place, operator } = service;
+    const grants = [
+      await mustGrant(place, operator, alice.handle, { resource: place.wsUrl }),
+      await mustGrant(place, operator, alice.handle, { resource: place.wsUrl }),
+    ];
+    const sockets = await Promise.all(grants.map((grant) => alice.mustConnect(grant.accessToken)));
+    const [revoked] = grants;
+    await postForm(place.revokeUrl, {
+      client_id: revoked?.clientId,
+      token: revoked?.refreshToken,
+      token_type_hint: 'refresh_token',
+    });
+    expect(await sockets[0]?.mustBeClosed()).toBe(1008);
+    await sockets[1]?.mustPing();
+    expect(sockets[1]?.isOpen).toBe(true);
+  });
+
+  it('with 1008 when its agent is removed', async () => {
+    const socket = await alice.mustConnect();
+    await operate(service.operator, 'DELETE', `/agents/${encodeURIComponent(alice.handle)}`);
+    expect(await socket.mustBeClosed()).toBe(1008);
+  });
+
+  it('with 1001 when the service stops', async () => {
+    const socket = await alice.mustConnect();
+    const stopped = service.stop();
+    expect(await socket.mustBeClosed()).toBe(1001);
+    await stopped;
+  });
+
+  it('when it lets two pings pass without an answer', async () => {
+    const token = await alice.token('ws');
+    const dead = connect({ host: '127.0.0.1', port: service.port });
+    const isClosed = new Promise<void>((resolve) => dead.once('close', () => resolve()));
+    const head = [
+      'GET /connect HTTP/1.1',
+      `host: 127.0.0.1:${service.port}`,
+      `authorization: Bearer ${token}`,
+      'connection: upgrade',
+      'upgrade: websocket',
+      'sec-websocket-version: 13',
+      'sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==',
+    ];
+    dead.on('data', () => {});
+    dead.write(`${head.join('\r\n')}\r\n\r\n`);
+    const live = await alice.mustConnect();
+    await until('both are open', async () => (await count()) === 2);
+    for (let beat = 0; beat < 4; beat += 1) {
+      clock.advance(20_000);
+      await live.mustPing();
+    }
+    await isClosed;
+    expect(live.isOpen).toBe(true);
+  });
+});
+
+const count = async (): Promise<unknown> => field(await operate(service.operator, 'GET', '/status'), 'sockets');
+
+describe('a reader that does not read', () => {
+  const MESSAGE = 'x'.repeat(200_000);
+  const MESSAGES = 60;
+
+  it('is closed with 1013 while its buffer stays bounded, and harms nobody else; nothing is lost', async () => {
+    const bob = await service.createAgent('bob');
+    const slowAgents = await Promise.all(Array.from({ length: 6 }, (_, index) => service.createAgent(`slow${index}`)));
+    const readers = [bob, ...slowAgents];
+    const id = await alice.mustCreate({ invite: readers.map(({ handle }) => handle) });
+    for (const reader of readers) await reader.mustJoin(id);
+    const healthy = await bob.mustConnect();
+    const slow: LiveSocket[] = [];
+    for (const agent of slowAgents) {
+      const socket = await agent.mustConnect();
+      await socket.mustReceiveEvent('session.invited', id);
+      socket.stopReading();
+      slow.push(socket);
+    }
+
+    const before = process.memoryUsage().rss;
+    for (let index = 0; index < MESSAGES; index += 1) await alice.mustSend(id, MESSAGE);
+    const total = 2 * readers.length + MESSAGES;
+    await until(
+      'the healthy one has all',
+      async () => healthy.frames.filter((frame) => field(frame, 'session_id') === id).length === total,
+      30_000,
+    );
+    const grown = process.memoryUsage().rss - before;
+    // What the healthy reader keeps of this, and each slow one's buffer; unbounded it would be 72 MB more.
+    expect(grown).toBeLessThan(
+      MESSAGES * MESSAGE.length * 4 + slow.length * SOCKET_BUFFER_MAX_BYTES + 64 * 1024 * 1024,
+    );
+
+    clock.advance(5_000);
+    slow[0]?.startReading();
+    expect(await slow[0]?.mustBeClosed()).toBe(1013);
+    await until('they are closed', async () => (await count()) === 1, 20_000);
+    await healthy.mustPing();
+    expect(healthy.isOpen).toBe(true);
+
+    const [again] = slowAgents;
+    const socket = await again?.mustConnect();
+    await until('nothing is lost', async () => {
+      const seen = socket?.frames.filter((frame) => field(frame, 'type') === 'session.message');
+      return seen?.length === MESSAGES;
+    });
+  });
+});

@@ -1,0 +1,151 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import type { Actor } from '../../support/actors.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
+import { request } from '../../support/http.js';
+import { field, text } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
+
+const GRACE_MS = 30_000;
+
+let directory: string;
+let clock: TestClock;
+let service: TestService;
+const start = () =>
+  startTestService({
+    clock,
+    data: { directory },
+    areLimitsOn: false,
+    presenceGraceMs: GRACE_MS,
+    port: service?.port ?? 0,
+  });
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'asp-presence-'));
+  clock = createTestClock();
+  service = await startTestService({ clock, data: { directory }, areLimitsOn: false, presenceGraceMs: GRACE_MS });
+});
+afterEach(async () => {
+  await service.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function talk(alice: Actor, ...others: Actor[]): Promise<string> {
+  const id = await alice.mustCreate({ invite: others.map(({ handle }) => handle) });
+  for (const other of others) await other.mustJoin(id);
+  return id;
+}
+
+const typesOf = async (actor: Actor, id: string): Promise<string[]> =>
+  (await actor.mustReplay(id)).map((event) => text(event, 'type'));
+const untilType = (actor: Actor, id: string, type: string, count = 1) =>
+  until(`${count} ${type}`, async () => (await typesOf(actor, id)).filter((found) => found === type).length === count);
+
+describe('with a grace, an agent whose last socket is gone', () => {
+  it('is disconnected, and leaves when it is not back in time', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    const sockets = [await bob.mustConnect(), await bob.mustConnect()];
+    await sockets[0]?.close();
+    await sockets[1]?.mustPing();
+    expect(await typesOf(alice, id)).not.toContain('session.disconnected');
+    await sockets[1]?.close();
+    await untilType(alice, id, 'session.disconnected');
+    clock.advance(GRACE_MS);
+    await untilType(alice, id, 'session.left');
+    const left = (await alice.mustReplay(id)).at(-1);
+    expect(field(left, 'payload')).toEqual({ agent: bob.handle, reason: 'grace_expired' });
+  });
+
+  it('is reconnected when it is back in time, and stays', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, id, 'session.disconnected');
+    clock.advance(GRACE_MS - 1);
+    const socket = await bob.mustConnect();
+    await untilType(alice, id, 'session.reconnected');
+    clock.advance(10 * GRACE_MS);
+    await socket.mustPing();
+    expect((await typesOf(alice, id)).slice(-2)).toEqual(['session.disconnected', 'session.reconnected']);
+    await socket.close();
+  });
+
+  it('is so in every active session it has joined, and in no other', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const joined = await talk(alice, bob);
+    const ended = await talk(alice, bob);
+    await alice.mustEnd(ended);
+    const invited = await alice.mustCreate({ invite: [bob.handle] });
+    const left = await talk(alice, bob);
+    await bob.mustLeave(left);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, joined, 'session.disconnected');
+    for (const id of [ended, invited, left]) expect(await typesOf(alice, id)).not.toContain('session.disconnected');
+  });
+
+  it('that joined anew while it was away is not taken for the one that was disconnected', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, id, 'session.disconnected');
+    await bob.mustLeave(id);
+    clock.advance(1);
+    await alice.mustInvite(id, bob.handle);
+    await bob.mustJoin(id);
+    clock.advance(GRACE_MS);
+    await untilType(alice, id, 'session.left');
+    expect((await typesOf(alice, id)).at(-1)).toBe('session.joined');
+  });
+
+  it('that never had a socket is never disconnected', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    clock.advance(10 * GRACE_MS);
+    expect(await typesOf(alice, id)).toEqual(['session.invited', 'session.joined']);
+  });
+
+  it('because the service stopped is given the grace from its next start on', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    await bob.mustConnect();
+    await service.stop();
+    service = await start();
+    await untilType(alice, id, 'session.disconnected');
+    clock.advance(GRACE_MS - 1);
+    expect((await typesOf(alice, id)).at(-1)).toBe('session.disconnected');
+    await service.stop();
+    service = await start();
+    clock.advance(1);
+    await untilType(alice, id, 'session.left');
+  });
+
+  it('may be one of a hundred that drop at once, without holding up anybody', async () => {
+    const alice = await service.createAgent('alice');
+    const agents = await Promise.all(Array.from({ length: 100 }, (_, index) => service.createAgent(`many${index}`)));
+    const ids: string[] = [];
+    for (let from = 0; from < 100; from += 20) ids.push(await talk(alice, ...agents.slice(from, from + 20)));
+    const sockets = await Promise.all(agents.map((agent) => agent.mustConnect()));
+    await Promise.all(sockets.map((socket) => socket.close()));
+    const waits: number[] = [];
+    await until('all are disconnected', async () => {
+      const from = performance.now();
+      await request(`${service.authUrl}/health`);
+      waits.push(performance.now() - from);
+      const counts = await Promise.all(
+        ids.map(async (id) => (await typesOf(alice, id)).filter((type) => type === 'session.disconnected').length),
+      );
+      return counts.every((count) => count === 20);
+    });
+    expect(Math.max(...waits)).toBeLessThan(500);
+  });
+});

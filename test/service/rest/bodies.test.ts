@@ -1,0 +1,173 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { JSON_DEPTH_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
+import type { Actor } from '../../support/actors.js';
+import { mustDeny, mustSucceed } from '../../support/answers.js';
+import { field } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+let service: TestService;
+let alice: Actor;
+let session: string;
+beforeAll(async () => {
+  service = await startTestService({ areLimitsOn: false });
+  alice = await service.createAgent('alice');
+  session = await alice.mustCreate();
+});
+afterAll(() => service.stop());
+
+const send = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
+  alice.post(`/sessions/${session}/messages`, body, { headers });
+const message = (content: string): string => JSON.stringify({ content });
+/** A message whose data part is nested so that the whole is `depth` deep. */
+const nested = (depth: number): string => {
+  const inner = depth - 4;
+  return `{"content":[{"type":"data","data":{"a":${'['.repeat(inner)}${']'.repeat(inner)}}}]}`;
+};
+
+describe('a JSON body', () => {
+  it('has the type application/json in UTF-8, however that is spelt', async () => {
+    for (const type of [
+      'application/json',
+      'Application/JSON',
+      'application/json; charset=utf-8',
+      'application/json;charset="UTF-8"',
+    ])
+      mustSucceed(await send(message('x'), { 'content-type': type }), 201);
+  });
+
+  it('is refused with 415 in any other type, charset or encoding', async () => {
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'application/json; charset=latin1',
+      'application/jsonp',
+      'nonsense',
+      '',
+    ])
+      mustDeny(await send(message('x'), { 'content-type': type }), 415, 'VALIDATION_ERROR');
+    mustDeny(await send(gzipSync(message('x')), { 'content-encoding': 'gzip' }), 415, 'VALIDATION_ERROR');
+  });
+
+  it(`holds at most ${MESSAGE_BODY_MAX_BYTES} bytes`, async () => {
+    const frame = message('').length;
+    mustSucceed(await send(message('a'.repeat(MESSAGE_BODY_MAX_BYTES - frame))), 201);
+    mustDeny(await send(message('a'.repeat(MESSAGE_BODY_MAX_BYTES - frame + 1))), 413, 'VALIDATION_ERROR');
+  });
+
+  it(`is nested at most ${JSON_DEPTH_MAX} deep`, async () => {
+    mustSucceed(await send(nested(JSON_DEPTH_MAX)), 201);
+    mustDeny(await send(nested(JSON_DEPTH_MAX + 1)), 400, 'VALIDATION_ERROR');
+    mustDeny(await send('['.repeat(100_000)), 400, 'VALIDATION_ERROR');
+    mustSucceed(await send(message('[{"'.repeat(1000))), 201);
+  });
+
+  it('is UTF-8 text without halves of surrogate pairs', async () => {
+    mustDeny(await send(Buffer.from('{"content":"\xff"}', 'latin1')), 400, 'VALIDATION_ERROR');
+    mustDeny(await send(`\ufeff${message('x')}`), 400, 'VALIDATION_ERROR');
+    mustDeny(await send('{"content":"\\ud800"}'), 400, 'VALIDATION_ERROR');
+    mustDeny(await send('{"content":"x","metadata":{"\\udc00":1}}'), 400, 'VALIDATION_ERROR');
+    mustSucceed(await send('{"content":"\\ud83d\\ude00"}'), 201);
+  });
+
+  it('holds __proto__, constructor and prototype as data', async () => {
+    const metadata = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"prototype":3}';
+    const body = `{"content":[{"type":"data","data":${metadata}}],"metadata":${metadata}}`;
+    mustSucceed(await send(body), 201);
+    const last = (await alice.mustReplay(session)).at(-1);
+    expect(JSON.stringify(field(last, 'payload.metadata'))).toBe(metadata);
+    expect(JSON.stringify(field(last, 'payload.content.0.data'))).toBe(metadata);
+    expect(Reflect.get({}, 'polluted')).toBeUndefined();
+  });
+
+  it('has no member __proto__ of its own', async () => {
+    mustDeny(await send('{"content":"x","__proto__":{"metadata":{}}}'), 400, 'VALIDATION_ERROR');
+  });
+
+  it('may be absent or empty where none is needed, and nowhere else', async () => {
+    const id = await alice.mustCreate();
+    for (const body of [undefined, '', {}]) mustSucceed(await alice.post(`/sessions/${id}/join`, body));
+    mustDeny(await alice.post(`/sessions/${id}/join`, { a: 1 }), 400, 'VALIDATION_ERROR');
+    for (const body of [undefined, ''])
+      mustDeny(await alice.post(`/sessions/${id}/messages`, body), 400, 'VALIDATION_ERROR');
+    for (const body of [undefined, '', {}])
+      mustDeny(await alice.call('DELETE', '/blocks/@no.body', body), 404, 'NOT_FOUND');
+  });
+});
+
+describe('a handle in a body', () => {
+  it('is INVALID_HANDLE whatever is wrong with it', async () => {
+    for (const handle of [
+      'alice',
+      '@a',
+      '@A.b',
+      '@a.b.c',
+      '@a.b ',
+      '',
+      7,
+      null,
+      {},
+      ['@a.b'],
+      `@a.${'b'.repeat(1000)}`,
+      '@ａ.b',
+    ]) {
+      mustDeny(await alice.post('/sessions', { invite: ['@a.b', handle] }), 400, 'INVALID_HANDLE');
+      mustDeny(await alice.post(`/sessions/${session}/invite`, { invite: [handle] }), 400, 'INVALID_HANDLE');
+      mustDeny(await alice.post(`/sessions/${session}/reopen`, { invite: [handle] }), 400, 'INVALID_HANDLE');
+      mustDeny(await alice.post('/blocks', { handle }), 400, 'INVALID_HANDLE');
+      mustDeny(await alice.post('/agents/me/allowlist', { entries: [handle] }), 400, 'INVALID_HANDLE');
+    }
+  });
+
+  it('is VALIDATION_ERROR where it is missing or stands in the wrong place', async () => {
+    mustDeny(await alice.post('/blocks', {}), 400, 'VALIDATION_ERROR');
+    mustDeny(await alice.post('/sessions', { invite: '@a.b' }), 400, 'VALIDATION_ERROR');
+    mustDeny(await alice.post('/sessions', { invite: ['@a.b'], sender: '@a.b' }), 400, 'VALIDATION_ERROR');
+  });
+});
+
+describe('an idempotency key', () => {
+  it('is 1 to 255 printable characters', async () => {
+    for (const key of ['k', 'a key', 'k'.repeat(255), '"8e03978e-40d5-43dd-bc93-6894a57f9324"'])
+      mustSucceed(await alice.post(`/sessions/${session}/messages`, { content: key }, { key }), 201);
+    for (const key of ['k'.repeat(256), 'ü'])
+      mustDeny(await alice.post(`/sessions/${session}/messages`, { content: 'x' }, { key }), 400, 'VALIDATION_ERROR');
+    mustDeny(
+      await alice.post(`/sessions/${session}/messages`, { content: 'x' }, { key: '' }),
+      400,
+      'MISSING_IDEMPOTENCY_KEY',
+    );
+  });
+
+  it('may stand in the body of the two calls of ASP, and is shown to nobody', async () => {
+    const created = await alice.post('/sessions', { topic: 't', idempotency_key: 'in the body' }, { key: null });
+    const again = await alice.post('/sessions', { topic: 't', idempotency_key: 'in the body' }, { key: null });
+    mustSucceed(created, 201);
+    expect(again.text).toBe(created.text);
+    const id = String(field(created.json, 'session_id'));
+    const body = { content: 'x', idempotency_key: 'secret key' };
+    const sent = await alice.post(`/sessions/${id}/messages`, body, { key: null });
+    expect((await alice.post(`/sessions/${id}/messages`, body, { key: null })).text).toBe(sent.text);
+    expect((await alice.post(`/sessions/${id}/messages`, { content: 'x' }, { key: 'secret key' })).text).toBe(
+      sent.text,
+    );
+    expect(JSON.stringify(await alice.mustReplay(id))).not.toContain('secret key');
+    for (const key of [7, null, '', {}])
+      mustDeny(
+        await alice.post(`/sessions/${id}/messages`, { content: 'x', idempotency_key: key }, { key: null }),
+        400,
+        key === '' ? 'VALIDATION_ERROR' : 'MISSING_IDEMPOTENCY_KEY',
+      );
+  });
+
+  it('covers a path under each of its addresses', async () => {
+    const bob = await service.createAgent('bob');
+    const key = 'one for both';
+    const first = await alice.post('/blocks', { handle: bob.handle }, { key });
+    mustSucceed(first, 201);
+    expect((await alice.post('/agents/me/blocks', { handle: bob.handle }, { key })).text).toBe(first.text);
+    mustDeny(await alice.post('/agents/me/blocks', { handle: '@no.body' }, { key }), 400, 'IDEMPOTENCY_MISMATCH');
+  });
+});

@@ -1,0 +1,191 @@
+import { connect } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { isErrorCode } from '../../../src/wire/error.js';
+import type { Actor } from '../../support/actors.js';
+import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { rawBytes } from '../../support/raw-http.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+let service: TestService;
+let alice: Actor;
+let token: string;
+beforeAll(async () => {
+  service = await startTestService({ areLimitsOn: false });
+  alice = await service.createAgent('alice');
+  token = await alice.token();
+});
+afterAll(() => service.stop());
+
+const host = (): string => `127.0.0.1:${service.port}`;
+const send = (bytes: string | Uint8Array, deadlineMs = 2_000): Promise<string> =>
+  rawBytes('127.0.0.1', service.port, bytes, deadlineMs).then((answer) => answer.toString('latin1'));
+
+const ANSWER = /HTTP\/1\.1 (\d{3})[\s\S]*?\r\n\r\n([\s\S]*?)(?=HTTP\/1\.1 \d{3} |$)/g;
+
+/** Every answer among the bytes that came back is no fault of the service, and a refusal is the envelope. */
+function mustBeRefusals(bytes: string, what: string): void {
+  for (const match of bytes.matchAll(ANSWER)) {
+    const status = Number(match[1]);
+    expect(status, what).toBeLessThan(500);
+    if (status < 400) continue;
+    const body: unknown = JSON.parse(match[2] ?? '');
+    expect(isErrorCode(String(field(body, 'error.code'))), what).toBe(true);
+    expect(typeof field(body, 'error.message'), what).toBe('string');
+  }
+}
+
+/** Request lines and headers that no client sends, each with the status it deserves; undefined: the connection may just end. */
+const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
+  ['no request at all', () => 'hello\r\n\r\n', 400],
+  ['HTTP/0.9', () => 'GET /health\r\n\r\n', 400],
+  ['HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+  ['an unknown method', () => `BREW / HTTP/1.1\r\nhost: ${host()}\r\n\r\n`, 400],
+  ['a method of WebDAV', () => `PROPFIND /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`, 404],
+  ['no Host', () => 'GET /health HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
+  ['an empty Host', () => 'GET /health HTTP/1.1\r\nhost:\r\nconnection: close\r\n\r\n', 400],
+  ['another Host', () => 'GET /health HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n', 403],
+  ['a Host with a path', () => `GET /health HTTP/1.1\r\nhost: ${host()}/x\r\nconnection: close\r\n\r\n`, 400],
+  ['a space before the colon', () => `GET /health HTTP/1.1\r\nhost : ${host()}\r\n\r\n`, 400],
+  ['a bare line feed', () => `GET /health HTTP/1.1\nhost: ${host()}\n\n`],
+  ['a folded header', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nx: a\r\n b\r\n\r\n`],
+  ['a NUL in a header', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nx: a\0b\r\n\r\n`, 400],
+  [
+    'both lengths',
+    () =>
+      `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+    400,
+  ],
+  [
+    'two lengths',
+    () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}`,
+    400,
+  ],
+  ['a negative length', () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-length: -1\r\n\r\n{}`, 400],
+  [
+    'a length that is no number',
+    () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-length: 0x2\r\n\r\n{}`,
+    400,
+  ],
+  [
+    'a chunk size that is no number',
+    () =>
+      `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}\r\nidempotency-key: k\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n`,
+    400,
+  ],
+  ['an unknown coding', () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ntransfer-encoding: gzip\r\n\r\n`, 400],
+  ['headers without end', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${'x: y\r\n'.repeat(10_000)}\r\n`, 431],
+  ['a header of 32 KiB', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nx: ${'y'.repeat(32_768)}\r\n\r\n`, 431],
+  ['a path of 32 KiB', () => `GET /${'x'.repeat(32_768)} HTTP/1.1\r\nhost: ${host()}\r\n\r\n`, 431],
+  [
+    'a path of 8 KiB',
+    () => `GET /v1/sessions/${'x'.repeat(8_192)} HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`,
+    404,
+  ],
+  [
+    'a path that is no UTF-8',
+    () => `GET /v1/sessions/%ff HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`,
+    400,
+  ],
+  ['a path with raw bytes', () => `GET /v1/\xff\xfe HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`],
+  ['a whole URL', () => `GET http://evil.example/health HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`, 403],
+  ['an asterisk', () => `OPTIONS * HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`, 404],
+  ['a tunnel', () => `CONNECT evil.example:443 HTTP/1.1\r\nhost: ${host()}\r\n\r\n`, 405],
+  [
+    'an expectation',
+    () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nexpect: the-impossible\r\ncontent-length: 2\r\n\r\n{}`,
+    417,
+  ],
+  [
+    'an upgrade to HTTP/2',
+    () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n`,
+    404,
+  ],
+  [
+    'a WebSocket where there is none',
+    () => `GET /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+    404,
+  ],
+  [
+    'a WebSocket without a key',
+    () => `GET /connect HTTP/1.1\r\nhost: ${host()}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+    400,
+  ],
+  [
+    'two tokens',
+    () =>
+      `GET /v1/agents/me HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}, Bearer ${token}\r\nconnection: close\r\n\r\n`,
+    401,
+  ],
+  [
+    'a token of 10 KB',
+    () =>
+      `GET /v1/agents/me HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${'x'.repeat(10_000)}\r\nconnection: close\r\n\r\n`,
+    401,
+  ],
+];
+
+describe('a request that is no good HTTP', () => {
+  it.each(MALFORMED)('is refused with the envelope: %s', async (what, bytes, status) => {
+    const answer = await send(bytes());
+    mustBeRefusals(answer, what);
+    if (status !== undefined) expect(answer, what).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  });
+
+  it('does not harm the service, whatever its bytes are', async () => {
+    const fragment = fc.oneof(
+      fc.constantFrom(
+        'GET ',
+        'POST ',
+        '/v1/sessions',
+        '/connect',
+        ' HTTP/1.1\r\n',
+        '\r\n',
+        '\r\n\r\n',
+        'content-length: 5\r\n',
+      ),
+      fc.constantFrom(
+        'transfer-encoding: chunked\r\n',
+        'upgrade: websocket\r\nconnection: upgrade\r\n',
+        '5\r\nhello\r\n',
+        '0\r\n\r\n',
+        '{}',
+      ),
+      fc.constantFrom(
+        'content-type: multipart/form-data; boundary=b\r\n',
+        '--b\r\n',
+        '--b--',
+        'authorization: Bearer x\r\n',
+        'host: x\r\n',
+      ),
+      fc.string({ unit: 'binary', maxLength: 20 }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fragment, { maxLength: 12 }), async (fragments) => {
+        mustBeRefusals(await send(Buffer.from(fragments.join(''), 'latin1'), 30), JSON.stringify(fragments));
+      }),
+      { numRuns: 150 },
+    );
+    expect((await request(`${service.authUrl}/health`)).status).toBe(200);
+  });
+
+  it('may break off at any place', async () => {
+    const whole = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}\r\nidempotency-key: k\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"topic":"never`;
+    for (let length = 1; length < whole.length; length += 37)
+      await new Promise<void>((resolve) => {
+        const socket = connect({ host: '127.0.0.1', port: service.port });
+        socket.on('error', () => {});
+        socket.on('close', () => resolve());
+        socket.write(whole.slice(0, length), () => socket.resetAndDestroy());
+      });
+    expect((await alice.get('/sessions')).json).toEqual({ sessions: [], next_cursor: null });
+  });
+
+  it('may send its answer ahead of a body that nobody reads', async () => {
+    const head = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-type: application/json\r\ncontent-length: 1000000000\r\nconnection: close\r\n\r\n`;
+    const answer = await send(`${head}${'x'.repeat(100_000)}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  });
+});

@@ -1,0 +1,177 @@
+import type { Clock } from '../../../src/kit/clock.js';
+import { createIds } from '../../../src/kit/ids.js';
+import { systemRandom } from '../../../src/kit/random.js';
+import { createAccount } from '../../../src/service/agents/create-account.js';
+import { createAgentRecord, type NewAgent } from '../../../src/service/agents/create-agent.js';
+import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
+import type { Signal } from '../../../src/service/bus/bus.js';
+import { createLocalBus } from '../../../src/service/bus/local-bus.js';
+import type { AgentActor, ServiceContext } from '../../../src/service/context.js';
+import { replayEvents } from '../../../src/service/events/replay-events.js';
+import { type RateLimits, unlimited } from '../../../src/service/limits/rate-limits.js';
+import { unmetered } from '../../../src/service/meter.js';
+import { ServiceError } from '../../../src/service/service-error.js';
+import { createSession } from '../../../src/service/sessions/create-session.js';
+import { endSession } from '../../../src/service/sessions/end-session.js';
+import { getSession } from '../../../src/service/sessions/get-session.js';
+import { inviteToSession } from '../../../src/service/sessions/invite-to-session.js';
+import { joinSession } from '../../../src/service/sessions/join-session.js';
+import { leaveSession } from '../../../src/service/sessions/leave-session.js';
+import { reopenSession } from '../../../src/service/sessions/reopen-session.js';
+import { sendMessage } from '../../../src/service/sessions/send-message.js';
+import type { Query, Transaction } from '../../../src/service/store/database.js';
+import type { BodyOf } from '../../../src/wire/endpoint.js';
+import type { EventEnvelope } from '../../../src/wire/event.js';
+import { openTestStore } from '../../support/stores.js';
+
+export interface HandClock extends Clock {
+  advance(ms: number): void;
+}
+
+export function createHandClock(start = 1_800_000_000_000): HandClock {
+  let now = start;
+  return {
+    now: () => now,
+    monotonic: () => now - start,
+    schedule: () => () => {},
+    advance: (ms) => {
+      now += ms;
+    },
+  };
+}
+
+/** What a refused call says, or `ok` with the reply. */
+export type Outcome<T> = { ok: true; reply: T } | { ok: false; code: string };
+
+/** The domain of the service on a database in memory, without HTTP. */
+export async function openStage(options: { limits?: RateLimits; trust?: 'recipient' | 'symmetric' } = {}) {
+  const clock = createHandClock();
+  const database = await openTestStore();
+  const files = await openAttachmentFiles(undefined);
+  const signals: Signal[] = [];
+  const bus = createLocalBus((error) => {
+    throw error;
+  });
+  bus.listen((signal) => signals.push(signal));
+  const context: ServiceContext = {
+    clock,
+    ids: createIds(clock, systemRandom),
+    random: systemRandom,
+    database,
+    files,
+    bus,
+    limits: options.limits ?? unlimited,
+    settings: {
+      addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
+      trust: options.trust ?? 'recipient',
+      areLimitsOn: options.limits !== undefined,
+      presenceGraceMs: undefined,
+      isBehindProxy: false,
+    },
+    meter: unmetered,
+    log: {
+      info: () => {},
+      error: (_event, error) => {
+        throw error;
+      },
+    },
+  };
+  const write = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> => database.write(work);
+  const read = <T>(work: (query: Query) => Promise<T>): Promise<T> => database.read(work);
+
+  const addAccount = (username: string) =>
+    write((transaction) =>
+      createAccount(context, transaction, {
+        username,
+        displayName: username,
+        passwordHash: null,
+        tier: 'paid',
+        isLocal: false,
+      }),
+    );
+  type Account = Awaited<ReturnType<typeof addAccount>>;
+  const addAgent = async (account: Account, name: string, more: Partial<NewAgent> = {}): Promise<AgentActor> => {
+    const row = await write((transaction) =>
+      createAgentRecord(context, transaction, account, { name, displayName: name, ...more }),
+    );
+    return { kind: 'agent', agentId: row.id, handle: row.handle, accountId: account.id, scopes: [] };
+  };
+  const block = (agent: AgentActor, blocked: AgentActor): Promise<unknown> =>
+    write((transaction) =>
+      transaction.run(
+        'INSERT INTO block (agent_id, blocked_handle, blocked_agent_id, created_at) VALUES ($1, $2, $3, $4)',
+        agent.agentId,
+        blocked.handle,
+        blocked.agentId,
+        clock.now(),
+      ),
+    );
+  const sessionCalls = {
+    create: (actor: AgentActor, body: BodyOf<'createSession'>) =>
+      settle(write((transaction) => createSession(context, actor, { path: {}, body }, transaction))),
+    join: (actor: AgentActor, session_id: string) =>
+      settle(write((transaction) => joinSession(context, actor, { path: { session_id }, body: {} }, transaction))),
+    invite: (actor: AgentActor, session_id: string, invite: string[]) =>
+      settle(
+        write((transaction) =>
+          inviteToSession(context, actor, { path: { session_id }, body: { invite } }, transaction),
+        ),
+      ),
+    send: (actor: AgentActor, session_id: string, body: BodyOf<'sendMessage'>) =>
+      settle(write((transaction) => sendMessage(context, actor, { path: { session_id }, body }, transaction))),
+    leave: (actor: AgentActor, session_id: string) =>
+      settle(write((transaction) => leaveSession(context, actor, { path: { session_id }, body: {} }, transaction))),
+    end: (actor: AgentActor, session_id: string) =>
+      settle(write((transaction) => endSession(context, actor, { path: { session_id }, body: {} }, transaction))),
+    reopen: (actor: AgentActor, session_id: string, body: BodyOf<'reopenSession'> = {}) =>
+      settle(write((transaction) => reopenSession(context, actor, { path: { session_id }, body }, transaction))),
+    get: (actor: AgentActor, session_id: string) =>
+      settle(read((query) => getSession(context, actor, { path: { session_id } }, query))),
+    replay: (actor: AgentActor, session_id: string, after_sequence = 0, limit = 100) =>
+      settle(
+        read((query) =>
+          replayEvents(context, actor, { path: { session_id }, query: { after_sequence, limit } }, query),
+        ),
+      ),
+  };
+  const eventsOf = async (actor: AgentActor, sessionId: string): Promise<EventEnvelope[]> =>
+    must(await sessionCalls.replay(actor, sessionId, 0, 1000)).events;
+  const statusOf = async (viewer: AgentActor, sessionId: string): Promise<Record<string, string>> => {
+    const session = must(await sessionCalls.get(viewer, sessionId));
+    return Object.fromEntries(session.participants.map((participant) => [participant.handle, participant.status]));
+  };
+  return {
+    context,
+    clock,
+    signals,
+    database,
+    write,
+    read,
+    addAccount,
+    addAgent,
+    block,
+    ...sessionCalls,
+    eventsOf,
+    statusOf,
+    close: async () => {
+      await database.close();
+      await files.close();
+    },
+  };
+}
+export type Stage = Awaited<ReturnType<typeof openStage>>;
+
+async function settle<T>(promise: Promise<T>): Promise<Outcome<T>> {
+  try {
+    return { ok: true, reply: await promise };
+  } catch (error) {
+    if (error instanceof ServiceError) return { ok: false, code: error.code };
+    throw error;
+  }
+}
+
+/** The reply of a call that was not refused. */
+export function must<T>(outcome: Outcome<T>): T {
+  if (!outcome.ok) throw new Error(`refused with ${outcome.code}`);
+  return outcome.reply;
+}

@@ -1,0 +1,119 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type ServiceOptions, startService } from '../../src/service/service.js';
+import { StartError } from '../../src/service/start-error.js';
+import { operate } from '../support/actors.js';
+import { list, text } from '../support/json.js';
+import { rawBytes } from '../support/raw-http.js';
+import { startTestService } from '../support/service.js';
+
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'asp-start-'));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+const BASE: ServiceOptions = { host: '127.0.0.1', port: 0, data: 'memory' };
+const failure = async (options: Partial<ServiceOptions>): Promise<unknown> => {
+  try {
+    const service = await startService({ ...BASE, ...options });
+    await service.stop();
+    return 'it started';
+  } catch (error) {
+    return error instanceof StartError ? error.code : error;
+  }
+};
+
+describe('a service does not start', () => {
+  it('on a port in use, and says so', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    expect(await failure({ port: (other.address() as AddressInfo).port })).toBe('PORT_IN_USE');
+    other.close();
+  });
+
+  it('on an address that is not its own', async () => {
+    expect(await failure({ host: '192.0.2.1', isBehindProxy: true })).toBe('ADDRESS_NOT_AVAILABLE');
+  });
+
+  it('on data that another one uses; and leaves its port and data free', async () => {
+    const first = await startService({ ...BASE, data: { directory } });
+    expect(await failure({ data: { directory } })).toBe('DATA_IN_USE');
+    await first.stop();
+    expect(await failure({ data: { directory }, port: first.port })).toBe('it started');
+  });
+
+  it('where others could read the tokens: beyond loopback without https or a proxy', async () => {
+    expect(await failure({ host: '0.0.0.0' })).toBe('NOT_ENCRYPTED');
+    expect(await failure({ host: '0.0.0.0', publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');
+    expect(await failure({ publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');
+    expect(await failure({ host: '0.0.0.0', publicUrl: 'https://asp.example' })).toBe('it started');
+    expect(await failure({ host: '0.0.0.0', isBehindProxy: true })).toBe('it started');
+  });
+
+  it('with a public URL that is none', async () => {
+    for (const publicUrl of ['asp.example', 'ftp://asp.example', 'https://a:b@asp.example', 'https://asp.example/?x=1'])
+      expect(await failure({ publicUrl }), publicUrl).toBe('INVALID_PUBLIC_URL');
+  });
+});
+
+describe('the addresses of a service', () => {
+  it('come from its configuration', async () => {
+    const service = await startService({ ...BASE, publicUrl: 'https://asp.example/' });
+    const { baseUrl, authUrl, webUrl, wsUrl } = service;
+    await service.stop();
+    expect({ baseUrl, authUrl, webUrl, wsUrl }).toEqual({
+      baseUrl: 'https://asp.example/v1',
+      authUrl: 'https://asp.example',
+      webUrl: 'https://asp.example',
+      wsUrl: 'wss://asp.example/connect',
+    });
+  });
+
+  it('are the only ones a loopback service answers to (DNS rebinding)', async () => {
+    const service = await startService(BASE);
+    const url = `http://127.0.0.1:${service.port}/health`;
+    const ask = async (host: string): Promise<string> => (await rawAs(url, host)).slice(9, 12);
+    for (const host of [`127.0.0.1:${service.port}`, `localhost:${service.port}`, `LOCALHOST:${service.port}`])
+      expect(await ask(host), host).toBe('200');
+    for (const host of [
+      '127.0.0.1',
+      'evil.example',
+      `evil.example:${service.port}`,
+      `localhost.evil.example:${service.port}`,
+    ])
+      expect(await ask(host), host).toBe('403');
+    await service.stop();
+  });
+});
+
+describe('seeds', () => {
+  it('are there from the start, open unless said, and once', async () => {
+    const options: Partial<ServiceOptions> = {
+      data: { directory: join(directory, 'seeds') },
+      seeds: [{ handle: '@alice.bot' }, { handle: '@alice.two', inboundPolicy: 'allowlist' }, { handle: '@bob.bot' }],
+    };
+    for (const _ of ['the first start', 'the second']) {
+      const service = await startTestService(options);
+      const agents = list(await operate(service.operator, 'GET', '/agents'), 'agents');
+      expect(agents.map((agent) => [text(agent, 'handle'), text(agent, 'inbound_policy')])).toEqual([
+        ['@alice.bot', 'open'],
+        ['@alice.two', 'allowlist'],
+        ['@bob.bot', 'open'],
+      ]);
+      await service.stop();
+    }
+  });
+});
+
+/** A request that names another host than that of its connection. */
+async function rawAs(url: string, host: string): Promise<string> {
+  const { hostname, port, pathname } = new URL(url);
+  const head = `GET ${pathname} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`;
+  return (await rawBytes(hostname, Number(port), head)).toString('latin1');
+}

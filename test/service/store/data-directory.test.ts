@@ -1,0 +1,56 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { DatabaseUnusableError } from '../../../src/service/store/database.js';
+import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+describe('the data directory', () => {
+  let folder: string;
+  let directory: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'asp-directory-'));
+    directory = join(folder, 'data');
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it('and all files in it are for their owner alone, whatever the umask and whatever they were', async () => {
+    const umask = process.umask(0);
+    try {
+      const database = await openSqlite({ directory });
+      await database.write((transaction) => transaction.run('DELETE FROM account'));
+      for (const name of ['asp.sqlite', 'asp.sqlite-wal', 'asp.sqlite-shm', 'asp.lock'])
+        expect(modeOf(join(directory, name)), name).toBe('600');
+      expect(modeOf(directory)).toBe('700');
+      await database.close();
+      chmodSync(join(directory, 'asp.sqlite'), 0o644);
+      await (await openSqlite({ directory })).close();
+      expect(modeOf(join(directory, 'asp.sqlite'))).toBe('600');
+    } finally {
+      process.umask(umask);
+    }
+  });
+
+  it('is refused where everybody may write', async () => {
+    mkdirSync(directory);
+    chmodSync(directory, 0o777);
+    await expect(openSqlite({ directory })).rejects.toThrow(DatabaseUnusableError);
+    expect(existsSync(join(directory, 'asp.sqlite'))).toBe(false);
+    chmodSync(directory, 0o1777);
+    await (await openSqlite({ directory })).close();
+  });
+
+  for (const name of ['asp.sqlite', 'asp.sqlite-wal', 'asp.lock'])
+    it(`is refused when ${name} leads somewhere else`, async () => {
+      const precious = join(folder, 'precious');
+      writeFileSync(precious, 'precious', { mode: 0o644 });
+      mkdirSync(directory);
+      symlinkSync(precious, join(directory, name));
+      await expect(openSqlite({ directory })).rejects.toThrow('is a link to somewhere else');
+      expect([readFileSync(precious, 'utf8'), modeOf(precious)]).toEqual(['precious', '644']);
+    });
+});

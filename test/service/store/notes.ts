@@ -1,0 +1,14 @@
+import type { Database } from '../../../src/service/store/database.js';
+
+/** A table of a test's own. */
+export const addNotes = (database: Database): Promise<number> =>
+  database.write((transaction) =>
+    transaction.run('CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL)'),
+  );
+/** One row of it. */
+export const put = (database: Database, name: string, value = 'x'): Promise<number> =>
+  database.write((transaction) => transaction.run('INSERT INTO note (name, value) VALUES ($1, $2)', name, value));
+export const names = async (database: Database): Promise<string[]> => {
+  const rows = await database.read((query) => query.all<{ name: string }>('SELECT name FROM note ORDER BY name'));
+  return rows.map((row) => row.name);
+};

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Clock, systemClock } from '../../../../src/kit/clock.js';
+import { type RunningService, startService } from '../../../../src/service/service.js';
+import { type Actor, actorOf, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
+import { request } from '../../../support/http.js';
+import { discover, headerOf, type Place } from '../../../support/oauth.js';
+import { createSchema } from '../../../support/stores.js';
+
+const MINUTE_MS = 60_000;
+
+/** One clock for both services, moved on at will. */
+let shift = 0;
+const clock: Clock = {
+  now: () => systemClock.now() + shift,
+  monotonic: () => systemClock.monotonic() + shift,
+  schedule: (delayMs, action, isBackground) => systemClock.schedule(delayMs, action, isBackground),
+};
+
+describe('operating two services on one database', () => {
+  const schema = createSchema();
+  let one: RunningService;
+  let two: RunningService;
+  let place: Place;
+  let operator: Operator;
+  let alice: Actor;
+  beforeAll(async () => {
+    const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url, clock } as const;
+    one = await startService({ ...options, metricsPort: 0 });
+    two = await startService({ ...options, publicUrl: one.authUrl });
+    place = await discover(one.baseUrl);
+    operator = { url: one.operatorUrl, secret: one.operatorSecret };
+    alice = await createActor(place, operator, 'alice');
+  });
+  afterAll(async () => {
+    await two?.stop();
+    await one?.stop();
+    await schema.drop();
+  });
+  const doors = (): string[] => [one.baseUrl, `http://127.0.0.1:${two.port}/v1`];
+
+  it('each is ready while the database answers', async () => {
+    for (const door of doors()) expect((await request(`${new URL(door).origin}/ready`)).status).toBe(200);
+  });
+
+  it('the size of the database and the commits are counted', async () => {
+    await alice.mustSend(await alice.mustCreate(), 'hello');
+    const { text } = await request(one.metricsUrl ?? '');
+    expect(Number(/^asp_database_bytes (\d+)/m.exec(text)?.[1])).toBeGreaterThan(1e5);
+    expect(Number(/^asp_commit_writes_count (\d+)/m.exec(text)?.[1])).toBeGreaterThan(0);
+  });
+
+  it('keys that one rotates are known to the other before they sign, and no token fails at either', async () => {
+    const kids = new Set<string>();
+    for (let round = 0; round < 3; round += 1) {
+      const { rotated } = (await operate(operator, 'POST', '/keys/rotate')) as { rotated: boolean };
+      expect(rotated).toBe(true);
+      const tokens: string[] = [];
+      for (const step of [0, 5, 6]) {
+        shift += step * MINUTE_MS;
+        const token = await actorOf(place, alice.handle, alice.credentials).token();
+        tokens.push(token);
+        kids.add((headerOf(token) as { kid: string }).kid);
+        for (const door of doors())
+          for (const earlier of tokens)
+            expect((await callApi(door, earlier, 'GET', '/agents/me')).status, `round ${round}`).toBe(200);
+      }
+    }
+    expect(kids.size).toBe(4);
+  });
+});

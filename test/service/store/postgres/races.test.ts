@@ -1,0 +1,259 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { systemClock } from '../../../../src/kit/clock.js';
+import { createIds } from '../../../../src/kit/ids.js';
+import { systemRandom } from '../../../../src/kit/random.js';
+import { openSigningKeys } from '../../../../src/service/access-token/signing-keys.js';
+import type { Signal } from '../../../../src/service/bus/bus.js';
+import { createLocalBus } from '../../../../src/service/bus/local-bus.js';
+import { createSharedBus } from '../../../../src/service/bus/shared-bus.js';
+import { append } from '../../../../src/service/events/append.js';
+import { withIdempotency } from '../../../../src/service/limits/idempotency.js';
+import { createStoredLimits } from '../../../../src/service/limits/stored-limits.js';
+import { ServiceError } from '../../../../src/service/service-error.js';
+import type { SharedDatabase, Transaction } from '../../../../src/service/store/database.js';
+import { openPostgres } from '../../../../src/service/store/postgres-database.js';
+import { insertSession } from '../../../../src/service/store/session-rows.js';
+import { RATE_LIMIT } from '../../../../src/wire/limit.js';
+import { createSchema, type Schema } from '../../../support/stores.js';
+import { until } from '../../../support/until.js';
+
+/** Two services, each with connections of its own. */
+let schema: Schema;
+let one: SharedDatabase;
+let two: SharedDatabase;
+const faults: unknown[] = [];
+
+beforeEach(async () => {
+  faults.length = 0;
+  schema = createSchema();
+  const options = { onFault: (error: unknown) => faults.push(error) };
+  [one, two] = await Promise.all([openPostgres(schema.url, options), openPostgres(schema.url, options)]);
+});
+afterEach(async () => {
+  await Promise.all([one.close(), two.close()]);
+  await schema.drop();
+});
+
+const times = <T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+const either = (index: number): SharedDatabase => (index % 2 === 0 ? one : two);
+const SESSIONS = ['sess_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAW'];
+
+describe('sequences', () => {
+  it('have no gap and no double: 16 writers in two services, with some that roll back', async () => {
+    const parts = { clock: systemClock, ids: createIds(systemClock, systemRandom), bus: createLocalBus(() => {}) };
+    for (const id of SESSIONS)
+      await one.write((transaction) => insertSession(transaction, { id, topic: null, created_at: 1 }));
+    const acknowledged = new Map(SESSIONS.map((id) => [id, [] as number[]]));
+    await times(16, async (writer) => {
+      for (let i = 0; i < 25; i += 1) {
+        const sessionId = SESSIONS[(writer + i) % 2] ?? '';
+        const isDoomed = i % 5 === 4;
+        const write = either(writer).write(async (transaction) => {
+          const sequence = await append(parts, transaction, sessionId, 1, async () => [
+            { type: 'session.joined', payload: { agent: '@a.b' } },
+          ]);
+          if (isDoomed) throw new Error('changed my mind');
+          return sequence;
+        });
+        if (isDoomed) await expect(write).rejects.toThrow('changed my mind');
+        else acknowledged.get(sessionId)?.push(await write);
+      }
+    });
+    for (const [id, numbers] of acknowledged) {
+      const rows = await two.read((query) =>
+        query.all<{ sequence: number }>('SELECT sequence FROM event WHERE session_id = $1 ORDER BY sequence', id),
+      );
+      expect(rows.map((row) => row.sequence)).toEqual(rows.map((_, index) => index + 1));
+      expect(numbers.sort((a, b) => a - b)).toEqual(rows.map((row) => row.sequence));
+    }
+  });
+});
+
+describe('Idempotency', () => {
+  it('64 calls with one key at the same time on two services: one effect, 64 identical answers', async () => {
+    await one.write((transaction) => transaction.run('CREATE TABLE note (name TEXT)'));
+    for (let round = 0; round < 5; round += 1) {
+      let runs = 0;
+      const request = { actorId: 'agt_a', endpoint: 'POST /v1/x', key: `k${round}`, fingerprint: 'f' };
+      const effect = async (transaction: Transaction) => {
+        runs += 1;
+        await transaction.run('INSERT INTO note (name) VALUES ($1)', `round ${round}`);
+        return { status: 201, body: `{"run":"${round} ${runs}"}` };
+      };
+      const answers = await times(64, (index) =>
+        withIdempotency({ clock: systemClock, database: either(index) }, request, effect),
+      );
+      expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+      const notes = await one.read((query) => query.all('SELECT name FROM note WHERE name = $1', `round ${round}`));
+      expect([notes.length, runs]).toEqual([1, 1]);
+    }
+  });
+});
+
+describe('writes that collide', () => {
+  const make = (database: SharedDatabase): Promise<unknown> =>
+    database.write((transaction) =>
+      transaction.run('CREATE TABLE tally (name TEXT PRIMARY KEY, count INTEGER NOT NULL)'),
+    );
+  const bump = (transaction: Transaction, name: string): Promise<number> =>
+    transaction.run('UPDATE tally SET count = count + 1 WHERE name = $1', name);
+
+  it('are run again inside the service when the database picks them against a deadlock', async () => {
+    await make(one);
+    await one.write((transaction) => transaction.run("INSERT INTO tally VALUES ('a', 0), ('b', 0)"));
+    let runs = 0;
+    await times(4, (index) =>
+      either(index).write(async (transaction) => {
+        runs += 1;
+        const [first, second] = index < 2 ? ['a', 'b'] : ['b', 'a'];
+        await bump(transaction, first ?? '');
+        await bump(transaction, second ?? '');
+      }),
+    );
+    expect(await one.read((query) => query.all('SELECT * FROM tally ORDER BY name'))).toEqual([
+      { name: 'a', count: 4 },
+      { name: 'b', count: 4 },
+    ]);
+    expect(runs).toBeGreaterThanOrEqual(4);
+  });
+
+  it('meet, when they look before they write, what the other wrote', async () => {
+    await make(one);
+    await times(20, (index) =>
+      either(index).write(async (transaction) => {
+        const known = await transaction.get("SELECT 1 AS found FROM tally WHERE name = 'x'");
+        if (known === undefined) await transaction.run("INSERT INTO tally VALUES ('x', 1)");
+        else await bump(transaction, 'x');
+      }),
+    );
+    expect(await one.read((query) => query.all('SELECT count FROM tally'))).toEqual([{ count: 20 }]);
+  });
+
+  it('wait for a name that another holds, and read what it has committed', async () => {
+    await make(one);
+    await one.write((transaction) => transaction.run("INSERT INTO tally VALUES ('x', 0)"));
+    await times(32, (index) =>
+      either(index).write(async (transaction) => {
+        await transaction.lock(['x', 'y']);
+        const row = await transaction.get<{ count: number }>("SELECT count FROM tally WHERE name = 'x'");
+        await transaction.run("UPDATE tally SET count = $1 WHERE name = 'x'", (row?.count ?? 0) + 1);
+      }),
+    );
+    expect(await one.read((query) => query.all('SELECT count FROM tally'))).toEqual([{ count: 32 }]);
+  });
+
+  it('are not taken for committed when a statement failed and its error was kept', async () => {
+    await make(one);
+    const write = one.write(async (transaction) => {
+      await transaction.run("INSERT INTO tally VALUES ('lost', 1)");
+      await transaction.run('SELECT 1 / 0').catch(() => {});
+      return 'done';
+    });
+    await expect(write).rejects.toThrow('gave up the transaction');
+    expect(await one.read((query) => query.all('SELECT * FROM tally'))).toEqual([]);
+  });
+});
+
+describe('a connection that is lost', () => {
+  const terminateOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid <> pg_backend_pid() AND application_name = 'asp' AND query LIKE '%in the middle%'`;
+
+  it('in the middle of a write costs nothing: it is run again, once', async () => {
+    await one.write((transaction) => transaction.run('CREATE TABLE note (name TEXT)'));
+    let runs = 0;
+    await one.write(async (transaction) => {
+      runs += 1;
+      await transaction.run('INSERT INTO note (name) VALUES ($1)', `run ${runs}`);
+      await transaction.all("SELECT 'in the middle' AS here");
+      if (runs === 1) await two.aside.all(terminateOthers);
+      await transaction.all('SELECT 1 AS one');
+    });
+    expect(await one.read((query) => query.all('SELECT name FROM note'))).toEqual([{ name: 'run 2' }]);
+  });
+
+  it('in the middle of a read costs nothing', async () => {
+    let runs = 0;
+    const rows = await one.read(async (query) => {
+      runs += 1;
+      await query.all("SELECT 'in the middle' AS here");
+      if (runs === 1) await two.aside.all(terminateOthers);
+      return query.all('SELECT 1 AS one');
+    });
+    expect([rows, runs]).toEqual([[{ one: 1 }], 2]);
+  });
+});
+
+describe('Rate limits', () => {
+  it('are exact over two services: of 60 + 140 calls at once exactly 60 go through', async () => {
+    const limits = [one, two].map((database) => createStoredLimits(database.aside));
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 200 }, (_, index) => limits[index % 2]?.take('sendMessage', 's')),
+    );
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+    expect(200 - refused.length).toBe(RATE_LIMIT.sendMessage.count);
+    for (const { reason } of refused) {
+      expect(reason).toBeInstanceOf(ServiceError);
+      expect(reason).toMatchObject({ code: 'RATE_LIMITED' });
+      expect(reason.options.retryAfterS).toBeGreaterThanOrEqual(59);
+      expect(reason.options.retryAfterS).toBeLessThanOrEqual(60);
+    }
+  });
+
+  it('of several budgets are taken together or not at all, whatever the order they are named in', async () => {
+    const limits = [one, two].map((database) => createStoredLimits(database.aside));
+    const pair = [
+      { name: 'sendMessage', subjectId: 's' },
+      { name: 'search', subjectId: 'a' },
+    ] as const;
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 80 }, (_, index) =>
+        limits[index % 2]?.takeAll(index % 3 === 0 ? pair : [...pair].reverse()),
+      ),
+    );
+    const taken = outcomes.filter((outcome) => outcome.status === 'fulfilled').length;
+    expect(taken).toBe(Math.min(RATE_LIMIT.sendMessage.count, RATE_LIMIT.search.count));
+    for (let i = taken; i < RATE_LIMIT.sendMessage.count; i += 1) await limits[0]?.take('sendMessage', 's');
+    await expect(limits[1]?.take('sendMessage', 's')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  });
+});
+
+describe('signing keys', () => {
+  it('of services that start together are one', async () => {
+    const clock = systemClock;
+    const rings = await times(4, (index) => openSigningKeys({ clock, database: either(index) }));
+    const kids = await Promise.all(rings.map(async (ring) => (await ring.signingKey()).kid));
+    expect(new Set(kids).size).toBe(1);
+  });
+});
+
+describe('the bell', () => {
+  it('rings here at once and in the other service soon, many rings in few calls, its own not twice', async () => {
+    const onFault = (error: unknown): void => void faults.push(error);
+    const buses = [one, two].map((database, index) =>
+      createSharedBus(database.calls, { processId: `p${index}`, onFault }),
+    );
+    const heard: Signal[][] = [[], []];
+    for (const [index, bus] of buses.entries()) bus.listen((signal) => heard[index]?.push(signal));
+    await until('both lines are up', async () => {
+      buses[0]?.ring({ kind: 'revoked', grantId: 'probe' });
+      return (heard[1]?.length ?? 0) > 0;
+    });
+    for (const list of heard) list.length = 0;
+    const ids = Array.from({ length: 500 }, (_, index) => `agt_${String(index).padStart(26, '0')}`);
+    for (const id of ids) buses[0]?.ring({ kind: 'events', agentIds: [id] });
+    buses[0]?.ring({ kind: 'revoked', grantId: 'fam_1' });
+    expect(heard[0]).toHaveLength(501);
+    const reached = () => (heard[1] ?? []).flatMap((signal) => (signal.kind === 'events' ? signal.agentIds : []));
+    await until('all are heard', async () => reached().length >= 500);
+    await until('the end of the grant is heard', async () =>
+      heard[1]?.some((signal) => signal.kind === 'revoked' && signal.grantId === 'fam_1'),
+    );
+    expect(new Set(reached())).toEqual(new Set(ids));
+    expect(heard[1]?.filter((signal) => signal.kind === 'events').length).toBeLessThan(50);
+    expect(heard[0]).toHaveLength(501);
+    await Promise.all(buses.map((bus) => bus.close()));
+    expect(faults).toEqual([]);
+  });
+});

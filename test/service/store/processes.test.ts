@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { build } from 'esbuild';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import type { Database } from '../../../src/service/store/database.js';
+import { insertSession } from '../../../src/service/store/session-rows.js';
+import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+
+const KILLS = process.env['ASP_TEST_LONG'] === '1' ? 200 : 5;
+const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
+const ROOT = new URL('../../..', import.meta.url).pathname;
+const TMPFS = 'mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" "$3" fill "$1"';
+
+let built: string;
+let program: string;
+let directory: string;
+const children = new Set<ChildProcess>();
+
+beforeAll(async () => {
+  mkdirSync(join(ROOT, 'node_modules', '.cache'), { recursive: true });
+  built = mkdtempSync(join(ROOT, 'node_modules', '.cache', 'asp-store-'));
+  program = join(built, 'store-child.mjs');
+  await build({
+    entryPoints: [join(ROOT, 'test/service/store/child/store-child.ts')],
+    outfile: program,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    packages: 'external',
+  });
+});
+afterAll(() => rmSync(built, { recursive: true, force: true }));
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
+});
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL');
+  children.clear();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+interface Child {
+  readonly lines: string[];
+  readonly ended: Promise<unknown>;
+  kill(): void;
+  said(start: string): Promise<void>;
+}
+
+function start(command: string, parameters: readonly string[]): Child {
+  const child = spawn(command, parameters, { stdio: ['ignore', 'pipe', 'inherit'] });
+  children.add(child);
+  const lines: string[] = [];
+  const waiting: { start: string; resolve: () => void }[] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    lines.push(line);
+    for (const waiter of waiting) if (line.startsWith(waiter.start)) waiter.resolve();
+  });
+  return {
+    lines,
+    ended: once(child, 'close'),
+    kill: () => child.kill('SIGKILL'),
+    said: (start) =>
+      new Promise((resolve) => {
+        if (lines.some((line) => line.startsWith(start))) return resolve();
+        waiting.push({ start, resolve });
+      }),
+  };
+}
+const startChild = (...parameters: string[]): Child => start(process.execPath, [program, ...parameters]);
+const acknowledged = (child: Child): string[] =>
+  child.lines.filter((line) => line.startsWith('ack ')).map((line) => line.slice(4));
+const noteNames = async (database: Database): Promise<Set<string>> => {
+  const rows = await database.read((query) => query.all<{ name: string }>('SELECT name FROM note'));
+  return new Set(rows.map((row) => row.name));
+};
+
+describe('one process owns the data', () => {
+  it('a second is refused with a clear error, and let in as soon as the first is killed', async () => {
+    const holder = startChild('hold', directory);
+    await holder.said('open');
+    await expect(openSqlite({ directory })).rejects.toThrow(`Another process is using the data in ${directory}.`);
+    holder.kill();
+    await holder.ended;
+    await (await openSqlite({ directory })).close();
+  });
+});
+
+describe('kill -9', () => {
+  it(`loses no acknowledged write, doubles none and leaves no hole: ${KILLS} kills under load`, async () => {
+    const first = await openSqlite({ directory });
+    await first.write((transaction) => insertSession(transaction, { id: SESSION, topic: null, created_at: 1 }));
+    await first.close();
+    let before = 0;
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      const child = startChild('append', directory, SESSION);
+      await child.said('ack');
+      await new Promise((resolve) => setTimeout(resolve, (kill * 37) % 150));
+      child.kill();
+      await child.ended;
+      const numbers = acknowledged(child).map(Number);
+      const database = await openSqlite({ directory });
+      const rows = await database.read((query) =>
+        query.all<{ sequence: number }>('SELECT sequence FROM event ORDER BY sequence'),
+      );
+      const session = await database.read((query) =>
+        query.get<{ last_sequence: number }>('SELECT last_sequence FROM session'),
+      );
+      await database.close();
+      expect(new Set(numbers).size).toBe(numbers.length);
+      expect(Math.min(...numbers)).toBe(before + 1);
+      expect(rows.map((row) => row.sequence)).toEqual(rows.map((_, index) => index + 1));
+      expect(session?.last_sequence).toBe(rows.length);
+      expect(Math.max(...numbers)).toBeLessThanOrEqual(rows.length);
+      before = rows.length;
+    }
+    const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
+    expect({ ...(connection.prepare('PRAGMA integrity_check').get() as object) }).toEqual({ integrity_check: 'ok' });
+    connection.close();
+  });
+});
+
+const canMount =
+  process.platform === 'linux' &&
+  spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs tmpfs /mnt'], { stdio: 'ignore' }).status === 0;
+
+describe('a disk that is full', () => {
+  it.runIf(canMount)('is never acknowledged over; reads go on, and writes once there is room again', async () => {
+    const filler = `head -c 1500000 /dev/zero > "$1/filler" && exec "$2" "$3" fill "$1"`;
+    const script = TMPFS.replace('exec "$2" "$3" fill "$1"', filler);
+    const child = start('unshare', ['-rm', 'sh', '-c', script, 'sh', directory, process.execPath, program]);
+    await child.ended;
+    expect(child.lines).toContain('refused 20');
+    expect(child.lines).toContain('recovered');
+    const readable = Number(child.lines.find((line) => line.startsWith('readable '))?.slice(9));
+    expect(readable).toBe(acknowledged(child).length - 1);
+  });
+
+  it.runIf(process.platform === 'linux')(
+    'or a file that may not grow: what was acknowledged is there after a restart, and nothing else',
+    async () => {
+      const child = start('sh', ['-c', 'ulimit -f 2000; exec "$0" "$@"', process.execPath, program, 'fill', directory]);
+      await child.ended;
+      expect(child.lines).toContain('refused 20');
+      const names = acknowledged(child);
+      const database = await openSqlite({ directory });
+      expect(await noteNames(database)).toEqual(new Set(names));
+      await database.close();
+      expect(names.length).toBeGreaterThan(10);
+    },
+  );
+});
+
+const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio: 'ignore' }).status === 0;
+
+describe('a disk that fails to keep what it was given (EIO)', () => {
+  it.runIf(canInject)('is never acknowledged over, and the store goes on when it is well again', async () => {
+    const inject = 'inject=fdatasync,fsync:error=EIO:when=30..90+3';
+    const options = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync,fsync', '-e', inject];
+    const child = start('strace', [...options, process.execPath, program, 'insist', directory]);
+    await child.ended;
+    const names = acknowledged(child);
+    const refused = child.lines.filter((line) => line.startsWith('refused ')).length;
+    expect(child.lines).toContain('done');
+    expect(refused).toBeGreaterThan(0);
+    expect(names.length + refused).toBe(300);
+    expect(names.at(-1)).toBe('n299');
+    const database = await openSqlite({ directory });
+    const kept = await noteNames(database);
+    await database.close();
+    expect(names.filter((name) => !kept.has(name))).toEqual([]);
+  });
+});

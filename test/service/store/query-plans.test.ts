@@ -1,0 +1,95 @@
+import { readdirSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import type { Transaction } from '../../../src/service/store/database.js';
+import { migrate } from '../../../src/service/store/migrate.js';
+import { loadSqlite, type SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
+import { toSqlite } from '../../../src/service/store/sqlite-query.js';
+
+const STORE = new URL('../../../src/service/store/', import.meta.url);
+/** Walks that are meant: of a few rows, from the oldest on with a limit, of words by their index. */
+const MAY_BE_WALKED: readonly RegExp[] = [
+  /^SCAN (search_progress|signing_key|server_process)\b/,
+  /^SCAN (CONSTANT ROW|\d+ CONSTANT ROWS?)\b/,
+  /^SCAN (absence USING INDEX absence_by_age|socket USING INDEX socket_by_process|account USING INDEX account_with_password)$/,
+  /^SCAN message_search VIRTUAL TABLE INDEX \d+:M\d+$/,
+];
+/** The operator asks rarely, for everything. */
+const NOT_ASKED_BY_AGENTS = ['operator-rows.ts'];
+
+/** The rows of a subquery are found by the steps before it. */
+const isSubquery = (detail: string, sql: string): boolean => sql.includes(`) AS ${detail.slice(5)}`);
+
+/** Stands for any argument: every member of it is another, it can be iterated, and as text it is `1`. */
+function anything(): never {
+  const target = (): unknown => anything();
+  return new Proxy(target, {
+    get: (_, name) => {
+      if (name === Symbol.toPrimitive) return () => '1';
+      if (name === Symbol.iterator) return function* () {};
+      if (name === 'then') return undefined;
+      if (name === 'length') return 0;
+      return anything();
+    },
+  }) as never;
+}
+
+/** Every statement that a function of a rows file makes, whatever it is given. */
+async function statementsOf(make: (...parameters: never[]) => unknown): Promise<string[]> {
+  const statements: string[] = [];
+  const note =
+    <T>(reply: T) =>
+    async (sql: string) => {
+      statements.push(sql);
+      return reply;
+    };
+  const recorder: Transaction = {
+    dialect: 'sqlite',
+    lock: async () => {},
+    all: note([]) as Transaction['all'],
+    get: note(undefined) as Transaction['get'],
+    run: note(1) as Transaction['run'],
+    afterCommit: () => {},
+    attempt: (step) => step(recorder),
+  };
+  for (const argument of [anything(), undefined as never]) {
+    try {
+      await make(recorder as never, ...Array.from({ length: 8 }, () => argument));
+    } catch {
+      // What matters is what was asked before it found the rows missing.
+    }
+  }
+  return statements;
+}
+
+describe('every statement of the store', async () => {
+  const files = readdirSync(STORE).filter((name) => name.endsWith('-rows.ts') && !NOT_ASKED_BY_AGENTS.includes(name));
+  const found = new Map<string, string>();
+  for (const file of files) {
+    const module: Record<string, unknown> = await import(new URL(file, STORE).pathname);
+    for (const [name, make] of Object.entries(module)) {
+      if (typeof make !== 'function') continue;
+      const statements = await statementsOf(make as (...parameters: never[]) => unknown);
+      for (const [index, sql] of new Set(statements).entries()) found.set(`${file} ${name} ${index}`, String(sql));
+    }
+  }
+  let connection: SqliteConnection;
+  beforeAll(async () => {
+    connection = (await loadSqlite())(':memory:');
+    migrate(connection);
+  });
+  afterAll(() => connection.close());
+
+  it('is found', () => expect(found.size).toBeGreaterThan(60));
+
+  it.each([...found])('%s finds its rows by an index', (_name, sql) => {
+    const plan = connection.prepare(`EXPLAIN QUERY PLAN ${toSqlite(sql)}`).all() as {
+      detail: string;
+    }[];
+    const walks = plan
+      .map((step) => step.detail)
+      .filter((detail) => detail.startsWith('SCAN') && !isSubquery(detail, sql))
+      .filter((detail) => !MAY_BE_WALKED.some((pattern) => pattern.test(detail)));
+    expect(walks).toEqual([]);
+  });
+});

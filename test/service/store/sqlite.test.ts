@@ -1,0 +1,103 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { migrate } from '../../../src/service/store/migrate.js';
+import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { isSafeSqlite, loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { applySettings, assertSettings, readSettings } from '../../../src/service/store/sqlite-settings.js';
+import { addNotes, names, put } from './notes.js';
+
+describe('data directory', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('and its files belong to their owner alone', async () => {
+    const data = join(directory, 'deep', 'data');
+    const database = await openSqlite({ directory: data });
+    await addNotes(database);
+    await put(database, 'a');
+    expect(statSync(data).mode & 0o777).toBe(0o700);
+    for (const file of ['asp.sqlite', 'asp.sqlite-wal', 'asp.sqlite-shm', 'asp.lock'])
+      expect([file, statSync(join(data, file)).mode & 0o777]).toEqual([file, 0o600]);
+    await database.close();
+  });
+
+  it('holds after a restart what was written before', async () => {
+    const first = await openSqlite({ directory });
+    await addNotes(first);
+    await put(first, 'a');
+    await first.close();
+    const second = await openSqlite({ directory });
+    expect(await names(second)).toEqual(['a']);
+    await second.close();
+  });
+
+  it('is refused to a second user, and free again once the first has closed it', async () => {
+    const first = await openSqlite({ directory });
+    await expect(openSqlite({ directory })).rejects.toThrow(`Another process is using the data in ${directory}.`);
+    await first.close();
+    const second = await openSqlite({ directory });
+    await second.close();
+  });
+
+  it('written by a newer program is refused, and not touched', async () => {
+    await (await openSqlite({ directory })).close();
+    const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
+    connection.exec('INSERT INTO schema_version (version) VALUES (99)');
+    connection.close();
+    await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp (schema version 99');
+    await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp');
+  });
+
+  it('is migrated step by step, each step wholly or not at all', async () => {
+    const connection = (await loadSqlite())(join(directory, 'steps.sqlite'));
+    const good = { version: 1, statements: ['CREATE TABLE one (a INTEGER)'] };
+    const bad = { version: 2, statements: ['CREATE TABLE two (a INTEGER)', 'CREATE TABLE one (a INTEGER)'] };
+    const repaired = { version: 2, statements: ['CREATE TABLE two (a INTEGER)'] };
+    expect(() => migrate(connection, [good, bad])).toThrow('could not be brought to version 2');
+    migrate(connection, [good, repaired]);
+    migrate(connection, [good, repaired]);
+    expect(connection.prepare('SELECT version FROM schema_version ORDER BY version').all()).toHaveLength(2);
+    connection.close();
+  });
+});
+
+describe('settings that durability rests on', () => {
+  it('are read back from the connection', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
+    const connection = (await loadSqlite())(join(directory, 'a.sqlite'));
+    applySettings(connection);
+    const settings = readSettings(connection);
+    expect(settings).toMatchObject({ journal_mode: 'wal', synchronous: 2, foreign_keys: 1 });
+    expect(settings.busy_timeout).toBeGreaterThanOrEqual(5000);
+    expect(() => assertSettings(settings, false)).not.toThrow();
+    for (const worse of [{ synchronous: 1 }, { journal_mode: 'delete' }, { foreign_keys: 0 }, { busy_timeout: 100 }])
+      expect(() => assertSettings({ ...settings, ...worse }, false)).toThrow('durable writes need');
+    expect(() => assertSettings({ ...settings, version: '3.45.1' }, false)).toThrow('can corrupt data');
+    connection.close();
+    rmSync(directory, { recursive: true });
+  });
+
+  it.each([
+    ['3.6.23', true],
+    ['3.7.0', false],
+    ['3.44.5', false],
+    ['3.44.6', true],
+    ['3.45.0', false],
+    ['3.50.6', false],
+    ['3.50.7', true],
+    ['3.51.2', false],
+    ['3.51.3', true],
+    ['3.53.0', true],
+    ['4.0.0', true],
+  ])('call SQLite %s safe: %s', (version, isSafe) => {
+    expect(isSafeSqlite(version)).toBe(isSafe);
+  });
+});

@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import type { AgentActor } from '../../../src/service/context.js';
+import { findAgent, markAgentRemoved, updateAgentRow } from '../../../src/service/store/agent-rows.js';
+import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlist-rows.js';
+import type { Transaction } from '../../../src/service/store/database.js';
+import { admits } from '../../../src/service/trust/trust-gate.js';
+import { openStage, type Stage } from '../sessions/stage.js';
+
+describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => {
+  let stage: Stage;
+  let inviter: AgentActor;
+  let target: AgentActor;
+
+  beforeEach(async () => {
+    stage = await openStage({ trust });
+    inviter = await stage.addAgent(await stage.addAccount('one'), 'inviter');
+    target = await stage.addAgent(await stage.addAccount('two'), 'target');
+  });
+  afterEach(() => stage.close());
+
+  const list = (agent: AgentActor, entry: string) =>
+    stage.write((transaction) => insertAllowlistEntry(transaction, agent.agentId, entry, 1));
+  const change = (agent: AgentActor, columns: { is_paused?: number; inbound_policy?: 'open' | 'allowlist' }) =>
+    stage.write(async (transaction) => {
+      const row = await findAgent(transaction, agent.agentId);
+      if (row !== undefined) await updateAgentRow(transaction, { ...row, ...columns });
+    });
+  const isAdmitted = async (): Promise<boolean> =>
+    (await stage.write((query) => admits(query, stage.context, inviter, [target.handle]))).length === 1;
+  const admitMutually = async (): Promise<void> => {
+    await list(target, inviter.handle);
+    await list(inviter, target.handle);
+    expect(await isAdmitted()).toBe(true);
+  };
+
+  it('keeps out a stranger by default', async () => expect(await isAdmitted()).toBe(false));
+
+  it('admits whom the list holds by handle, or by the glob of its owner', async () => {
+    await list(inviter, '@two.*');
+    for (const entry of [inviter.handle, '@one.*']) {
+      await list(target, entry);
+      expect(await isAdmitted()).toBe(true);
+      await stage.write((transaction) => deleteAllowlistEntry(transaction, target.agentId, entry));
+      expect(await isAdmitted()).toBe(false);
+    }
+  });
+
+  it('does not mistake a glob for a prefix', async () => {
+    await list(target, '@on.*');
+    await list(target, '@one-more.*');
+    await list(target, '@one.invite');
+    await list(inviter, target.handle);
+    expect(await isAdmitted()).toBe(false);
+  });
+
+  it('admits anyone to an open agent, and an open inviter needs no list of its own', async () => {
+    await change(target, { inbound_policy: 'open' });
+    expect(await isAdmitted()).toBe(trust === 'recipient');
+    await change(inviter, { inbound_policy: 'open' });
+    expect(await isAdmitted()).toBe(true);
+  });
+
+  it(`asks the inviter’s own list too: ${trust === 'symmetric'}`, async () => {
+    await list(target, inviter.handle);
+    expect(await isAdmitted()).toBe(trust === 'recipient');
+    await list(inviter, '@two.*');
+    expect(await isAdmitted()).toBe(true);
+  });
+
+  it('keeps out the paused, the removed, and whoever blocks or is blocked', async () => {
+    await admitMutually();
+    await change(target, { is_paused: 1 });
+    expect(await isAdmitted()).toBe(false);
+    await change(target, { is_paused: 0 });
+    expect(await isAdmitted()).toBe(true);
+    for (const [by, whom] of [
+      [inviter, target],
+      [target, inviter],
+    ] as const) {
+      await stage.block(by, whom);
+      expect(await isAdmitted()).toBe(false);
+      await stage.write((transaction) => transaction.run('DELETE FROM block'));
+    }
+    expect(await isAdmitted()).toBe(true);
+    await stage.write((transaction) => markAgentRemoved(transaction, target.agentId, 1));
+    expect(await isAdmitted()).toBe(false);
+  });
+
+  it('gives the admitted in the order asked, and leaves the others out', async () => {
+    await admitMutually();
+    const sibling = await stage.addAgent(
+      { ...(await stage.addAccount('three')), id: target.accountId, username: 'three' },
+      'sibling',
+      { inboundPolicy: 'open' },
+    );
+    await list(inviter, sibling.handle);
+    const asked = ['@no.body', sibling.handle, '@no.one', target.handle];
+    const admitted = await stage.write((query) => admits(query, stage.context, inviter, asked));
+    expect(admitted.map((agent) => agent.handle)).toEqual([sibling.handle, target.handle]);
+  });
+
+  it('does the same look-ups for every handle, so that none of the reasons takes longer', async () => {
+    const countFor = async (handle: string): Promise<string[]> =>
+      stage.write(async (query) => {
+        const asked: string[] = [];
+        const counting: Transaction = {
+          ...query,
+          get: (sql, ...parameters) => {
+            asked.push(sql);
+            return query.get(sql, ...parameters);
+          },
+          all: (sql, ...parameters) => {
+            asked.push(sql);
+            return query.all(sql, ...parameters);
+          },
+        };
+        await admits(counting, stage.context, inviter, [handle]);
+        return asked;
+      });
+    const missing = await countFor('@no.body');
+    expect(await countFor(target.handle)).toEqual(missing);
+    await stage.block(target, inviter);
+    expect(await countFor(target.handle)).toEqual(missing);
+  });
+});

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+
+import { formsOf, type HtmlForm, linksOf, visibleText } from './html-form.js';
+import { type Answer, formBody, request } from './http.js';
+
+/** A page that is shown. */
+export interface Page {
+  readonly url: string;
+  readonly answer: Answer;
+  readonly forms: readonly HtmlForm[];
+  readonly text: string;
+}
+
+/** A browser without pictures: cookies, links, forms, redirects within the places it knows. */
+export interface Browser {
+  /** Goes there and follows redirects; one that leaves the service's own origins is shown, not followed. */
+  open(url: string): Promise<Page>;
+  /** Fills the form and presses the button whose label fits. */
+  submit(page: Page, form: HtmlForm, values: Readonly<Record<string, string>>, press?: RegExp): Promise<Page>;
+  follow(page: Page, label: RegExp): Promise<Page>;
+  readonly cookies: ReadonlyMap<string, string>;
+}
+
+export function openBrowser(): Browser {
+  const cookies = new Map<string, string>();
+
+  async function load(url: string, method: string, body?: string, referrer?: string): Promise<Page> {
+    const { origin } = new URL(url);
+    const answer = await request(url, {
+      method,
+      headers: {
+        accept: 'text/html',
+        ...(cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
+        ...(body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded', origin }),
+        ...(referrer === undefined ? {} : { 'sec-fetch-site': 'same-origin' }),
+      },
+      ...(body === undefined ? {} : { body }),
+    });
+    for (const cookie of answer.setCookies) keepCookie(cookies, cookie);
+    const { location } = answer.headers;
+    if (answer.status >= 300 && answer.status < 400 && location !== undefined) {
+      const target = new URL(location, url);
+      if (target.origin === origin) return load(target.href, 'GET', undefined, url);
+    }
+    return { url, answer, forms: formsOf(answer.text), text: visibleText(answer.text) };
+  }
+
+  return {
+    cookies,
+    open: (url) => load(url, 'GET'),
+    submit(page, form, values, press) {
+      const button = press === undefined ? form.buttons[0] : form.buttons.find(({ label }) => press.test(label));
+      if (press !== undefined && button === undefined) throw new Error(`no button ${String(press)} on: ${page.text}`);
+      const pressed = button?.name === undefined ? {} : { [button.name]: button.value };
+      const sent = formBody({ ...form.values, ...values, ...pressed });
+      const target = new URL(form.action, page.url);
+      if (form.method === 'GET') return load(`${target.href}?${sent}`, 'GET', undefined, page.url);
+      return load(target.href, form.method, sent, page.url);
+    },
+    follow(page, label) {
+      const link = linksOf(page.answer.text).find((one) => label.test(one.label) || label.test(one.href));
+      if (link === undefined) throw new Error(`no link ${String(label)} on: ${page.text}`);
+      return load(new URL(link.href, page.url).href, 'GET', undefined, page.url);
+    },
+  };
+}
+
+function keepCookie(cookies: Map<string, string>, line: string): void {
+  const [pair = '', ...attributes] = line.split(';');
+  const [name = '', ...value] = pair.trim().split('=');
+  const isGone = attributes.some((attribute) => /^\s*max-age=0\s*$/i.test(attribute)) || value.join('=') === '';
+  if (isGone) cookies.delete(name);
+  else cookies.set(name, value.join('='));
+}
+
+/** Somebody with an account, or about to have one. */
+export interface Person {
+  readonly username: string;
+  readonly password: string;
+  readonly agentName: string;
+  readonly handle: string;
+}
+
+export function newPerson(name: string): Person {
+  const username = `${name}-${randomBytes(4).toString('hex')}`;
+  return { username, password: randomBytes(12).toString('base64url'), agentName: 'main', handle: `@${username}.main` };
+}

@@ -1,0 +1,114 @@
+/** A button that sends a form, or a link: what a person may press. */
+export interface Button {
+  readonly name: string | undefined;
+  readonly value: string;
+  readonly label: string;
+}
+
+/** A form as a browser would see it. */
+export interface HtmlForm {
+  readonly action: string;
+  readonly method: string;
+  /** What is sent when nothing is changed. */
+  readonly values: Readonly<Record<string, string>>;
+  /** The type of each field: text, password, hidden, radio, checkbox, select… */
+  readonly types: Readonly<Record<string, string>>;
+  /** The values a radio group or a select offers, with the text beside each. */
+  readonly choices: Readonly<Record<string, readonly { readonly value: string; readonly label: string }[]>>;
+  readonly buttons: readonly Button[];
+}
+
+const ENTITY: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
+
+/** Text with its character references resolved. */
+export function decodeHtml(text: string): string {
+  return text.replace(/&(#x[0-9a-f]+|#\d+|\w+);/gi, (whole, name: string) => {
+    if (name.startsWith('#x') || name.startsWith('#X')) return String.fromCodePoint(Number.parseInt(name.slice(2), 16));
+    if (name.startsWith('#')) return String.fromCodePoint(Number(name.slice(1)));
+    return ENTITY[name.toLowerCase()] ?? whole;
+  });
+}
+
+/** What a reader sees: no tags, single spaces. */
+export function visibleText(html: string): string {
+  const body = html.replace(/<(script|style|head)\b[\s\S]*?<\/\1>/gi, ' ');
+  return decodeHtml(body.replace(/<[^>]*>/g, ' '))
+    .replace(/\s+/g, ' ')
+    .trim();
+}
+
+/** The attributes of a tag. */
+export function attributesOf(tag: string): Readonly<Record<string, string>> {
+  const pairs = [...tag.matchAll(/([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?/g)].slice(1);
+  return Object.fromEntries(
+    pairs.map(([, name = '', quoted, single, bare]) => [
+      name.toLowerCase(),
+      decodeHtml(quoted ?? single ?? bare ?? ''),
+    ]),
+  );
+}
+
+/** The links of a page. */
+export function linksOf(html: string): readonly { readonly href: string; readonly label: string }[] {
+  return [...html.matchAll(/<a\b[^>]*>([\s\S]*?)<\/a>/gi)].map(([link = '', inner = '']) => ({
+    href: attributesOf(link.slice(0, link.indexOf('>')))['href'] ?? '',
+    label: visibleText(inner),
+  }));
+}
+
+/** The forms of a page. */
+export function formsOf(html: string): readonly HtmlForm[] {
+  return [...html.matchAll(/<form\b([^>]*)>([\s\S]*?)<\/form>/gi)].map(([, head = '', inner = '']) =>
+    readForm(attributesOf(`<form ${head}`), inner),
+  );
+}
+
+function readForm(head: Readonly<Record<string, string>>, inner: string): HtmlForm {
+  const values: Record<string, string> = {};
+  const types: Record<string, string> = {};
+  const choices: Record<string, { value: string; label: string }[]> = {};
+  for (const match of inner.matchAll(/<(input|textarea)\b[^>]*>/gi)) {
+    const tag = attributesOf(match[0]);
+    const { name, type = 'text', value = '' } = tag;
+    if (name === undefined || type === 'submit') continue;
+    types[name] = type;
+    if (type === 'radio') {
+      choices[name] = [...(choices[name] ?? []), { value, label: labelAfter(inner, match.index) }];
+      if ('checked' in tag) values[name] = value;
+    } else if (type !== 'checkbox') values[name] = value;
+    else if ('checked' in tag) values[name] = value === '' ? 'on' : value;
+  }
+  for (const [, select = '', options = ''] of inner.matchAll(/<select\b([^>]*)>([\s\S]*?)<\/select>/gi)) {
+    const { name } = attributesOf(`<select ${select}`);
+    if (name === undefined) continue;
+    types[name] = 'select';
+    choices[name] = optionsOf(options);
+    values[name] = choices[name][0]?.value ?? '';
+  }
+  const { action = '', method = 'get' } = head;
+  return { action, method: method.toUpperCase(), values, types, choices, buttons: buttonsOf(inner) };
+}
+
+function labelAfter(html: string, index: number): string {
+  const end = html.indexOf('</label>', index);
+  return visibleText(html.slice(index, end === -1 ? index + 200 : end));
+}
+
+function optionsOf(html: string): { value: string; label: string }[] {
+  return [...html.matchAll(/<option\b([^>]*)>([^<]*)/gi)].map(([, head = '', label = '']) => ({
+    value: attributesOf(`<option ${head}`)['value'] ?? label,
+    label: visibleText(label),
+  }));
+}
+
+function buttonsOf(html: string): Button[] {
+  const written = [...html.matchAll(/<button\b([^>]*)>([\s\S]*?)<\/button>/gi)].map(([, head = '', label = '']) => {
+    const { name, value = '' } = attributesOf(`<button ${head}`);
+    return { name, value, label: visibleText(label) };
+  });
+  const inputs = [...html.matchAll(/<input\b[^>]*type="?submit[^>]*>/gi)].map(([tag]) => {
+    const { name, value = '' } = attributesOf(tag);
+    return { name, value, label: value };
+  });
+  return [...written, ...inputs];
+}

@@ -1,0 +1,106 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** How a connection is broken. */
+export type Cut = 'reset' | 'end' | 'silence';
+
+/** A TCP proxy that breaks WebSocket connections and lets all others pass. */
+export interface SocketCutter {
+  readonly port: number;
+  /** Where it leads; to be set before the first connection. */
+  targetPort: number;
+  /** Breaks every connection that is open now. How many there were. */
+  cutAll(how: Cut): number;
+  /** From now on every new connection is broken after so many bytes from the other side; undefined: not at all. */
+  cutAfter(bytes: number | undefined, how?: Cut): void;
+  /** How many connections were broken so far. */
+  readonly cuts: number;
+  stop(): Promise<void>;
+}
+
+interface Pair {
+  readonly client: Socket;
+  readonly upstream: Socket;
+  isSocket: boolean;
+  isSilent: boolean;
+}
+
+/** Stands before a port of this machine. */
+export async function startSocketCutter(): Promise<SocketCutter> {
+  const pairs = new Set<Pair>();
+  let targetPort = 0;
+  let cuts = 0;
+  let limit: { readonly bytes: number; readonly how: Cut } | undefined;
+
+  const breakPair = (pair: Pair, how: Cut): void => {
+    if (!pairs.delete(pair) || pair.isSilent) return;
+    cuts += 1;
+    if (how === 'silence') {
+      pair.isSilent = true;
+      pair.client.pause();
+      pair.upstream.destroy();
+      silent.add(pair.client);
+      return;
+    }
+    if (how === 'reset') pair.client.resetAndDestroy();
+    else pair.client.end();
+    pair.upstream.destroy();
+  };
+  const silent = new Set<Socket>();
+
+  const server = createServer((client) => {
+    const pair: Pair = { client, upstream: connect(targetPort, '127.0.0.1'), isSocket: false, isSilent: false };
+    pairs.add(pair);
+    let passed = 0;
+    client.on('data', (chunk) => {
+      pair.isSocket ||= /^upgrade: *websocket/im.test(chunk.toString('latin1'));
+      pair.upstream.write(chunk);
+    });
+    pair.upstream.on('data', (chunk) => {
+      if (pair.isSilent || !pairs.has(pair)) return;
+      const mine = pair.isSocket ? limit : undefined;
+      const left = mine === undefined ? chunk.length : mine.bytes - passed;
+      passed += chunk.length;
+      client.write(chunk.subarray(0, Math.max(0, left)));
+      if (mine !== undefined && passed >= mine.bytes) breakPair(pair, mine.how);
+    });
+    const finish = (): void => {
+      if (pair.isSilent) return;
+      pairs.delete(pair);
+      client.destroy();
+      pair.upstream.destroy();
+    };
+    for (const socket of [client, pair.upstream]) {
+      socket.on('error', finish);
+      socket.on('close', finish);
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    cutAll(how) {
+      const open = [...pairs].filter((pair) => pair.isSocket);
+      for (const pair of open) breakPair(pair, how);
+      return open.length;
+    },
+    cutAfter(bytes, how = 'reset') {
+      limit = bytes === undefined ? undefined : { bytes, how };
+    },
+    get targetPort() {
+      return targetPort;
+    },
+    set targetPort(port) {
+      targetPort = port;
+    },
+    get cuts() {
+      return cuts;
+    },
+    async stop() {
+      for (const pair of [...pairs]) breakPair(pair, 'reset');
+      for (const socket of silent) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,172 @@
+import { type Node, parseSync } from 'oxc-parser';
+
+/** One thing a source file mentions, and where. */
+export interface Mention {
+  name: string;
+  line: number;
+}
+
+/** An import, re-export, dynamic import, `require` or `import('…')` type; `specifier` is undefined when it is computed. */
+export interface ImportMention {
+  specifier: string | undefined;
+  line: number;
+  /** Gone when the program runs. */
+  isTypeOnly: boolean;
+}
+
+/** What the rules of the house ask about one source file. */
+export interface SourceFacts {
+  lineCount: number;
+  imports: ImportMention[];
+  /** Dotted names that are read, called or destructured: `process.stdout`, `Date.now`, `new Date()`. */
+  uses: Mention[];
+  functions: (Mention & { lineCount: number })[];
+  syntaxErrors: string[];
+}
+
+type Walk = (node: Node, parent: Node | undefined) => void;
+
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value;
+
+function walk(node: Node, visit: Walk, parent?: Node): void {
+  visit(node, parent);
+  for (const value of Object.values(node)) {
+    for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) walk(child, visit, node);
+  }
+}
+
+function textOf(node: Node): string | undefined {
+  if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : undefined;
+  if (node.type === 'TemplateLiteral' && node.expressions.length === 0)
+    return node.quasis[0]?.value.cooked ?? undefined;
+  return undefined;
+}
+
+/** `a?.b['c']` is `a.b.c`; anything that is no chain of names is undefined. */
+function dottedName(node: Node): string | undefined {
+  switch (node.type) {
+    case 'Identifier':
+      return node.name;
+    case 'ChainExpression':
+    case 'ParenthesizedExpression':
+    case 'TSNonNullExpression':
+    case 'TSAsExpression':
+      return dottedName(node.expression);
+    case 'MemberExpression': {
+      const object = dottedName(node.object);
+      const property = node.computed ? textOf(node.property) : dottedName(node.property);
+      return object === undefined || property === undefined ? undefined : `${object}.${property}`;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** `import { stdout as out } from 'node:process'` uses `process.stdout`; under another name all of it may be used. */
+function namesOfNodeImport(node: Node): string[] {
+  if (node.type !== 'ImportDeclaration') return [];
+  const home = /^(?:node:)?(process|crypto)$/.exec(node.source.value)?.[1];
+  if (home === undefined) return [];
+  return node.specifiers.flatMap((specifier) => {
+    if (specifier.type === 'ImportSpecifier') return [`${home}.${dottedName(specifier.imported) ?? '*'}`];
+    return specifier.local.name === home ? [] : [`${home}.*`];
+  });
+}
+
+const withoutGlobalThis = (name: string): string => name.replace(/^globalThis\./, '');
+
+function usesIn(node: Node): string[] {
+  if (node.type === 'MemberExpression') {
+    const name = dottedName(node);
+    return name === undefined ? [] : [withoutGlobalThis(name)];
+  }
+  if (node.type === 'VariableDeclarator' && node.id.type === 'ObjectPattern' && node.init !== null) {
+    const from = dottedName(node.init);
+    if (from === undefined) return [];
+    return node.id.properties.flatMap((property) => {
+      const key = property.type === 'Property' ? dottedName(property.key) : undefined;
+      return key === undefined ? [] : [withoutGlobalThis(`${from}.${key}`)];
+    });
+  }
+  if (node.type === 'NewExpression' && node.arguments.length === 0 && dottedName(node.callee) === 'Date') {
+    return ['new Date()'];
+  }
+  if (node.type === 'TSAsExpression' && node.expression.type === 'TSAsExpression') {
+    return node.expression.typeAnnotation.type === 'TSUnknownKeyword' ? ['as unknown as'] : [];
+  }
+  return namesOfNodeImport(node);
+}
+
+/** `const BUILT_IN = 'node:sqlite'` → BUILT_IN stands for that text, also in `import(BUILT_IN)`. */
+function constantsIn(program: Node): ReadonlyMap<string, string> {
+  const constants = new Map<string, string>();
+  walk(program, (node, parent) => {
+    if (node.type !== 'VariableDeclarator' || node.init === null) return;
+    const isConstant = parent?.type === 'VariableDeclaration' && parent.kind === 'const';
+    const [name, text] = [dottedName(node.id), textOf(node.init)];
+    if (isConstant && name !== undefined && text !== undefined) constants.set(name, text);
+  });
+  return constants;
+}
+
+function importIn(node: Node, constants: ReadonlyMap<string, string>): Omit<ImportMention, 'line'> | undefined {
+  switch (node.type) {
+    case 'ImportDeclaration': {
+      const areAllTypes =
+        node.specifiers.length > 0 &&
+        node.specifiers.every((one) => one.type === 'ImportSpecifier' && one.importKind === 'type');
+      return { specifier: node.source.value, isTypeOnly: node.importKind === 'type' || areAllTypes };
+    }
+    case 'ExportAllDeclaration':
+      return { specifier: node.source.value, isTypeOnly: node.exportKind === 'type' };
+    case 'ExportNamedDeclaration':
+      return node.source === null
+        ? undefined
+        : { specifier: node.source.value, isTypeOnly: node.exportKind === 'type' };
+    case 'ImportExpression':
+      return { specifier: textOf(node.source) ?? constants.get(dottedName(node.source) ?? ''), isTypeOnly: false };
+    case 'TSImportType':
+      return { specifier: node.source.value, isTypeOnly: true };
+    case 'CallExpression': {
+      const [first] = node.arguments;
+      if (dottedName(node.callee) !== 'require' || first === undefined) return undefined;
+      return { specifier: textOf(first), isTypeOnly: false };
+    }
+    default:
+      return undefined;
+  }
+}
+
+const FUNCTION_TYPES = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
+
+function nameOfFunction(node: Node, parent: Node | undefined): string {
+  if ('id' in node && isNode(node.id) && node.id.type === 'Identifier') return node.id.name;
+  if (parent?.type === 'VariableDeclarator') return dottedName(parent.id) ?? 'a function';
+  if (parent?.type === 'Property' || parent?.type === 'MethodDefinition') return dottedName(parent.key) ?? 'a function';
+  return 'a function';
+}
+
+/** Parses one TypeScript or JavaScript file; nothing of it is run. */
+export function readSourceFacts(path: string, source: string): SourceFacts {
+  const { program, errors } = parseSync(path, source);
+  const lineStarts = [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)];
+  const lineAt = (offset: number): number => lineStarts.findLastIndex((start) => start <= offset) + 1;
+  const facts: SourceFacts = {
+    lineCount: source.replace(/\n$/, '').split('\n').length,
+    imports: [],
+    uses: [],
+    functions: [],
+    syntaxErrors: errors.map(({ message }) => message),
+  };
+  const constants = constantsIn(program);
+  walk(program, (node, parent) => {
+    const line = lineAt(node.start);
+    const found = importIn(node, constants);
+    if (found !== undefined) facts.imports.push({ ...found, line });
+    for (const name of usesIn(node)) facts.uses.push({ name, line });
+    if (FUNCTION_TYPES.has(node.type)) {
+      facts.functions.push({ name: nameOfFunction(node, parent), line, lineCount: lineAt(node.end) - line + 1 });
+    }
+  });
+  return facts;
+}

@@ -1,0 +1,69 @@
+import { availableParallelism } from 'node:os';
+
+import { defineConfig } from 'vitest/config';
+
+import { outcomeReporter } from './scripts/outcome-reporter.js';
+import { whyNoPostgres } from './test/support/postgres-server.js';
+
+const outcomeFile = process.env['ASP_TEST_OUTCOME'];
+const longTestsAreWanted = process.env['ASP_TEST_LONG'] === '1';
+const withoutLong = longTestsAreWanted ? [] : ['test/**/*.long.test.ts'];
+
+/** What rests on the store, and so is run on each kind of it. */
+const ON_EVERY_STORE = ['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server'].map(
+  (room) => `test/service/${room}/**/*.test.ts`,
+);
+/** Of these, what asks nothing of a store, or only what SQLite answers. */
+const ON_SQLITE_ALONE = [
+  ...['filename', 'content', 'hostile-upload', 'receive-upload'].map((name) => `attachments/${name}`),
+  ...['agents/query-plans', 'authorization-server/redirect-uri', 'authorization-server/metadata'],
+].map((name) => `test/service/${name}.test.ts`);
+
+const reason = await whyNoPostgres();
+if (reason !== undefined) process.stderr.write(`Nothing is tested on PostgreSQL: ${reason}\n`);
+
+export default defineConfig({
+  test: {
+    pool: 'forks',
+    // Most of a test's time is spent waiting for disks, sockets and other processes.
+    maxWorkers: Math.max(3, availableParallelism()),
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 30_000,
+    reporters: outcomeFile === undefined ? ['default'] : ['default', outcomeReporter(outcomeFile)],
+    allowOnly: false,
+    restoreMocks: true,
+    unstubEnvs: true,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'sqlite',
+          include: ['test/**/*.test.ts'],
+          exclude: [
+            ...withoutLong,
+            'test/service/store/postgres/**',
+            ...(reason === undefined ? ['test/service/store/postgres-server.test.ts'] : []),
+          ],
+        },
+      },
+      ...(reason === undefined
+        ? [
+            {
+              extends: true as const,
+              test: {
+                name: 'postgres',
+                include: [
+                  'test/service/store/{database,postgres-server}.test.ts',
+                  'test/service/store/postgres/**',
+                  ...ON_EVERY_STORE,
+                ],
+                exclude: [...withoutLong, ...ON_SQLITE_ALONE],
+                env: { ASP_TEST_STORE: 'postgres' },
+              },
+            },
+          ]
+        : []),
+    ],
+  },
+});
