@@ -65,8 +65,8 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
   const ring = createRing(context);
   await ring.reload();
   if (ring.keys().length === 0) {
-    const row = await createKeyRow(clock.now(), clock.now());
-    await database.write((transaction) => insertFirstSigningKey(transaction, row));
+    const key = await createKey();
+    await database.write((transaction) => insertFirstSigningKey(transaction, startingAt(key, clock.now(), 0)));
     await ring.reload();
   }
   const removeOld = async (): Promise<void> => {
@@ -76,8 +76,10 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
     await ring.reload();
   };
   const rotateKeys = async (): Promise<boolean> => {
-    const row = await createKeyRow(clock.now(), clock.now() + PUBLISHED_BEFORE_SIGNING_MS);
-    const isNew = await database.write((transaction) => insertNextSigningKey(transaction, row));
+    const key = await createKey();
+    const isNew = await database.write((transaction) =>
+      insertNextSigningKey(transaction, startingAt(key, clock.now(), PUBLISHED_BEFORE_SIGNING_MS)),
+    );
     await ring.reload();
     await removeOld();
     return isNew;
@@ -155,7 +157,14 @@ function describeKeys(keys: readonly LoadedKey[], now: number): SigningKeyFacts[
   }));
 }
 
-async function createKeyRow(createdAt: number, signsFrom: number): Promise<SigningKeyRow> {
+type NewKey = Pick<SigningKeyRow, 'kid' | 'private_jwk' | 'public_jwk'>;
+
+/** To be called as the row is written: a machine that slept while the key was made must not date it back. */
+function startingAt(key: NewKey, now: number, delayMs: number): SigningKeyRow {
+  return { ...key, created_at: now, signs_from: now + delayMs, retired_at: null };
+}
+
+async function createKey(): Promise<NewKey> {
   const pair = await generateKeyPair(ALGORITHM, { modulusLength: MODULUS_BITS, extractable: true });
   const publicJwk = await exportJWK(pair.publicKey);
   const kid = await calculateJwkThumbprint(publicJwk);
@@ -163,9 +172,6 @@ async function createKeyRow(createdAt: number, signsFrom: number): Promise<Signi
     kid,
     private_jwk: JSON.stringify(await exportJWK(pair.privateKey)),
     public_jwk: JSON.stringify({ ...publicJwk, kid, use: 'sig', alg: ALGORITHM }),
-    created_at: createdAt,
-    signs_from: signsFrom,
-    retired_at: null,
   };
 }
 

@@ -213,6 +213,15 @@ describe('Authentication › Key rotation: the new key is published before signi
     expect(await published()).toEqual([kidOf(fresh)]);
   });
 
+  it('a machine that sleeps for a day while the next key is made does not lose the key that signs', async () => {
+    const rotating = keys.rotateKeys();
+    stage.clock.advance(24 * 60 * 60_000);
+    const token = await sign();
+    await rotating;
+    expect(await outcomeOf(token)).toBe('agent');
+    expect(await published()).toHaveLength(2);
+  });
+
   it('two machines that rotate at once make one next key', async () => {
     const other = await openSigningKeys(stage.context);
     await Promise.all([keys.rotateKeys(), other.rotateKeys()]);
