@@ -1,5 +1,18 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Script } from 'node:vm';
@@ -51,15 +64,30 @@ function cacheFileOf(command: string | undefined): string | undefined {
 const DIGEST_BYTES = 32;
 const digest = (code: Buffer): Buffer => createHash('sha256').update(code).digest();
 
+const isOurs = ({ uid, mode }: Stats): boolean =>
+  process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+
+/** Whether nobody else could exchange what lies in the folder of this build, or that folder itself. */
+function isOurFolder(folder: string): boolean {
+  return [folder, dirname(folder)]
+    .map((path) => lstatSync(path))
+    .every((state) => state.isDirectory() && isOurs(state));
+}
+
 /** A file that nobody else could have written and that is whole: what is in it is run, and V8 does not look. */
 function readOwn(path: string): Buffer | undefined {
   try {
-    const { uid, mode } = lstatSync(path);
-    const isOurs = process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
-    if (!isOurs) return undefined;
-    const bytes = readFileSync(path);
-    const code = bytes.subarray(DIGEST_BYTES);
-    return digest(code).equals(bytes.subarray(0, DIGEST_BYTES)) ? code : undefined;
+    if (!isOurFolder(dirname(path))) return undefined;
+    const file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    try {
+      const state = fstatSync(file);
+      if (!state.isFile() || !isOurs(state)) return undefined;
+      const bytes = readFileSync(file);
+      const code = bytes.subarray(DIGEST_BYTES);
+      return digest(code).equals(bytes.subarray(0, DIGEST_BYTES)) ? code : undefined;
+    } finally {
+      closeSync(file);
+    }
   } catch {
     return undefined;
   }
@@ -70,6 +98,7 @@ function keep(path: string, code: Buffer): void {
   try {
     const folder = dirname(path);
     if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) removeOthers(dirname(folder), folder);
+    if (!isOurFolder(folder)) return;
     const temporary = `${path}.${process.pid}`;
     writeFileSync(temporary, Buffer.concat([digest(code), code]), { mode: 0o600, flag: 'wx' });
     renameSync(temporary, path);

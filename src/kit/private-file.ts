@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 const READ_MAX_BYTES = 4 * 1024 * 1024;
@@ -9,6 +9,21 @@ const isPosix = process.platform !== 'win32';
 /** A file or directory that someone else could have written or could read. */
 export class UnsafeFileError extends Error {
   override readonly name = 'UnsafeFileError';
+}
+
+/** Whether a file operation failed with one of these codes. */
+export function isFileError(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}
+
+/** The text of a file, whoever else may read it, or undefined where there is none. */
+export async function readIfPresent(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (isFileError(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -20,8 +35,8 @@ export async function readPrivateFile(path: string): Promise<string | undefined>
   try {
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
-    if (isCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
-    if (isCode(error, 'ELOOP', 'EMLINK')) throw new UnsafeFileError(`${path} is a symbolic link`);
+    if (isFileError(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    if (isFileError(error, 'ELOOP', 'EMLINK')) throw new UnsafeFileError(`${path} is a symbolic link`);
     throw error;
   }
   try {
@@ -35,13 +50,19 @@ export async function readPrivateFile(path: string): Promise<string | undefined>
   }
 }
 
-/**
- * Replaces a file of this user's alone, at once or not at all: a new file (0600) beside it, flushed, renamed, and the
- * directory flushed. The directory is made (0700) when it is missing.
- */
+/** Like {@link replaceFile}, in a directory that is this user's alone. @throws UnsafeFileError when it is not. */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
+  await makePrivateDirectory(dirname(path));
+  await replaceFile(path, text);
+}
+
+/**
+ * Replaces a file at once or not at all: a new file (0600) beside it, flushed, renamed, and the directory flushed. A link in
+ * its place is replaced, never followed. The directory is made (0700) when it is missing.
+ */
+export async function replaceFile(path: string, text: string): Promise<void> {
   const directory = dirname(path);
-  await makePrivateDirectory(directory);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await open(temporary, flags, 0o600);
@@ -63,7 +84,7 @@ export async function removePrivateFile(path: string): Promise<boolean> {
   try {
     await rm(path);
   } catch (error) {
-    if (isCode(error, 'ENOENT', 'ENOTDIR')) return false;
+    if (isFileError(error, 'ENOENT', 'ENOTDIR')) return false;
     throw error;
   }
   await flushDirectory(dirname(path));
@@ -76,7 +97,7 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
     const names = await readdir(directory);
     return names.filter((name) => name.endsWith(suffix)).map((name) => join(directory, name));
   } catch (error) {
-    if (isCode(error, 'ENOENT', 'ENOTDIR')) return [];
+    if (isFileError(error, 'ENOENT', 'ENOTDIR')) return [];
     throw error;
   }
 }
@@ -87,6 +108,11 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
+  await requireOwnDirectory(path);
+}
+
+/** @throws UnsafeFileError when a directory belongs to another user, is a link, or others may write in it. */
+export async function requireOwnDirectory(path: string): Promise<void> {
   const state = await lstat(path);
   if (!state.isDirectory()) throw new UnsafeFileError(`${path} is not a directory`);
   if (!isPosix) return;
@@ -108,8 +134,4 @@ async function flushDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
-}
-
-function isCode(error: unknown, ...codes: string[]): boolean {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' && codes.includes(error.code);
 }

@@ -1,19 +1,15 @@
+import { isLoopbackHost } from '../kit/loopback.js';
 import { SOCKET_PATH } from '../wire/realtime.js';
 import type { Addresses } from './context.js';
 import { BASE_PATH } from './rest/register-rest.js';
 import { StartError } from './start-error.js';
 
-const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|::1|\[::1\])$/;
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
 
 export interface PlaceOptions {
   readonly host: string;
   readonly publicUrl?: string | undefined;
   readonly isBehindProxy: boolean;
-}
-
-export function isLoopbackHost(host: string): boolean {
-  return LOOPBACK_HOST.test(host);
 }
 
 /** Refuses a place where bearer tokens would cross a network unencrypted (RFC 6750 §5.3). */

@@ -2,6 +2,7 @@ import type { RequestListener, Server } from 'node:http';
 
 import { type Clock, systemClock } from '../kit/clock.js';
 import { createIds, type Ids } from '../kit/ids.js';
+import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { openSigningKeys } from './access-token/signing-keys.js';
 import { createTokenVerifier } from './access-token/verify.js';
@@ -14,7 +15,7 @@ import { listen } from './listen.js';
 import { openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import { type OperatorServer, offerOperator } from './operator/operator-server.js';
-import { addressesOf, directRoot, isLoopbackHost, requireSafePlace } from './place.js';
+import { addressesOf, directRoot, requireSafePlace } from './place.js';
 import { attachRealtime, type Realtime } from './realtime/attach-realtime.js';
 import { type App, createApp } from './rest/create-app.js';
 import { answerOf } from './rest/error-answer.js';

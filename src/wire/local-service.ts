@@ -18,6 +18,8 @@ export const LocalServiceRecord = lazily(() =>
     ws_url: z.string(),
     operator_url: z.string(),
     pid: z.int(),
+    /** When the process began, where the system says it: a process number is given again. */
+    process_start: z.optional(z.string()),
     version: z.string(),
     data: z.string(),
     started_at: EpochMs,

@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -70,6 +71,24 @@ describe('the compiled code that is kept between runs', () => {
     symlinkSync(join(home.directory, 'elsewhere'), path);
     expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
     expect(readFileSync(join(home.directory, 'elsewhere')).equals(kept)).toBe(true);
+  });
+
+  it('is neither read nor kept in a folder that others can write to', async () => {
+    const path = codeFile(home, 'help');
+    const kept = readFileSync(path);
+    for (const folder of [join(path, '..'), join(path, '../..')]) {
+      chmodSync(folder, 0o777);
+      const damaged = Buffer.concat([kept, Buffer.from('x')]);
+      writeFileSync(path, damaged);
+      expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+      expect(readFileSync(path).equals(damaged)).toBe(true);
+      rmSync(path);
+      expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+      expect(existsSync(path)).toBe(false);
+      chmodSync(folder, 0o700);
+    }
+    expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown, stderr: '' });
+    expect(existsSync(path)).toBe(true);
   });
 
   it('is not kept without a home, when Node.js is told to keep none, or for a demonstration', async () => {

@@ -44,6 +44,7 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
       userId: process.getuid?.(),
       processId: process.pid,
       isProcessAlive: () => true,
+      processStart: () => undefined,
       commandLine: ['asp'],
       ...options.machine,
     },

@@ -49,6 +49,7 @@ const sources = (given: {
   project?: string;
   config?: Config;
   hasLocal?: boolean;
+  hasEnded?: boolean;
 }): ProfileSources => ({
   flag: given.flag,
   environment: given.environment ?? {},
@@ -56,6 +57,7 @@ const sources = (given: {
     given.project === undefined ? undefined : { path: '/x/.asp.json', profile: given.project, agent: undefined },
   config: async () => given.config ?? CONFIG,
   localService: async () => (given.hasLocal === true ? LOCAL : undefined),
+  endedService: async () => (given.hasEnded === true ? LOCAL : undefined),
 });
 
 const none: Config = { profiles: {}, settings: {} };
@@ -89,6 +91,7 @@ describe('which service', () => {
     ['an unknown profile', { flag: 'nmaed' }, 'ASP_CONFIG'],
     ['a name of every object', { flag: 'constructor' }, 'ASP_CONFIG'],
     ['plain http beyond this machine', { flag: 'http://other.example/v1' }, 'ASP_CONFIG'],
+    ['a local service that was killed', { config: none, hasEnded: true }, 'ASP_LOCAL_NOT_RUNNING'],
     ['a local service that does not run', { flag: 'local', config: none }, 'ASP_LOCAL_NOT_RUNNING'],
   ];
   for (const [title, given, code] of refused)
@@ -166,7 +169,7 @@ describe('config.json', () => {
     const path = join(folder, 'asp-cli', 'config.json');
     mkdirSync(join(folder, 'asp-cli'));
     symlinkSync(elsewhere, path);
-    await writeConfig(path, CONFIG, '1');
+    await writeConfig(path, CONFIG);
     expect(await readConfig(path)).toEqual(CONFIG);
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(readFileSync(elsewhere, 'utf8')).toBe('untouched');
@@ -176,7 +179,7 @@ describe('config.json', () => {
   it('is empty where there is none and where there is no home', async () => {
     expect(await readConfig(undefined)).toEqual(none);
     expect(await readConfig(join(freshHome(), 'none.json'))).toEqual(none);
-    await expect(writeConfig(undefined, none, '1')).rejects.toMatchObject({ code: 'ASP_CONFIG' });
+    await expect(writeConfig(undefined, none)).rejects.toMatchObject({ code: 'ASP_CONFIG' });
   });
 
   it.each([
@@ -232,7 +235,7 @@ describe('.asp.json', () => {
 });
 
 describe('the local service', () => {
-  const probe = { userId: process.getuid?.(), isProcessAlive: () => true };
+  const probe = { isProcessAlive: () => true, processStart: () => '7' };
   const write = (record: unknown, mode = 0o600) => {
     const runtime = freshHome();
     const paths = pathsOf({
@@ -252,12 +255,24 @@ describe('the local service', () => {
     return paths;
   };
 
-  it('is found by its record', async () => expect(await findLocalService(write(LOCAL), probe)).toEqual(LOCAL));
+  it('is found by its record', async () =>
+    expect(await findLocalService(write(LOCAL), probe)).toEqual({ record: LOCAL, isRunning: true }));
 
-  it('is not believed when its record can be read by others, its process is gone, or it is none', async () => {
+  it('is not believed when its record can be read by others, or is none', async () => {
     expect(await findLocalService(write(LOCAL, 0o644), probe)).toBeUndefined();
-    expect(await findLocalService(write(LOCAL), { ...probe, isProcessAlive: () => false })).toBeUndefined();
     expect(await findLocalService(write({ url: 'x' }), probe)).toBeUndefined();
+  });
+
+  it('does not run when its process is gone, or another process has its number', async () => {
+    const gone = { ...probe, isProcessAlive: () => false };
+    expect(await findLocalService(write(LOCAL), gone)).toEqual({ record: LOCAL, isRunning: false });
+    const record = { ...LOCAL, process_start: '7' };
+    expect(await findLocalService(write(record), probe)).toEqual({ record, isRunning: true });
+    const other = { ...probe, processStart: () => '8' };
+    expect(await findLocalService(write(record), other)).toEqual({ record, isRunning: false });
+    expect(await findLocalService(write(record), { ...probe, processStart: () => undefined })).toMatchObject({
+      isRunning: true,
+    });
   });
 });
 

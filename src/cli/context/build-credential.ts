@@ -1,7 +1,7 @@
-import { access, constants, mkdir } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 
 import type { Credential } from '../../client/credentials/credential.js';
-import { isOwnDirectory, isPrivate, readIfPresent } from '../profile/private-file.js';
+import { makePrivateDirectory, readPrivateFile, UnsafeFileError } from '../../kit/private-file.js';
 import type { AgentChoice } from '../profile/resolve-agent.js';
 import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
@@ -85,16 +85,19 @@ function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile
 }
 
 /** The secret from the environment, or from a file that only this user can read. */
-async function readClientSecret({ environment, machine }: Context): Promise<string> {
+async function readClientSecret({ environment }: Context): Promise<string> {
   const { ASP_CLIENT_SECRET: secret, ASP_CLIENT_SECRET_FILE: path } = environment;
   if (isSet(secret)) return secret;
   const refuse = (message: string, why?: string): CliError => new CliError('ASP_NO_CREDENTIAL', { message, why });
   if (!isSet(path))
     throw refuse('ASP_CLIENT_ID is set without a secret.', 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE.');
-  const text = (await readIfPresent(path))?.trim();
-  if (text === undefined || text === '') throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) holds no secret.`);
-  if (await isPrivate(path, machine.userId)) return text;
-  throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) can be read by others.`, `run chmod 600 ${path}.`);
+  const secretOfFile = await readPrivateFile(path).catch((error: unknown) => {
+    if (!(error instanceof UnsafeFileError)) throw error;
+    throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) is not used.`, `${error.message}.`);
+  });
+  const text = secretOfFile?.trim() ?? '';
+  if (text === '') throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) holds no secret.`);
+  return text;
 }
 
 /**
@@ -107,8 +110,8 @@ async function cacheDirectoryOf({ paths, machine, environment }: Context): Promi
     const { HOME: home = machine.platform === 'win32' ? machine.homeDirectory : undefined } = environment;
     if (home === undefined) return undefined;
     await access(home, constants.W_OK);
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    return (await isOwnDirectory(directory, machine.userId)) ? `${directory}/clients` : undefined;
+    await makePrivateDirectory(directory);
+    return `${directory}/clients`;
   } catch {
     return undefined;
   }

@@ -33,6 +33,8 @@ export interface Machine {
   /** How this process was started: the program, its script, its words. */
   readonly commandLine: readonly string[];
   readonly isProcessAlive: (pid: number) => boolean;
+  /** When a process began, in a form of the system's own; undefined where it does not say. */
+  readonly processStart: (pid: number) => string | undefined;
 }
 
 /** Everything that a run of the program is given from outside. */
@@ -62,6 +64,8 @@ export interface Context extends Surroundings {
   projectFile(): Promise<ProjectFile | undefined>;
   /** The running local service of this user, or undefined. */
   localService(): Promise<LocalServiceRecord | undefined>;
+  /** The record of a local service that ended without taking it away. */
+  endedService(): Promise<LocalServiceRecord | undefined>;
   /** Which service. @throws CliError `ASP_CONFIG`, `ASP_LOCAL_NOT_RUNNING` */
   profile(): Promise<ResolvedProfile>;
   /** Which agent; its handle is undefined where the credential decides. @throws CliError `ASP_NO_CREDENTIAL` */

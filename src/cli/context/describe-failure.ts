@@ -1,5 +1,8 @@
+import { isRefusedConnection } from '../../client/http/failure.js';
 import { RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
+import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { localNotRunning } from '../profile/local-service.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../terminal/cli-error.js';
 import type { Failure } from '../terminal/failure.js';
 import { type About, ExplainedError } from './explain.js';
@@ -9,6 +12,8 @@ export interface Acting {
   readonly as?: string | undefined;
   readonly profile?: string | undefined;
   readonly source?: string | undefined;
+  /** The local service, when the command speaks to it. */
+  readonly local?: LocalServiceRecord | undefined;
 }
 
 /** What is known of the run beside the error. */
@@ -47,10 +52,16 @@ function ownMember<Value>(table: Readonly<Record<string, Value>> | undefined, ke
   return table !== undefined && Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
+/** A local service that was killed, and whose process number somebody else has now, is told like any that does not run. */
+function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unknown {
+  const isGone = local !== undefined && isRefusedConnection(error);
+  return isGone && error instanceof RequestError && error.outcome === 'not_applied' ? localNotRunning(local) : error;
+}
+
 /** Any thrown value as a failure that can be told. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const about = thrown instanceof ExplainedError ? thrown.about : {};
-  const error = thrown instanceof ExplainedError ? thrown.cause : thrown;
+  const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome, why, next } = error;

@@ -72,6 +72,7 @@ export function createIdentity(
       as: known.handle ?? known.agent?.handle,
       profile: known.profile?.name,
       source: known.source,
+      local: known.profile?.local,
     }),
   };
 }

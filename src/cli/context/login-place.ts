@@ -1,6 +1,6 @@
 import type { Login, Logins, StoreKind } from '../../client/credentials/login.js';
 import type { LoginContext } from '../../client/credentials/login-context.js';
-import { readIfPresent, writePrivateFile } from '../profile/private-file.js';
+import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
 import { CliError, UsageError } from '../terminal/cli-error.js';
 import type { Context } from './context.js';
 
@@ -23,9 +23,8 @@ export async function chooseStore(context: Context, asked?: StoreKind): Promise<
 
 /** Remembers the choice for the next login. */
 export async function rememberStore(context: Context, kind: StoreKind): Promise<void> {
-  const { paths, machine } = context;
-  if (paths.stateDirectory === undefined) return;
-  await writePrivateFile(`${paths.stateDirectory}/${CHOICE_FILE}`, `${kind}\n`, String(machine.processId));
+  const { stateDirectory } = context.paths;
+  if (stateDirectory !== undefined) await writePrivateFile(`${stateDirectory}/${CHOICE_FILE}`, `${kind}\n`);
 }
 
 /** What stored logins need, from the context of a command. */

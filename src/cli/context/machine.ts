@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 
 import type { Machine } from './context.js';
@@ -15,6 +16,7 @@ export function machineOf(process: NodeJS.Process): Machine {
     processId: process.pid,
     commandLine: [process.execPath, ...process.argv.slice(1)],
     isProcessAlive,
+    processStart,
   };
 }
 
@@ -34,5 +36,15 @@ function isProcessAlive(pid: number): boolean {
     return true;
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+/** Clock ticks from the start of the system to that of the process (proc_pid_stat(5), starttime); Linux alone has it in a file. */
+function processStart(pid: number): string | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19];
+  } catch {
+    return undefined;
   }
 }

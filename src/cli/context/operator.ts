@@ -1,10 +1,11 @@
 import type * as z from 'zod/mini';
 
+import { isRefusedConnection } from '../../client/http/failure.js';
 import { RequestError } from '../../client/http/request-error.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/error.js';
 import { type LocalServiceRecord, OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/local-service.js';
-import { CliError } from '../terminal/cli-error.js';
+import { localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
 import { type About, ExplainedError } from './explain.js';
 
@@ -14,10 +15,7 @@ type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOIN
 export async function requireLocalService(context: Context): Promise<LocalServiceRecord> {
   const record = await context.localService();
   if (record !== undefined) return record;
-  throw new CliError('ASP_LOCAL_NOT_RUNNING', {
-    message: 'No local service runs.',
-    next: ['asp', 'serve', '--demo'],
-  });
+  throw localNotRunning(await context.endedService());
 }
 
 /** One operator endpoint of the running local service. */
@@ -29,16 +27,18 @@ export async function callOperator<Name extends OperatorOperation>(
 ): Promise<ReplyOf<Name>> {
   const { method, path, reply } = OPERATOR_ENDPOINT[operation];
   const transport = await context.transport();
-  const answer = await transport.send({
-    method,
-    url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
-    headers: {
-      authorization: `Bearer ${record.secret}`,
-      ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    body: input.body === undefined ? undefined : JSON.stringify(input.body),
-    signal: context.signal,
-  });
+  const answer = await transport
+    .send({
+      method,
+      url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
+      headers: {
+        authorization: `Bearer ${record.secret}`,
+        ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      body: input.body === undefined ? undefined : JSON.stringify(input.body),
+      signal: context.signal,
+    })
+    .catch((error: unknown) => Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error));
   const document = parse(answer.body.toString('utf8'));
   if (answer.status >= 300) throw refusal(document, answer.status);
   return reply.parse(document) as ReplyOf<Name>;

@@ -12,7 +12,7 @@ import { lazy } from './lazy.js';
 /** Which service, and what leads there. */
 export type Place = Pick<
   Context,
-  'paths' | 'config' | 'saveConfig' | 'projectFile' | 'localService' | 'profile' | 'transport'
+  'paths' | 'config' | 'saveConfig' | 'projectFile' | 'localService' | 'endedService' | 'profile' | 'transport'
 >;
 
 /** The settings of this machine and the service they name, each read when it is first wanted. */
@@ -29,22 +29,24 @@ export function createPlace(
     opened.push(built);
     return built;
   });
-  const probe = { userId: machine.userId, isProcessAlive: machine.isProcessAlive };
   const projectFile = lazy(() => findProjectFile({ environment, machine }));
   const config = lazy(() => readConfig(paths.configFile));
-  const localService = lazy(() => findLocalService(paths, probe));
+  const found = lazy(() => findLocalService(paths, machine));
+  const localService = async () => ((await found())?.isRunning === true ? (await found())?.record : undefined);
+  const endedService = async () => ((await found())?.isRunning === false ? (await found())?.record : undefined);
   const flag = globals.profile;
   return {
     paths,
     config,
     saveConfig: async (next) => {
-      await writeConfig(paths.configFile, next, String(machine.processId));
+      await writeConfig(paths.configFile, next);
       const { rememberWords } = await import('./completion-memory.js');
       await rememberWords({ paths }, 'profiles', [...Object.keys(next.profiles), LOCAL], true);
     },
     projectFile,
     localService,
-    profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService })),
+    endedService,
+    profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService, endedService })),
     transport,
     close: async () => {
       for (const each of opened) await each.close();

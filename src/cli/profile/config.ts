@@ -1,6 +1,7 @@
+import { isLoopbackHost } from '../../kit/loopback.js';
+import { isFileError, readIfPresent, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../terminal/cli-error.js';
 import { handleOf } from '../words/values.js';
-import { isFileError, readIfPresent, writePrivateFile } from './private-file.js';
 
 /** One service, by the name the user gave it. Keys are written in the file as they stand here. */
 export interface ProfileEntry {
@@ -40,7 +41,7 @@ export function readServiceUrl(text: string, protocols: readonly string[] = ['ht
   if (url.username !== '' || url.password !== '') throw new TypeError('must not hold a user or password');
   if (url.search !== '' || url.hash !== '') throw new TypeError('must not hold a query or fragment');
   const isSafe = url.protocol === 'https:' || url.protocol === 'wss:';
-  if (!isSafe && !/^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname))
+  if (!isSafe && !isLoopbackHost(url.hostname))
     throw new TypeError('must be encrypted (https, wss) beyond this machine');
   return text.replace(/\/+$/, '');
 }
@@ -119,15 +120,15 @@ export async function readConfig(path: string | undefined): Promise<Config> {
   }
 }
 
-/** Replaces the file. `suffix` is unique to this write. */
-export async function writeConfig(path: string | undefined, config: Config, suffix: string): Promise<void> {
+/** Replaces the file. */
+export async function writeConfig(path: string | undefined, config: Config): Promise<void> {
   if (path === undefined)
     throw new CliError('ASP_CONFIG', {
       message: 'There is no place for settings: this user has no home directory.',
       why: 'set XDG_CONFIG_HOME to a folder.',
     });
   try {
-    await writePrivateFile(path, `${JSON.stringify(config, null, 2)}\n`, suffix);
+    await replaceFile(path, `${JSON.stringify(config, null, 2)}\n`);
   } catch (error) {
     if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC', 'ENOTDIR')) throw error;
     throw new CliError('ASP_CONFIG', {

@@ -1,10 +1,10 @@
 import { dirname, join } from 'node:path';
 
+import { isFileError, readIfPresent } from '../../kit/private-file.js';
 import { CliError } from '../terminal/cli-error.js';
 import { handleOf } from '../words/values.js';
 import { PROFILE_NAME } from './config.js';
 import type { Place } from './paths.js';
-import { isFileError, readIfPresent } from './private-file.js';
 
 /** What a folder says of itself: which profile and agent to use in it. Never an address, a secret or a command. */
 export interface ProjectFile {

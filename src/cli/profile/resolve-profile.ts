@@ -3,7 +3,8 @@ import { CliError } from '../terminal/cli-error.js';
 import { suggest } from '../words/suggest.js';
 import { handleOf } from '../words/values.js';
 import { type Config, PROFILE_NAME, readServiceUrl } from './config.js';
-import { choose, type Layer } from './layers.js';
+import { type Candidate, choose, type Layer } from './layers.js';
+import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';
 
 /** The service to talk to, and why it is that one. */
@@ -28,6 +29,7 @@ export interface ProfileSources {
   readonly projectFile: () => Promise<ProjectFile | undefined>;
   readonly config: () => Promise<Config>;
   readonly localService: () => Promise<LocalServiceRecord | undefined>;
+  readonly endedService: () => Promise<LocalServiceRecord | undefined>;
 }
 
 /** The profile that stands for the local service, wherever that listens. */
@@ -36,21 +38,29 @@ export const LOCAL = 'local';
 export const LOCAL_AGENT_SETTING = 'local_agent';
 const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
 
-/** Flag, environment, project file, default, local service: the first that says something. */
-export async function resolveProfile(sources: ProfileSources): Promise<ResolvedProfile> {
-  const { value: name, layers } = await choose('profile', [
+/** The places that may name the service, in the order of asking. */
+export function profileCandidates(sources: ProfileSources): readonly Candidate<string>[] {
+  return [
     { place: '--profile', ask: () => given(sources.flag) },
     { place: 'ASP_PROFILE', ask: () => given(sources.environment['ASP_PROFILE']) },
     { place: '.asp.json', ask: async () => (await sources.projectFile())?.profile },
     { place: 'default_profile', ask: async () => (await sources.config()).default_profile },
     { place: 'local service', ask: async () => ((await sources.localService()) === undefined ? undefined : LOCAL) },
-  ]);
-  if (name === undefined)
+  ];
+}
+
+/** Flag, environment, project file, default, local service: the first that says something. */
+export async function resolveProfile(sources: ProfileSources): Promise<ResolvedProfile> {
+  const { value: name, layers } = await choose('profile', profileCandidates(sources));
+  if (name === undefined) {
+    const ended = await sources.endedService();
+    if (ended !== undefined) throw localNotRunning(ended);
     throw new CliError('ASP_CONFIG', {
       message: 'No service is chosen.',
       why: 'name yours (asp profile add work --base-url https://…/v1), or run one here.',
       next: ['asp', 'serve', '--detach'],
     });
+  }
   return { ...(await addressesOf(name, sources)), layers };
 }
 
@@ -69,7 +79,11 @@ async function addressesOf(name: string, sources: ProfileSources): Promise<Omit<
       credentialCommand: entry.credential_command,
       local: undefined,
     };
-  if (name === LOCAL) return localProfile(await sources.localService(), settings[LOCAL_AGENT_SETTING]);
+  if (name === LOCAL) {
+    const record = await sources.localService();
+    if (record === undefined) throw localNotRunning(await sources.endedService());
+    return localProfile(record, settings[LOCAL_AGENT_SETTING]);
+  }
   const known = [...Object.keys(profiles), LOCAL];
   const near = PROFILE_NAME.test(name) ? suggest(name, known)[0] : undefined;
   throw new CliError('ASP_CONFIG', {
@@ -99,15 +113,7 @@ const NOTHING_MORE = {
   local: undefined,
 } as const;
 
-function localProfile(
-  record: LocalServiceRecord | undefined,
-  agent: string | undefined,
-): Omit<ResolvedProfile, 'layers'> {
-  if (record === undefined)
-    throw new CliError('ASP_LOCAL_NOT_RUNNING', {
-      message: 'The local service is not running.',
-      next: ['asp', 'serve', '--detach'],
-    });
+function localProfile(record: LocalServiceRecord, agent: string | undefined): Omit<ResolvedProfile, 'layers'> {
   return {
     ...NOTHING_MORE,
     name: LOCAL,

@@ -1,10 +1,9 @@
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { RequestError } from './request-error.js';
-
-const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 
 /** Whether `url` names this machine itself. */
 export function isLoopback(url: URL): boolean {
-  return LOOPBACK.test(url.hostname);
+  return isLoopbackHost(url.hostname);
 }
 
 /**

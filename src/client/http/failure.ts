@@ -25,6 +25,11 @@ export function failureOf(error: unknown, origin: string, outcome: Outcome, sign
   });
 }
 
+/** Whether nobody listened at the address: the request reached no program. */
+export function isRefusedConnection(error: unknown): boolean {
+  return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && codeOf(error.cause) === 'ECONNREFUSED';
+}
+
 /** What an aborted signal means: the deadline when its reason says so, else the caller's wish. */
 export function abortion(signal: AbortSignal, outcome: Outcome): RequestError {
   const reason: unknown = signal.reason;

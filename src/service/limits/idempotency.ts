@@ -41,39 +41,39 @@ export async function withIdempotency(
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
 ): Promise<KeyedAnswer> {
   const keyHash = createHash('sha256').update(request.key).digest('hex');
-  const outcome = await context.database.write(async (transaction) => {
+  const result = await context.database.write(async (transaction) => {
     const now = context.clock.now();
     const { actorId, endpoint, fingerprint } = request;
     await transaction.lock([keyLock(actorId, endpoint, keyHash)]);
     const known = await findIdempotencyRecord(transaction, actorId, endpoint, keyHash);
     if (known !== undefined && now < known.created_at + LIFETIME_MS) {
       if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
-      return readOutcome(known.status, known.body);
+      return readResult(known.status, known.body);
     }
-    const outcome = await runOnce(transaction, work);
+    const fresh = await runOnce(transaction, work);
     await putIdempotencyRecord(transaction, {
       actor_id: actorId,
       endpoint,
       key_hash: keyHash,
       fingerprint,
-      status: outcome.status,
-      body: outcome.kind === 'answer' ? outcome.body : outcome.error.code,
+      status: fresh.status,
+      body: fresh.kind === 'answer' ? fresh.body : fresh.error.code,
       created_at: now,
     });
-    return outcome;
+    return fresh;
   });
-  if (outcome.kind === 'refusal') throw outcome.error;
-  return { status: outcome.status, body: outcome.body };
+  if (result.kind === 'refusal') throw result.error;
+  return { status: result.status, body: result.body };
 }
 
-type Outcome =
+type KeyedResult =
   | { readonly kind: 'answer'; readonly status: number; readonly body: string }
   | { readonly kind: 'refusal'; readonly status: number; readonly error: ServiceError };
 
 async function runOnce(
   transaction: Transaction,
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
-): Promise<Outcome> {
+): Promise<KeyedResult> {
   try {
     return { kind: 'answer', ...(await transaction.attempt(work)) };
   } catch (error) {
@@ -84,7 +84,7 @@ async function runOnce(
 }
 
 /** A refusal is kept as its code alone: a business refusal says nothing but the text of its row. */
-function readOutcome(status: number, body: string): Outcome {
+function readResult(status: number, body: string): KeyedResult {
   if (isErrorCode(body)) return { kind: 'refusal', status, error: new ServiceError(body) };
   return { kind: 'answer', status, body };
 }

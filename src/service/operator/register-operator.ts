@@ -5,6 +5,7 @@ import type * as z from 'zod/mini';
 import { OPERATOR_ENDPOINT, type OperatorOperation, type OperatorStatus } from '../../wire/local-service.js';
 import type { SigningKeys } from '../access-token/signing-keys.js';
 import type { ServiceContext } from '../context.js';
+import { isFromThisMachine } from '../local-peer.js';
 import { readBearer } from '../rest/admit.js';
 import { answerWith, JSON_TYPE } from '../rest/error-answer.js';
 import { readJsonBody } from '../rest/read-body.js';
@@ -24,8 +25,6 @@ import {
 /** Below the service's root. */
 export const OPERATOR_PATH = '/operator';
 
-const LOOPBACK = /^(?:127\.|::1$|::ffff:127\.)/;
-
 export interface OperatorOptions {
   readonly secret: string;
   readonly keys: SigningKeys;
@@ -42,7 +41,7 @@ type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] ext
 type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
 type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, handle: string) => Promise<Reply<Name>> };
 
-/** Mounts the operator endpoints. Peers on other machines find nothing there, whatever they know. */
+/** Mounts the operator endpoints. Peers on other machines, or behind a proxy, find nothing there, whatever they know. */
 export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
   const handlers: Handlers = {
     readStatus: async () => ({ ...options.status, ...(await context.database.read(countAll)) }),
@@ -86,7 +85,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
 }
 
 function requireOperator(request: FastifyRequest, secret: string): void {
-  if (!LOOPBACK.test(request.raw.socket.remoteAddress ?? '')) throw new ServiceError('NOT_FOUND');
+  if (!isFromThisMachine(request.raw)) throw new ServiceError('NOT_FOUND');
   const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
   if (!timingSafeEqual(hash(readBearer(request.headers.authorization)), hash(secret)))
     throw new ServiceError('UNAUTHORIZED');

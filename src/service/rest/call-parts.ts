@@ -11,7 +11,7 @@ export async function takeOwnLimit(context: ServiceContext, { row, actor }: Admi
     await context.limits.take(row.limit, subjectOf(actor));
 }
 
-export interface Outcome {
+export interface AnsweredCall {
   readonly answer: Answer;
   /** The effect did not run now: an earlier request with the same key has had it. */
   readonly isReplay: boolean;
@@ -23,7 +23,7 @@ export async function answerOnce(
   call: AdmittedCall,
   { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
   effect: (transaction: Transaction) => Promise<unknown>,
-): Promise<Outcome> {
+): Promise<AnsweredCall> {
   const endpoint = `${call.row.method} ${fillPath(call.row.path, call.path)}`;
   const request = { actorId: subjectOf(call.actor), endpoint, key, fingerprint };
   let isReplay = true;

@@ -2,7 +2,7 @@ import { isWrite, type Operation } from '../../wire/endpoint.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { type AdmittedCall, admit, type Call, takeGeneral, type VerifyToken } from './admit.js';
-import { answerOfReply, answerOnce, type Outcome, takeOwnLimit } from './call-parts.js';
+import { type AnsweredCall, answerOfReply, answerOnce, takeOwnLimit } from './call-parts.js';
 import { fingerprintOf } from './canonical-json.js';
 import type { Answer } from './error-answer.js';
 import type { AnyHandler } from './handler.js';
@@ -38,12 +38,12 @@ export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
   }
 }
 
-function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<Outcome> {
+function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   if (call.row.body === 'file') return answerUpload(rest.context, call);
   return isWrite(call.row) ? answerWrite(rest.context, call) : answerRead(rest.context, call);
 }
 
-async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<Outcome> {
+async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
   const query = readQuery(call.row, call.request.url);
   await takeOwnLimit(context, call);
   const handle: AnyHandler = HANDLER[call.operation];
@@ -54,7 +54,7 @@ async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<
   return { answer: answerOfReply(call, reply), isReplay: false };
 }
 
-async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise<Outcome> {
+async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
   const { key, json } = await readKeyAndJson(call);
   const query = readQuery(call.row, call.request.url);
   const body = checkBody(call.row, json);

@@ -2,12 +2,12 @@ import { receiveUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import type { AdmittedCall } from './admit.js';
-import { answerOnce, type Outcome } from './call-parts.js';
+import { type AnsweredCall, answerOnce } from './call-parts.js';
 import { HANDLER } from './handlers.js';
 import { readQuery } from './read-request.js';
 
 /** An upload goes to disk before its transaction; what no row came to own is removed again. */
-export async function answerUpload(context: ServiceContext, call: AdmittedCall): Promise<Outcome> {
+export async function answerUpload(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
   const { key, actor, request } = call;
   if (key === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
   if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');

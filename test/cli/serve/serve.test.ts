@@ -111,7 +111,7 @@ describe('asp serve starts', () => {
     const before = readFileSync(recordFile(home), 'utf8');
     const second = await home.asp(['serve', '--port', new URL(url).port, '--data', 'memory', '--json']);
     expect(second).toMatchObject({ status: 6, stdout: '' });
-    expect(failureOf(second.stderr)).toMatchObject({ code: 'ASP_PORT_IN_USE', next: ['asp', 'serve', '--port', '0'] });
+    expect(failureOf(second.stderr)).toMatchObject({ code: 'ASP_PORT_IN_USE', next: ['asp', 'serve', 'status'] });
     expect(readFileSync(recordFile(home), 'utf8')).toBe(before);
   });
 

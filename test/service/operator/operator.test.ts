@@ -56,6 +56,21 @@ describe('the operator endpoints', () => {
     await expect(request(`${proxied.operatorUrl}/status`, { headers })).rejects.toThrow();
   });
 
+  it('are not there for a request that came through a proxy on this machine', async () => {
+    const authorization = `Bearer ${service.operatorSecret}`;
+    for (const [name, value] of [
+      ['forwarded', 'for=192.0.2.7'],
+      ['x-forwarded-for', '192.0.2.7'],
+      ['x-real-ip', '192.0.2.7'],
+      ['via', '1.1 proxy'],
+    ] as const)
+      mustDeny(
+        await request(`${service.operatorUrl}/status`, { headers: { authorization, [name]: value } }),
+        404,
+        'NOT_FOUND',
+      );
+  });
+
   it('tell the state of the service', async () => {
     const alice = await service.createAgent('alice');
     const socket = await alice.mustConnect();

@@ -1,7 +1,6 @@
 import { open, rename, rm } from 'node:fs/promises';
-
+import { isFileError, readIfPresent } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
-import { isFileError, readIfPresent } from '../../profile/private-file.js';
 import { parseProjectFile } from '../../profile/project-file.js';
 import { CliError } from '../../terminal/cli-error.js';
 

@@ -1,9 +1,8 @@
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-
+import { isFileError } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
-import { isFileError } from '../../profile/private-file.js';
 import { CliError, UsageError } from '../../terminal/cli-error.js';
 
 /**

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
+import { isFileError } from '../../../kit/private-file.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
-import { isFileError } from '../../profile/private-file.js';
 import { CliError, UsageError } from '../../terminal/cli-error.js';
 
 /** Where the text of a message comes from. */

@@ -1,4 +1,4 @@
-import { isFileError } from '../../profile/private-file.js';
+import { isFileError } from '../../../kit/private-file.js';
 import { CliError } from '../../terminal/cli-error.js';
 
 /** Why a backup was not made or not restored, in the words of the command line; `next` is the way past a file in the way. */

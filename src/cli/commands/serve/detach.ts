@@ -3,9 +3,9 @@ import { open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { wait } from '../../../kit/clock.js';
+import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
-import { ensurePrivateDirectory } from '../../profile/private-file.js';
 import { CliError, isOwnErrorCode } from '../../terminal/cli-error.js';
 
 const POLL_MS = 25;
@@ -14,7 +14,7 @@ const POLL_MS = 25;
 export async function detach(context: Context): Promise<void> {
   const { paths, random, signal, clock } = context;
   const folder = join(paths.runtimeDirectory, 'serve');
-  await ensurePrivateDirectory(folder);
+  await makePrivateDirectory(folder);
   const name = randomToken(random, 6);
   const log = join(folder, `${name}.log`);
   const answer = join(folder, `${name}.out`);
@@ -57,19 +57,20 @@ function failureOf(said: string): CliError {
   const line = said.trim().split('\n').at(-1) ?? '';
   const told = line.startsWith('{') ? readLine(line) : readText(said);
   const code = told.code !== undefined && isOwnErrorCode(told.code) ? told.code : 'ASP_CONFIG';
-  return new CliError(code, { message: told.message ?? 'The service did not start.', why: told.why });
+  return new CliError(code, { message: told.message ?? 'The service did not start.', why: told.why, next: told.next });
 }
 
 interface Told {
   readonly code?: string | undefined;
   readonly message?: string | undefined;
   readonly why?: string | undefined;
+  readonly next?: readonly string[] | undefined;
 }
 
 function readLine(line: string): Told {
   try {
-    const { error } = JSON.parse(line) as { error?: { code?: string; message?: string; hint?: string } };
-    return { code: error?.code, message: error?.message, why: error?.hint };
+    const { error } = JSON.parse(line) as { error?: Told & { hint?: string } };
+    return { code: error?.code, message: error?.message, why: error?.hint, next: error?.next };
   } catch {
     return {};
   }
@@ -81,5 +82,6 @@ function readText(text: string): Told {
     code: part(/^ {2}code: (\w+)/m),
     message: part(/^error: (.+)$/m),
     why: part(/^ {2}why: {2}(.+)$/m),
+    next: part(/^ {2}try: {2}([^'\n]+)$/m)?.split(' '),
   };
 }

@@ -1,11 +1,10 @@
 import { rm } from 'node:fs/promises';
 
-import { randomToken } from '../../../kit/random.js';
+import { makePrivateDirectory, readIfPresent, UnsafeFileError, writePrivateFile } from '../../../kit/private-file.js';
 import { LocalServiceRecord } from '../../../wire/local-service.js';
 import type { Context } from '../../context/context.js';
 import { LOCAL_SERVICE_NAME } from '../../profile/local-service.js';
 import { localServiceFile } from '../../profile/paths.js';
-import { ensurePrivateDirectory, isOwnDirectory, readIfPresent, writePrivateFile } from '../../profile/private-file.js';
 import { CliError } from '../../terminal/cli-error.js';
 
 /**
@@ -26,18 +25,15 @@ export async function leaveRecord(context: Context, record: LocalServiceRecord):
   };
 }
 
-async function writeRecord(
-  { random, paths, machine }: Context,
-  path: string,
-  record: LocalServiceRecord,
-): Promise<void> {
-  await ensurePrivateDirectory(paths.runtimeDirectory);
-  if (!(await isOwnDirectory(paths.runtimeDirectory, machine.userId)))
+async function writeRecord({ paths }: Context, path: string, record: LocalServiceRecord): Promise<void> {
+  await makePrivateDirectory(paths.runtimeDirectory).catch((error: unknown) => {
+    if (!(error instanceof UnsafeFileError)) throw error;
     throw new CliError('ASP_CONFIG', {
-      message: `${paths.runtimeDirectory} belongs to somebody else, or others can write to it.`,
+      message: `${error.message}.`,
       why: 'the secret of the service would be kept there: set XDG_RUNTIME_DIR to a folder of your own.',
     });
-  return writePrivateFile(path, `${JSON.stringify(record)}\n`, randomToken(random, 6));
+  });
+  return writePrivateFile(path, `${JSON.stringify(record)}\n`);
 }
 
 async function readPid(path: string): Promise<number | undefined> {

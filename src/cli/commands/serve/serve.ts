@@ -95,7 +95,8 @@ function optionsOf(settings: Settings, { readyFile }: ServeWords): ServeOptions 
 async function serve(context: Context, options: ServeOptions): Promise<void> {
   const { startService } = await import('../../../service/service.js');
   const service = await startService(serviceOptions(context, options)).catch(async (error: unknown) => {
-    throw await translateStartError(error, options);
+    const running = await context.localService();
+    throw await translateStartError(error, options, running && { running, data: placeOfData(context, options) });
   });
   const undo: (() => Promise<void>)[] = [];
   try {
@@ -142,6 +143,7 @@ function recordOf(context: Context, options: ServeOptions, service: RunningServi
     ws_url: service.wsUrl,
     operator_url: service.operatorUrl,
     pid: context.machine.processId,
+    process_start: context.machine.processStart(context.machine.processId),
     version: context.version,
     data: placeOfData(context, options),
     started_at: service.startedAt,

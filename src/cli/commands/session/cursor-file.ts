@@ -1,6 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 
-import { isFileError, readIfPresent } from '../../profile/private-file.js';
+import { isFileError, readIfPresent } from '../../../kit/private-file.js';
 import { CliError, UsageError } from '../../terminal/cli-error.js';
 
 /** How far each session was read; written behind the events, never ahead of them. */

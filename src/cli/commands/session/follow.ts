@@ -1,8 +1,8 @@
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/tail.js';
+import { replaceFile } from '../../../kit/private-file.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
-import { writePrivateFile } from '../../profile/private-file.js';
 import { CliError } from '../../terminal/cli-error.js';
 import { ReaderGoneError } from '../../terminal/streams.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
@@ -194,7 +194,7 @@ async function markReady(tail: Tail): Promise<void> {
   tail.noteActivity();
   if (options.readyFile === undefined) return;
   const text = `${JSON.stringify({ pid: context.machine.processId, ready_at: context.clock.now() })}\n`;
-  await writePrivateFile(options.readyFile, text, String(context.machine.processId));
+  await replaceFile(options.readyFile, text);
 }
 
 /** A ready file of an earlier run would tell what is not so. */

@@ -1,3 +1,4 @@
+import { isLoopbackHost } from '../../../kit/loopback.js';
 import { EVENT_TYPES } from '../../../wire/event.js';
 import { UsageError } from '../../terminal/cli-error.js';
 import { suggest } from '../../words/suggest.js';
@@ -54,8 +55,7 @@ function viewOf(words: Words): TailView {
 function readForwardUrl(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isLocal = url !== undefined && /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLocal)) return url.href;
+  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))) return url.href;
   throw new UsageError(`--forward '${text}' is not an https address.`, { why: 'http is for this machine only.' });
 }
 

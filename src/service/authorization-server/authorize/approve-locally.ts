@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
+import { isFromThisMachine } from '../../local-peer.js';
 import { findAccount } from '../../store/account-rows.js';
 import { findAgentByHandle } from '../../store/agent-rows.js';
 import type { Query } from '../../store/database.js';
@@ -12,7 +13,6 @@ import { answerWithCode, answerWithError, denied } from './authorization-answer.
 import { type AuthorizationRequest, readAuthorizationRequest } from './authorization-request.js';
 import { issueCode } from './issue-code.js';
 
-const LOOPBACK_PEER = /^(?:::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
 const BEARER = /^Bearer ([!-~]+)$/i;
 
 /**
@@ -50,8 +50,7 @@ export async function approveLocally(
 
 function requireLocalUser(server: AuthorizationServer, request: FastifyRequest): void {
   const { settings } = server.context;
-  const isLoopback = LOOPBACK_PEER.test(request.raw.socket.remoteAddress ?? '');
-  if (!isLoopback || settings.isBehindProxy || isForwarded(request)) {
+  if (settings.isBehindProxy || !isFromThisMachine(request.raw)) {
     throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
   }
   const given = BEARER.exec(request.headers.authorization ?? '')?.[1];
@@ -61,11 +60,6 @@ function requireLocalUser(server: AuthorizationServer, request: FastifyRequest):
       headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
     });
   }
-}
-
-/** A proxy on this machine makes every peer a loopback one. */
-function isForwarded({ headers }: FastifyRequest): boolean {
-  return headers['forwarded'] !== undefined || headers['x-forwarded-for'] !== undefined;
 }
 
 /** For account scopes the handle names the account by any of its agents. */

@@ -1,0 +1,111 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { createHome, type Ended, type Home, json, startServe } from '../../acceptance/program.js';
+
+interface Failure {
+  code: string;
+  message: string;
+  hint?: string;
+  next?: string[];
+}
+
+const failureOf = ({ stderr }: Ended): Failure => json<{ error: Failure }>(stderr).error;
+
+let home: Home;
+beforeEach(() => {
+  home = createHome();
+});
+afterEach(() => home.dispose());
+
+const recordFile = (): string => join(home.directory, 'run/asp-cli/serve/default.json');
+const QUESTIONS = [
+  ['serve', 'status'],
+  ['serve', 'agent', 'list'],
+  ['whoami'],
+  ['-p', 'local', 'whoami'],
+  ['-p', 'local', 'session', 'list', '--retries', '0'],
+];
+
+describe('a local service that was killed', () => {
+  it('is told of in one way, whichever command asks, with what starts it again where it was', async () => {
+    const service = await startServe(home, ['--demo']);
+    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+    const port = new URL(service.url).port;
+    for (const words of QUESTIONS) {
+      const ended = await home.asp([...words, '--json']);
+      expect({ words, status: ended.status, ...failureOf(ended) }).toMatchObject({
+        words,
+        status: 9,
+        code: 'ASP_LOCAL_NOT_RUNNING',
+        message: 'The local service is not running: it ended without saying so.',
+        hint: `it was process ${service.running.pid}, at ${service.url}.`,
+        next: ['asp', 'serve', '--port', port, '--data', service.data],
+      });
+    }
+    const again = await startServe(home, [], service.url);
+    expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    await again.stop();
+  });
+
+  it('is told of in the same way when another process has its number', async () => {
+    const service = await startServe(home, ['--demo']);
+    await home.asp(['login', '@demo.you', '--yes']);
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+    const record = json<{ pid: number; process_start?: string }>(readFileSync(recordFile(), 'utf8'));
+    expect(record.process_start).toMatch(/^\d+$/);
+    // With its start and, as a system that does not tell it would leave it, without.
+    for (const start of [record.process_start, undefined]) {
+      writeFileSync(recordFile(), JSON.stringify({ ...record, pid: process.pid, process_start: start }));
+      for (const words of QUESTIONS)
+        expect(failureOf(await home.asp([...words, '--json', '--retries', '0']))).toMatchObject({
+          code: 'ASP_LOCAL_NOT_RUNNING',
+          message: 'The local service is not running: it ended without saying so.',
+        });
+    }
+  });
+
+  it('is not spoken of any more once a service ended by itself', async () => {
+    await (await startServe(home)).stop();
+    expect(failureOf(await home.asp(['serve', 'status', '--json']))).toMatchObject({
+      code: 'ASP_LOCAL_NOT_RUNNING',
+      message: 'The local service is not running.',
+      next: ['asp', 'serve'],
+    });
+    expect(failureOf(await home.asp(['whoami', '--json']))).toMatchObject({ code: 'ASP_CONFIG' });
+  });
+});
+
+describe('a second asp serve', () => {
+  it('is told that the service runs already, where, how to end it, and how to run a second one', async () => {
+    const service = await startServe(home, ['--demo']);
+    const { port } = new URL(service.url);
+    const others = [
+      ['serve', '--port', port],
+      ['serve', '--port', port, '--data', 'memory', '--detach'],
+      ['serve', '--port', '0', '--data', service.data],
+    ];
+    for (const words of others) {
+      const ended = await home.asp([...words, '--json']);
+      expect(ended.status).toBe(6);
+      expect(failureOf(ended)).toMatchObject({
+        code: 'ASP_PORT_IN_USE',
+        message: `The local service runs already, at ${service.url} (process ${service.running.pid}).`,
+        hint: 'use it as it is, end it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
+        next: ['asp', 'serve', 'status'],
+      });
+    }
+    const told = await home.asp(['serve', '--port', port, '--detach']);
+    expect(told.stderr).toMatch(/runs already.*\n.*\n {2}try: {2}asp serve status\n/);
+    const second = home.start(['serve', '--port', '0', '--data', 'beside']);
+    await second.until('stdout', /^http:\S+$/m);
+    second.kill('SIGINT');
+    await second.ended;
+    await service.stop();
+  });
+});
