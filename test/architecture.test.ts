@@ -34,7 +34,7 @@ const HOUSE: HouseRules = {
     { room: 'cli/profile', mayImport: ['cli/profile', 'cli/words', 'cli/terminal', 'client', 'wire', 'kit'] },
     {
       room: 'cli/login',
-      mayImport: ['cli/login', 'cli/context', 'cli/words', 'cli/terminal', 'client', 'wire', 'kit'],
+      mayImport: ['cli/login', 'cli/context', 'cli/profile', 'cli/words', 'cli/terminal', 'client', 'wire', 'kit'],
     },
     { room: 'cli/terminal', mayImport: ['cli/terminal', 'wire', 'kit'] },
 

@@ -39,7 +39,7 @@ export async function run(
     const { reportFailure } = await import('./report-failure.js');
     const { globals, context, isDeadlinePassed } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
-    const facts = { argv, acting: context?.acting() ?? {}, isDeadlinePassed, isDebug };
+    const facts = { argv, acting: context?.acting() ?? {}, isDeadlinePassed, isDebug, timeoutMs: globals?.timeoutMs };
     return reportFailure(error, facts, surroundings, globals);
   }
 }
@@ -52,7 +52,7 @@ async function dispatch(
 ): Promise<void> {
   const request = findCommand(PROGRAM, argv);
   const { row } = request;
-  if (request.wantsVersion) return surroundings.streams.stdout.write(`${surroundings.version}\n`);
+  if (request.wantsVersion && row?.words !== 'version') return showVersion(argv, surroundings, options, progress);
   if (row === undefined && request.stray !== undefined) throw strayWordError(request);
   if (row === undefined && !request.wantsHelp) refuseStrayOptions(request);
   if (row === undefined || request.wantsHelp) return showHelp(request, surroundings);
@@ -63,9 +63,12 @@ async function dispatch(
     import('./context/create-context.js'),
     row.load(),
   ]);
-  const words = readWords(row, request.rest);
+  const words = readWords({ row, typed: request.typed }, request.rest);
   const globals = readGlobals(words, surroundings.environment);
   progress.globals = globals;
+  const isOfItsShape = !globals.isDryRun && !words.flag('control');
+  if (globals.fields !== undefined && isOfItsShape)
+    (await import('./commands/schema/known-fields.js')).refuseUnknownFields(row.words, globals.fields);
 
   const stop = new AbortController();
   const timeoutMs = row.isEndless === true ? undefined : (globals.timeoutMs ?? DEFAULT_DEADLINE_MS);
@@ -89,6 +92,19 @@ async function dispatch(
   }
 }
 
+/** `--version`: the bare number, or what `asp version` says where a document was asked for. */
+async function showVersion(
+  argv: readonly string[],
+  surroundings: Surroundings,
+  options: RunOptions,
+  progress: Progress,
+): Promise<void> {
+  const { guessFormat } = await import('./context/globals.js');
+  const format = guessFormat(argv, surroundings.environment);
+  if (format === 'human') return surroundings.streams.stdout.write(`${surroundings.version}\n`);
+  return dispatch(['version', `--${format}`], surroundings, options, progress);
+}
+
 /** A command that does not heed its signal must not outlive it. */
 async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
   let onAbort = (): void => {};
@@ -110,10 +126,10 @@ async function showHelp(request: Request<unknown>, surroundings: Surroundings): 
   const { streams, environment, version } = surroundings;
   const help = await import('./words/help.js');
   const style = await loadStyle(isColoured('auto', environment, streams.stdout.isTerminal));
-  const [noun] = request.words;
+  const noun = request.words.length === 0 ? undefined : request.words.join(' ');
   const text =
     request.row !== undefined
-      ? help.commandHelp(request.row, style) + help.commandsBelow(PROGRAM, request.words.join(' '), style)
+      ? help.commandHelp(request.row, style) + help.commandsBelow(PROGRAM, noun ?? '', style)
       : noun !== undefined
         ? help.groupHelp(PROGRAM, noun, style)
         : help.overview(PROGRAM, OVERVIEW, version, style);
@@ -121,13 +137,13 @@ async function showHelp(request: Request<unknown>, surroundings: Surroundings): 
 }
 
 /** Options lead nowhere without a command. */
-function refuseStrayOptions({ rest: [first] }: Request<unknown>): void {
-  if (first !== undefined) throw new UsageError(`'${first}' needs a command.`, { next: ['asp', '--help'] });
+function refuseStrayOptions({ rest: [first], typed }: Request<unknown>): void {
+  if (first !== undefined) throw new UsageError(`'${first}' needs a command.`, { next: ['asp', ...typed, '--help'] });
 }
 
 /** A word that leads nowhere: what was probably meant, as it can be run. */
 function strayWordError(request: Request<unknown>): UsageError {
-  const { words, stray = '' } = request;
+  const { words, typed, stray = '' } = request;
   const noun = words.join(' ');
   const rows: readonly Row[] = PROGRAM.commands;
   const spellings = rows.filter(({ isHidden }) => isHidden !== true).flatMap((row) => spellingsOf(row, PROGRAM));
@@ -137,9 +153,9 @@ function strayWordError(request: Request<unknown>): UsageError {
     ...(noun === '' ? PROGRAM.groups.map((group) => group.noun) : []),
   ].flatMap((rest) => rest.split(' ').slice(0, 1));
   const near = suggest(stray, candidates);
-  const where = noun === '' ? 'asp' : `asp ${noun}`;
+  const where = ['asp', ...typed].join(' ');
   return new UsageError(`'${stray}' is not a command of ${where}.`, {
     why: near.length === 0 ? undefined : `did you mean ${near.map((word) => `'${prefix}${word}'`).join(' or ')}?`,
-    next: ['asp', ...words, ...(near[0] === undefined ? [] : [near[0]]), '--help'],
+    next: ['asp', ...typed, ...(near[0] === undefined ? [] : [near[0]]), '--help'],
   });
 }

@@ -3,8 +3,10 @@ import { RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
 import { localNotRunning } from '../profile/local-service.js';
+import { loginWords, type ResolvedProfile } from '../profile/resolve-profile.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../terminal/cli-error.js';
 import type { Failure } from '../terminal/failure.js';
+import { durationText } from '../words/values.js';
 import { type About, ExplainedError } from './explain.js';
 
 /** As whom, where and with what a command acted, as far as it got. */
@@ -12,8 +14,10 @@ export interface Acting {
   readonly as?: string | undefined;
   readonly profile?: string | undefined;
   readonly source?: string | undefined;
-  /** The local service, when the command speaks to it. */
-  readonly local?: LocalServiceRecord | undefined;
+  /** The service of the command. */
+  readonly at?: ResolvedProfile | undefined;
+  /** What `--profile` said. */
+  readonly profileFlag?: string | undefined;
 }
 
 /** What is known of the run beside the error. */
@@ -22,6 +26,8 @@ export interface RunFacts {
   readonly acting: Acting;
   readonly isDeadlinePassed: boolean;
   readonly isDebug: boolean;
+  /** What `--timeout` or ASP_TIMEOUT said. */
+  readonly timeoutMs: number | undefined;
 }
 
 /** Exit codes of OAuth error codes that reach the user (RFC 6749 §5.2). */
@@ -61,11 +67,11 @@ function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unkn
 /** Any thrown value as a failure that can be told. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const about = thrown instanceof ExplainedError ? thrown.about : {};
-  const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.local);
+  const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome, why, next } = error;
-    return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...run.acting, stack };
+    return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting), stack };
   }
   if (error instanceof RequestError) return { ...requestFailure(error, about, run), stack };
   if (run.isDeadlinePassed)
@@ -75,8 +81,8 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
       exitCode: OWN_ERROR.ASP_TIMEOUT,
       isRetryable: true,
       outcome: 'unknown',
-      why: DEADLINE_REASON,
-      ...run.acting,
+      why: deadlineReason(run),
+      ...told(run.acting),
       stack,
     };
   return {
@@ -86,12 +92,19 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     isRetryable: false,
     outcome: 'unknown',
     why: 'run it again with --debug to see where.',
-    ...run.acting,
+    ...told(run.acting),
     stack,
   };
 }
 
-const DEADLINE_REASON = 'the deadline is 60s unless --timeout or ASP_TIMEOUT says otherwise.';
+const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
+
+function deadlineReason({ timeoutMs }: RunFacts): string {
+  return timeoutMs === undefined
+    ? 'the deadline is 60s unless --timeout or ASP_TIMEOUT says otherwise.'
+    : `--timeout or ASP_TIMEOUT gave it ${durationText(timeoutMs)}.`;
+}
+
 const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown: 'It may have been done.' } as const;
 
 function requestFailure(error: RequestError, about: About, run: RunFacts): Failure {
@@ -100,7 +113,9 @@ function requestFailure(error: RequestError, about: About, run: RunFacts): Failu
   const exitCode = exitCodeOf(code, error.status);
   const isWrite = error.request !== undefined && error.request.method !== 'GET';
   const outcome = isWrite ? ` ${about.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}` : '';
-  const subject = about.subject === undefined ? '' : `${about.subject}: `;
+  // Whoever cannot sign in is the object then, and not what the command was about.
+  const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
+  const subject = about.subject === undefined || isOfLogin ? '' : `${about.subject}: `;
   const said = isOurDeadline ? 'the deadline passed.' : withStop(error.message);
   return {
     code,
@@ -110,9 +125,9 @@ function requestFailure(error: RequestError, about: About, run: RunFacts): Failu
     isRetryable: error.isRetryable || isOurDeadline,
     retryAfterMs: error.retryAfterMs,
     outcome: error.outcome,
-    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, run.acting),
+    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, run),
     next: nextOf(error, code, exitCode, about, run),
-    ...run.acting,
+    ...told(run.acting),
     request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
   };
 }
@@ -120,7 +135,8 @@ function requestFailure(error: RequestError, about: About, run: RunFacts): Failu
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** What is known of the cause; it never guesses past an answer that is the same for several reasons. */
-function reasonOf(error: RequestError, code: string, exitCode: number, acting: Acting): string | undefined {
+function reasonOf(error: RequestError, code: string, exitCode: number, run: RunFacts): string | undefined {
+  const { acting } = run;
   if (exitCode === 4 || exitCode === 5) {
     const parts = [
       ...(acting.as === undefined ? [] : [`acting as ${acting.as}`]),
@@ -133,7 +149,8 @@ function reasonOf(error: RequestError, code: string, exitCode: number, acting: A
     return `the service asks to wait ${Math.ceil(error.retryAfterMs / 1000)} s.`;
   if (code === 'NOT_FOUND')
     return 'the service gives one answer for what does not exist and for what this agent may not see.';
-  if (code === 'ASP_TIMEOUT') return DEADLINE_REASON;
+  if (code === 'ASP_TIMEOUT') return deadlineReason(run);
+  if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL ends in /v1 as a rule.';
   return undefined;
 }
 
@@ -149,8 +166,19 @@ function nextOf(
   if (said !== undefined) return said;
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined)
     return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, error.idempotencyKey)];
-  if (exitCode === 4) return ['asp', 'login', ...(acting.as === undefined ? [] : [acting.as])];
-  return undefined;
+  // A login does not mend a credential that was given another way.
+  if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login') return ['asp', 'whoami', '--explain'];
+  if (exitCode === 4) return loginWords(acting.profileFlag, acting.as);
+  if (code === 'NOT_FOUND' && about.subject?.startsWith('sess_') === true) return ['asp', 'session', 'list'];
+  const near = nearBaseUrl(error, code, acting);
+  if (near !== undefined) return ['asp', 'whoami', '-p', near];
+  return code === 'ASP_DISCOVERY' ? ['asp', 'doctor'] : undefined;
+}
+
+/** Where the service probably is when nothing of the kind is at its base URL. */
+function nearBaseUrl({ status }: RequestError, code: string, { at }: Acting): string | undefined {
+  const isMissed = code === 'ASP_DISCOVERY' && status === 404 && at !== undefined;
+  return isMissed && new URL(at.baseUrl).pathname === '/' ? `${at.baseUrl}/v1` : undefined;
 }
 
 /** The words of the run with the key it used, so that a repetition is done at most once. */

@@ -72,7 +72,8 @@ export function createIdentity(
       as: known.handle ?? known.agent?.handle,
       profile: known.profile?.name,
       source: known.source,
-      local: known.profile?.local,
+      at: known.profile,
+      profileFlag: context().globals.profile,
     }),
   };
 }

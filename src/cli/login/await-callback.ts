@@ -1,8 +1,10 @@
 import type { AuthorizationRequest } from '../../client/oauth/authorization-request.js';
 import { readCallback } from '../../client/oauth/callback.js';
+import { toJsonLine } from '../../kit/json-line.js';
 import type { Context } from '../context/context.js';
 import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
 import { CliError } from '../terminal/cli-error.js';
+import { durationText } from '../words/values.js';
 import type { Loopback, OwnCallback } from './loopback.js';
 
 const PATIENCE_MS = 5 * 60_000;
@@ -11,6 +13,8 @@ const PASTE_MAX_LENGTH = 16_384;
 export interface BrowserWish {
   readonly isWanted: boolean;
   readonly command: string | undefined;
+  /** The command that begins anew when nobody came. */
+  readonly again: readonly string[];
 }
 
 /**
@@ -26,7 +30,11 @@ export async function awaitCallback(
   const { output, environment, machine, prompts, streams } = context;
   const judge = (address: string) => readCallback(request, address);
   const received = loopback.receive(judge);
-  await streams.stderr.write(`Open this address to sign in:\n\n  ${request.url}\n\n`);
+  await streams.stderr.write(
+    output.format === 'human'
+      ? `Open this address to sign in:\n\n  ${request.url}\n\n`
+      : `${toJsonLine({ note: 'Open this address to sign in.', authorize_url: request.url })}\n`,
+  );
   if (browser.isWanted && (browser.command !== undefined || canOpenBrowser(environment, machine.platform)))
     await openBrowser(request.url, environment, browser.command);
   if (prompts.canAsk)
@@ -38,7 +46,7 @@ export async function awaitCallback(
   const over = new AbortController();
   const signal = AbortSignal.any([context.signal, over.signal]);
   const patienceMs = context.globals.timeoutMs ?? PATIENCE_MS;
-  const cancel = context.clock.schedule(patienceMs, () => over.abort(nobodySignedIn(patienceMs)));
+  const cancel = context.clock.schedule(patienceMs, () => over.abort(nobodySignedIn(patienceMs, browser.again)));
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
@@ -51,9 +59,12 @@ export async function awaitCallback(
   }
 }
 
-function nobodySignedIn(patienceMs: number): CliError {
-  const within = patienceMs < 60_000 ? `${patienceMs / 1000} s` : `${Math.round(patienceMs / 60_000)} min`;
-  return new CliError('ASP_LOGIN_TIMEOUT', { message: `Nobody signed in within ${within}.`, next: ['asp', 'login'] });
+function nobodySignedIn(patienceMs: number, next: readonly string[]): CliError {
+  return new CliError('ASP_LOGIN_TIMEOUT', {
+    message: `Nobody signed in within ${durationText(patienceMs)}.`,
+    why: 'a sign-in that cannot be waited for can be done in two steps: --start, then --finish.',
+    next,
+  });
 }
 
 /** Reads addresses from the terminal until one is ours. */

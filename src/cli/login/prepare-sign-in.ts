@@ -11,6 +11,7 @@ import { randomToken } from '../../kit/random.js';
 import { SCOPES } from '../../wire/scope.js';
 import type { Context } from '../context/context.js';
 import { loginContextOf, rememberStore } from '../context/login-place.js';
+import { loginWords } from '../profile/resolve-profile.js';
 import { CliError } from '../terminal/cli-error.js';
 import type { SignIn } from './sign-in.js';
 
@@ -55,11 +56,10 @@ async function probeStore(
 
 /** A machine without a keychain, and the same sign-in with the other store. */
 function withoutKeychain({ globals }: Context, { handle }: SignInWish, cause: RequestError): CliError {
-  const words = [...(handle === undefined ? [] : [handle]), ...(globals.isYes ? ['--yes'] : [])];
   return new CliError('ASP_STORE_UNAVAILABLE', {
     message: `${cause.message} Nobody was signed in.`,
     why: 'without a keychain a login can be kept in a file that only you can read.',
-    next: ['asp', 'login', ...words, '--store', 'file'],
+    next: [...loginWords(globals.profile, handle), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,
   });
 }

@@ -10,6 +10,7 @@ import { exchangeCode, revokeRefreshToken } from '../../client/oauth/token-endpo
 import type { TokenSet } from '../../client/oauth/token-set.js';
 import { isAccountScope, isScope, type Scope, splitScope } from '../../wire/scope.js';
 import type { Context } from '../context/context.js';
+import { loginWords } from '../profile/resolve-profile.js';
 import { CliError } from '../terminal/cli-error.js';
 import type { OwnCallback } from './loopback.js';
 
@@ -100,13 +101,16 @@ function refused({ context, handle }: SignIn, error: string): CliError {
     });
   return new CliError('ASP_LOGIN_DENIED', {
     message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
-    next: ['asp', 'login', ...(handle === undefined ? [] : [handle])],
+    next: again({ context, handle }),
   });
 }
 
-function wrongAgent({ handle }: SignIn, approved: string | null): CliError {
+const again = ({ context, handle }: Pick<SignIn, 'context' | 'handle'>): readonly string[] =>
+  loginWords(context.globals.profile, handle);
+
+function wrongAgent({ context, handle }: SignIn, approved: string | null): CliError {
   return new CliError('ASP_WRONG_AGENT', {
     message: `${approved} was approved, but ${handle} was asked for. The approval was given back.`,
-    next: ['asp', 'login', String(handle)],
+    next: again({ context, handle }),
   });
 }

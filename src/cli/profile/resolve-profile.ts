@@ -32,6 +32,15 @@ export interface ProfileSources {
   readonly endedService: () => Promise<LocalServiceRecord | undefined>;
 }
 
+/** How to sign in: at the profile that `--profile` named in this run, which nothing else remembers. */
+export function loginWords(flag: string | undefined, handle: string | undefined): readonly string[] {
+  return [
+    ...['asp', 'login'],
+    ...(handle === undefined ? [] : [handle]),
+    ...(flag === undefined || flag === '' ? [] : ['-p', flag]),
+  ];
+}
+
 /** The profile that stands for the local service, wherever that listens. */
 export const LOCAL = 'local';
 /** The setting that keeps its agent: it has no entry among the profiles. */

@@ -7,6 +7,8 @@ export interface Request<Run> {
   readonly row: CommandRow<Run> | undefined;
   /** The words that were recognised, in their canonical spelling: a noun alone when it stops there. */
   readonly words: readonly string[];
+  /** The same words as they were typed. */
+  readonly typed: readonly string[];
   /** The first word that leads nowhere. */
   readonly stray: string | undefined;
   /** Everything else, in order: options and arguments. */
@@ -75,8 +77,8 @@ export function findCommand<Run>(program: Program<Run>, argv: readonly string[])
     const fitting = spellings.filter(({ words }) => next.every((part, index) => words[index] === part));
     if (fitting.length === 0) return false;
     typed.push(word);
-    const exact = fitting.find(({ words }) => words.length === typed.length);
-    if (exact !== undefined) row = exact.row;
+    // `serve` is a command, and `serve agent` a noun below it that is none.
+    row = fitting.find(({ words }) => words.length === typed.length)?.row;
     return true;
   };
 
@@ -103,7 +105,7 @@ export function findCommand<Run>(program: Program<Run>, argv: readonly string[])
     rest.push(token);
   }
   const canonical = row?.words.split(' ') ?? typed.map((word) => singularOf(word, program));
-  return { row, words: canonical, stray, rest, wantsHelp, wantsVersion };
+  return { row, words: canonical, typed, stray, rest, wantsHelp, wantsVersion };
 }
 
 function singularOf(word: string, program: Program): string {

@@ -79,7 +79,7 @@ export function groupHelp(program: Program, noun: string, style: Style): string 
       row.aliases?.[0] === undefined ? row.summary : `${row.summary} ${style.dim(`(asp ${row.aliases[0]})`)}`,
     ]);
   return [
-    `${style.bold(`asp ${noun}`)}  ${group?.summary ?? ''}`,
+    [style.bold(`asp ${noun}`), ...(group === undefined ? [] : [group.summary])].join('  '),
     columns(rows, style),
     `${style.dim(`asp ${noun} <command> --help`)}  examples and options\n`,
   ].join('\n\n');

@@ -19,6 +19,13 @@ export function durationMs(text: string): number | undefined {
   return value <= LONGEST_MS ? value : undefined;
 }
 
+/** Milliseconds as they are written: `1ms`, `30s`, `5m`. */
+export function durationText(ms: number): string {
+  const [unit = 'ms', size = 1] =
+    Object.entries(UNIT_MS).findLast(([, unitMs]) => ms >= unitMs && ms % unitMs === 0) ?? [];
+  return `${ms / size}${unit}`;
+}
+
 export function readDuration(option: string, text: string): number {
   const value = durationMs(text);
   if (value === undefined)
@@ -62,6 +69,11 @@ export function handleOf(text: string): string | undefined {
 export function readHandle(text: string): string {
   const handle = handleOf(text);
   if (handle !== undefined) return handle;
+  const kind = kindOfWord(text);
+  if (kind !== undefined)
+    throw new UsageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
+      next: wordsAbout(kind, text),
+    });
   const lower = handleOf(text.toLowerCase());
   throw new UsageError(`'${text}' is not a handle.`, {
     why: `a handle has the form @owner.agent_name, in lower case${lower === undefined ? '' : `: ${lower}`}.`,
@@ -104,8 +116,17 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
 /** The kind of id that a word claims to be by its prefix. */
 export function kindOfWord(text: string): IdKind | undefined {
+  // `sess_a.bot` is a handle: the owner is called so.
+  if (handleOf(text) !== undefined) return undefined;
   for (const [kind, { prefix }] of Object.entries(KINDS)) if (text.startsWith(prefix)) return kind as IdKind;
   return undefined;
+}
+
+/** The command that an id belongs to, with the id where that takes one. */
+function wordsAbout(kind: IdKind, text: string): readonly string[] {
+  const { prefix, help } = KINDS[kind];
+  const takesId = !help.includes('--help') && help.length > 2 && kind !== 'oauthClient';
+  return takesId && ULID.test(text.slice(prefix.length)) ? [...help, text] : help;
 }
 
 /** An id of `kind`. A word that is something else gets an error that names the command it belongs to. */
@@ -114,14 +135,13 @@ export function readId(kind: IdKind, text: string): string {
   if (text.startsWith(prefix) && ULID.test(text.slice(prefix.length))) return text;
   const other = kindOfWord(text);
   if (other !== undefined && other !== kind) {
-    const { name: otherName, help } = KINDS[other];
-    throw new UsageError(`'${text}' is ${otherName}, but ${name} (${prefix}…) belongs here.`, {
-      next: help.includes('--help') || help.length < 3 ? help : [...help, text],
+    throw new UsageError(`'${text}' is ${KINDS[other].name}, but ${name} (${prefix}…) belongs here.`, {
+      next: wordsAbout(other, text),
     });
   }
   if (other === undefined && handleOf(text) !== undefined)
     throw new UsageError(`'${text}' is a handle, but ${name} (${prefix}…) belongs here.`, {
-      next: kind === 'session' ? ['asp', 'session', 'list'] : undefined,
+      next: kind === 'session' ? ['asp', 'session', 'list'] : ['asp', 'agent', 'show', text],
     });
   throw new UsageError(`'${text}' is not ${name}.`, {
     why: `${name} is ${prefix} and 26 upper-case letters and digits.`,

@@ -18,7 +18,9 @@ export async function requireLogin(
   throw new RequestError({
     code: 'ASP_NO_CREDENTIAL',
     message:
-      login === undefined ? 'Nobody signed in as this agent.' : `The login is not in the ${store.kind} any more.`,
+      login === undefined
+        ? `${key.handle ?? 'The account'} is not signed in at ${key.baseUrl}.`
+        : `The login of ${key.handle ?? 'the account'} is not in the ${store.kind} any more.`,
   });
 }
 

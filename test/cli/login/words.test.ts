@@ -61,7 +61,7 @@ describe('words become options: identity', () => {
     ['login --callback-port 70000', /not a whole number/],
     ['login --dry-run', /not an option/],
     ['logout --all alice.bot', /cannot be used together/],
-    ['logout sess_1', /not a handle/],
+    ['logout sess_1', /is a session id, but a handle/],
     ['whoami --explain --short', /cannot be used together/],
     ['whoami alice.bot', /takes no arguments/],
     ['auth token --resource files', /choices/],

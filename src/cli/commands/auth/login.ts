@@ -8,6 +8,7 @@ import { listenOnLoopback } from '../../login/loopback.js';
 import { keepPending } from '../../login/pending-sign-in.js';
 import { prepareSignIn, requestSignIn } from '../../login/prepare-sign-in.js';
 import { completeSignIn } from '../../login/sign-in.js';
+import { loginWords } from '../../profile/resolve-profile.js';
 import { readHandle } from '../../words/values.js';
 import type { Words } from '../../words/words.js';
 import { readScopes } from './read-scopes.js';
@@ -56,7 +57,8 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
   const loopback = await listenOnLoopback(options.callbackPort);
   try {
     const request = await requestSignIn(signIn, loopback.redirectUri, options.scopes);
-    const browser = { isWanted: options.opensBrowser, command: options.browserCommand };
+    const again = loginWords(context.globals.profile, handle);
+    const browser = { isWanted: options.opensBrowser, command: options.browserCommand, again };
     const callback = await awaitCallback(context, request, loopback, browser);
     return await completeSignIn(signIn, request, callback);
   } finally {

@@ -8,6 +8,7 @@ import { ExplainedError } from '../../context/explain.js';
 import { loginContextOf } from '../../context/login-place.js';
 import { read } from '../../context/write.js';
 import type { Layer } from '../../profile/layers.js';
+import { loginWords } from '../../profile/resolve-profile.js';
 import { CliError, UsageError } from '../../terminal/cli-error.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
@@ -100,7 +101,7 @@ async function askThisMachine(context: Context): Promise<Whoami> {
   if (login === undefined && source === 'login')
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `Nobody is signed in as ${handle} at ${profile.baseUrl}.`,
-      next: ['asp', 'login', handle],
+      next: loginWords(context.globals.profile, handle),
     });
   const inspection = login === undefined ? undefined : await inspectLogin(await loginContextOf(context), login);
   return {

@@ -120,7 +120,7 @@ export const OWN_MEANING: Readonly<Record<OwnErrorCode, Meaning>> = {
     means: 'What answered does not answer as this kind of service does.',
     helps: 'Check the base URL: it ends in /v1 as a rule.',
   },
-  ASP_LOCAL_NOT_RUNNING: { means: 'The profile is local, and no local service runs.', helps: 'asp serve --detach.' },
+  ASP_LOCAL_NOT_RUNNING: { means: 'The profile is local, and no local service runs.', helps: 'asp serve starts it.' },
   ASP_PARTIAL: { means: 'A part was done; stderr says which.', helps: 'Do the rest.' },
   ASP_UNHEALTHY: { means: 'doctor found a problem.', helps: 'Its lines say what to do.' },
   ASP_BUG: { means: 'A mistake in asp itself.', helps: 'Run it with --debug and report what it shows.' },

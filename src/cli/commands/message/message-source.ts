@@ -54,9 +54,9 @@ export async function readNamedFile(path: string, maxBytes: number): Promise<Buf
 }
 
 export function fileFailure(path: string, error: unknown): unknown {
-  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return new UsageError(`${path}: there is no such file.`);
-  if (isFileError(error, 'EACCES', 'EPERM')) return new UsageError(`${path} may not be read.`);
-  if (isFileError(error, 'EISDIR')) return new UsageError(`${path} is a folder.`);
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return new UsageError(`${path} does not exist. Nothing was sent.`);
+  if (isFileError(error, 'EACCES', 'EPERM')) return new UsageError(`${path} may not be read. Nothing was sent.`);
+  if (isFileError(error, 'EISDIR')) return new UsageError(`${path} is a folder. Nothing was sent.`);
   return error;
 }
 

@@ -22,7 +22,8 @@ export async function prepareUpload(context: Context, path: string, filename: st
   }
   try {
     const facts = await stat(path);
-    if (!facts.isFile()) throw new UsageError(`${path} is no regular file.`);
+    if (!facts.isFile())
+      throw new UsageError(`${path} is ${facts.isDirectory() ? 'a folder' : 'no regular file'}. Nothing was sent.`);
     const file = await open(path, 'r');
     const head = Buffer.alloc(HEAD_BYTES);
     const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0).finally(() => file.close());

@@ -1,0 +1,142 @@
+import { mkdtempSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, describe, expect, it } from 'vitest';
+
+import { OWN_ERROR } from '../../src/cli/terminal/cli-error.js';
+import { freshHome, type RunOptions, runWords } from './captured-run.js';
+import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
+
+const SESSION = `sess_${'0'.repeat(26)}`;
+
+interface Failure {
+  code: string;
+  message: string;
+  exit_code: number;
+  hint?: string;
+  next?: string[];
+}
+
+let service: ScriptedService | undefined;
+let server: Server | undefined;
+afterEach(async () => {
+  const open = service;
+  service = undefined;
+  server?.closeAllConnections();
+  server?.close();
+  server = undefined;
+  await open?.close();
+});
+
+async function failureOf(words: string | readonly string[], options: RunOptions = {}): Promise<Failure> {
+  const argv = typeof words === 'string' ? words.split(' ') : words;
+  const { err } = await runWords([...argv, '--json', '--retries', '0'], options);
+  return (JSON.parse(err) as { error: Failure }).error;
+}
+
+async function failureAgainst(script: readonly Expected[], words: string, options: RunOptions = {}): Promise<Failure> {
+  service = await startScript(script);
+  return failureOf(words, { ...options, environment: { ...service.environment, ...options.environment } });
+}
+
+/** A server that answers nothing, or each request in the same way. */
+async function serverThat(answer: 'is silent' | 'knows nothing'): Promise<string> {
+  server = createServer((_, response) => {
+    if (answer === 'knows nothing') response.writeHead(404).end('<html>');
+  });
+  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('a deadline', () => {
+  it('is told as it was given', async () => {
+    const environment = { ASP_PROFILE: `${await serverThat('is silent')}/v1`, ASP_TOKEN: 'x' };
+    const failure = await failureOf('whoami --timeout 50ms', { environment });
+    expect(failure).toMatchObject({ code: 'ASP_TIMEOUT', hint: '--timeout or ASP_TIMEOUT gave it 50ms.' });
+    const named = await failureOf('whoami', { environment: { ...environment, ASP_TIMEOUT: '0.05s' } });
+    expect(named.hint).toBe('--timeout or ASP_TIMEOUT gave it 50ms.');
+  });
+});
+
+describe('a credential of the environment that is refused', () => {
+  it('is not mended by a login, which would not be used', async () => {
+    const refused = { call: 'GET /sessions?limit=50', status: 401, reply: envelope('UNAUTHORIZED') };
+    const failure = await failureAgainst([refused], 'session list');
+    expect(failure).toMatchObject({ exit_code: 4, next: ['asp', 'whoami', '--explain'] });
+    expect(failure.hint).toContain('credential from ASP_TOKEN');
+  });
+});
+
+describe('the object of a failure', () => {
+  it('is the agent that is not signed in, not whom it wanted to write to', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN_STORE: 'file' };
+    const failure = await failureOf('send demo.echo hi --as bob.bot', { environment });
+    expect(failure).toMatchObject({
+      code: 'ASP_NO_CREDENTIAL',
+      message: '@bob.bot is not signed in at http://127.0.0.1:9/v1. Nothing was sent.',
+      next: ['asp', 'login', '@bob.bot'],
+    });
+    const named = await failureOf('send demo.echo hi --as bob.bot -p http://127.0.0.1:9/v1', {
+      environment: { ASP_TOKEN_STORE: 'file' },
+    });
+    expect(named.next).toEqual(['asp', 'login', '@bob.bot', '-p', 'http://127.0.0.1:9/v1']);
+  });
+});
+
+describe('a base URL without /v1', () => {
+  it('is told where the service probably is', async () => {
+    const root = await serverThat('knows nothing');
+    const environment = { ASP_PROFILE: root, ASP_CLIENT_ID: 'oac_1', ASP_CLIENT_SECRET: 's' };
+    expect(await failureOf('session list', { environment })).toMatchObject({
+      code: 'ASP_DISCOVERY',
+      hint: 'a base URL ends in /v1 as a rule.',
+      next: ['asp', 'whoami', '-p', `${root}/v1`],
+    });
+    const other = { ...environment, ASP_PROFILE: `${root}/v1` };
+    expect(await failureOf('session list', { environment: other })).toMatchObject({ next: ['asp', 'doctor'] });
+  });
+});
+
+describe('a session that this agent cannot see', () => {
+  const unknown = (call: string): Expected => ({ call, status: 404, reply: envelope('NOT_FOUND') });
+  it.each([
+    [`session show ${SESSION}`, `GET /sessions/${SESSION}`],
+    [`tail ${SESSION} --no-follow`, `GET /sessions/${SESSION}`],
+  ])('asp %s names what it can see', async (words, call) => {
+    const me = { call: 'GET /agents/me', reply: { canonical_handle: '@me.bot' } };
+    const failure = await failureAgainst(words.startsWith('tail') ? [me, unknown(call)] : [unknown(call)], words);
+    expect(failure).toMatchObject({ code: 'NOT_FOUND', exit_code: 3, next: ['asp', 'session', 'list'] });
+  });
+});
+
+describe('a file', () => {
+  it('that is not there, or a folder, is told by its name, and that nothing was sent', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
+    const folder = mkdtempSync(join(tmpdir(), 'asp-file-'));
+    const missing = join(folder, 'none.png');
+    for (const words of [`send a.b hi --file ${missing}`, `send a.b -F ${missing}`, `send a.b --data @${missing}`])
+      expect(await failureOf(words, { environment })).toMatchObject({
+        code: 'ASP_USAGE',
+        message: `${missing} does not exist. Nothing was sent.`,
+      });
+    for (const words of [`send a.b hi --file ${folder}`, `send a.b -F ${folder}`])
+      expect((await failureOf(words, { environment })).message).toBe(`${folder} is a folder. Nothing was sent.`);
+  });
+});
+
+describe('codes of our own', () => {
+  it('a sign-in that nobody came to was not in time', () => {
+    expect(OWN_ERROR.ASP_LOGIN_TIMEOUT).toBe(8);
+  });
+
+  it('each is explained', async () => {
+    const machine = { homeDirectory: freshHome() };
+    for (const [code, exit] of Object.entries(OWN_ERROR)) {
+      const { out } = await runWords(`explain ${code} --json`, { machine });
+      expect(JSON.parse(out)).toMatchObject({ code, exit_code: exit, means: expect.any(String) });
+    }
+  });
+});

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+
+import { PROGRAM } from '../../src/cli/program.js';
+import { runWords } from './captured-run.js';
+
+const SESSION = `sess_${'0'.repeat(26)}`;
+const MESSAGE = `msg_${'0'.repeat(26)}`;
+const ATTACHMENT = `att_${'0'.repeat(26)}`;
+
+interface Failure {
+  code: string;
+  message: string;
+  hint?: string;
+  next?: string[];
+}
+
+async function refusalOf(words: string | readonly string[]): Promise<Failure> {
+  const { code, out, err } = await runWords([...(typeof words === 'string' ? words.split(' ') : words), '--json']);
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  const { error } = JSON.parse(err) as { error: Failure };
+  expect(error.code).toBe('ASP_USAGE');
+  return error;
+}
+
+describe('a usage error names what was typed', () => {
+  const table: [words: string, message: string, next: string][] = [
+    ['whoami me', 'asp whoami takes no arguments, not 1.', 'asp whoami --help'],
+    ['auth whoami me', 'asp auth whoami takes no arguments, not 1.', 'asp auth whoami --help'],
+    ['login a.b c.d', 'asp login takes at most 1 argument, not 2.', 'asp login --help'],
+    ['tail --nosuch', "'--nosuch' is not an option of asp tail.", 'asp tail --help'],
+    ['session tail --nosuch', "'--nosuch' is not an option of asp session tail.", 'asp session tail --help'],
+    ['sessions lsit', "'lsit' is not a command of asp sessions.", 'asp sessions list --help'],
+    ['sessions --limit', "'--limit' needs a command.", 'asp sessions --help'],
+    ['serve agents', 'asp serve takes no arguments, not 1.', 'asp serve --help'],
+    ['serve agent ad', "'ad' is not a command of asp serve agent.", 'asp serve agent add --help'],
+  ];
+  for (const [words, message, next] of table)
+    it(`asp ${words}`, async () => expect(await refusalOf(words)).toMatchObject({ message, next: next.split(' ') }));
+
+  it('forgotten quotes are put where they belong', async () => {
+    expect(await refusalOf('send a.b how are -q you --end')).toMatchObject({
+      message: 'asp send takes at most 2 arguments, not 4.',
+      hint: 'a text of several words stands in quotes.',
+      next: ['asp', 'send', 'a.b', 'how are you', '-q', '--end', '--json'],
+    });
+  });
+});
+
+describe('an id or a handle in the place of another is told with the command it belongs to', () => {
+  const table: [words: string, message: RegExp, next: string | undefined][] = [
+    [`agent show ${SESSION}`, /is a session id, but a handle/, `asp session show ${SESSION}`],
+    [`block add ${SESSION}`, /is a session id, but a handle/, `asp session show ${SESSION}`],
+    [
+      `session invite ${SESSION} ${ATTACHMENT}`,
+      /is an attachment id, but a handle/,
+      `asp attachment show ${ATTACHMENT}`,
+    ],
+    [`login ${MESSAGE}`, /is a message id, but a handle/, 'asp message search --help'],
+    [`whoami --as ${SESSION}`, /is a session id, but a handle/, `asp session show ${SESSION}`],
+    ['session create sess_1', /is a session id, but a handle/, 'asp session show'],
+    ['tail alice.bot', /is a handle, but a session id/, 'asp session list'],
+    ['session end @alice.bot', /is a handle, but a session id/, 'asp session list'],
+    ['attachment show alice.bot', /is a handle, but an attachment id/, 'asp agent show alice.bot'],
+    [`session show ${ATTACHMENT}`, /is an attachment id, but a session id/, `asp attachment show ${ATTACHMENT}`],
+    [`send ${MESSAGE} hi`, /is a message id, but a session id/, 'asp message search --help'],
+  ];
+  for (const [words, message, next] of table)
+    it(`asp ${words}`, async () => {
+      const error = await refusalOf(words);
+      expect(error.message).toMatch(message);
+      expect(error.next?.join(' ')).toBe(next);
+    });
+
+  it('an owner may be called like an id', async () => {
+    const { code, out } = await runWords(
+      ['send', 'sess_a.bot', 'hi', '--dry-run', '--json', '-p', 'https://asp.example/v1'],
+      { environment: { ASP_TOKEN: 'x' } },
+    );
+    expect({ code, body: (JSON.parse(out) as { body: unknown }).body }).toEqual({
+      code: 0,
+      body: { invite: ['@sess_a.bot'], initial_message: { content: 'hi' } },
+    });
+  });
+});
+
+describe('a noun alone', () => {
+  const nouns = [
+    ...PROGRAM.groups.filter(({ noun }) => noun !== 'serve').map(({ noun }) => noun),
+    ...['serve agent', 'serve client', 'serve keys'],
+  ];
+  for (const noun of nouns)
+    it(`asp ${noun} is its help`, async () => {
+      const alone = await runWords(noun);
+      expect(alone).toMatchObject({ code: 0, err: '' });
+      expect(alone.out).toMatch(new RegExp(`^asp ${noun}( .*)?\\n\\n {2}${noun} \\w+`));
+      expect(await runWords(`${noun} --help`)).toEqual(alone);
+    });
+});
+
+describe('--version', () => {
+  it('is a number, or the document that asp version prints', async () => {
+    expect(await runWords('--version')).toMatchObject({ code: 0, out: '1.2.3\n', err: '' });
+    const whole = await runWords('version --json');
+    expect(await runWords('--version --json')).toEqual(whole);
+    expect(await runWords('-V', { environment: { ASP_FORMAT: 'json' } })).toEqual(whole);
+    expect(JSON.parse(whole.out)).toMatchObject({ version: '1.2.3' });
+  });
+});
+
+describe('--fields', () => {
+  it('refuses a field that is never printed, before anything happens', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
+    const asked = await runWords('send a.b hi --fields sesion_id', { environment });
+    expect(asked).toMatchObject({ code: 2, out: '' });
+    expect(JSON.parse(asked.err)).toMatchObject({
+      error: {
+        message: "'sesion_id' is not a field of what asp message send prints.",
+        hint: "did you mean 'session_id'?",
+        next: ['asp', 'schema', 'message', 'send'],
+      },
+    });
+    expect(await runWords('session list --fields nosuch', { environment })).toMatchObject({ code: 2, out: '' });
+  });
+
+  it('of a list are those of its items, and a known one is picked', async () => {
+    const { code, out } = await runWords('commands --fields words,options.name');
+    expect(code).toBe(0);
+    const { items } = JSON.parse(out) as { items: { words: string[] }[] };
+    expect(Object.keys(items[0] ?? {})).toEqual(['words', 'options']);
+  });
+
+  it('of what has no fixed fields are not judged', async () => {
+    expect(await runWords('schema session --fields title')).toMatchObject({ code: 0 });
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
+    const dry = await runWords('send a.b hi --dry-run --fields method', { environment });
+    expect(JSON.parse(dry.out)).toEqual({ method: 'POST' });
+  });
+});
