@@ -28,7 +28,7 @@ _asp_find_place() {
       'profiles') next='profile' ;;
     esac
     case $next in
-      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
+      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
       *) return ;;
     esac
   done
@@ -134,6 +134,8 @@ _asp_find_kind() {
     'serve agent add --display-name') _asp_kind='nothing' ;;
     'serve backup --data') _asp_kind='files' ;;
     'serve client add --scopes') _asp_kind='nothing' ;;
+    'serve logs --last'|'serve logs -n') _asp_kind='nothing' ;;
+    'serve reset --data') _asp_kind='files' ;;
     'serve restore --data') _asp_kind='files' ;;
     'session create --topic') _asp_kind='nothing' ;;
     'session create --message'|'session create -m') _asp_kind='nothing' ;;
@@ -269,7 +271,7 @@ _asp_find_words() {
     'config') _asp_words='get list path set unset' ;;
     'message') _asp_words='list search send' ;;
     'profile') _asp_words='add list remove set show use' ;;
-    'serve') _asp_words='agent backup client keys restore status stop' ;;
+    'serve') _asp_words='agent backup client keys logs reset restore status stop' ;;
     'serve agent') _asp_words='add list pause remove resume' ;;
     'serve client') _asp_words='add' ;;
     'serve keys') _asp_words='list rotate' ;;
@@ -311,6 +313,8 @@ _asp_find_options() {
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
+    'serve logs') _asp_options="--last -n --follow $_asp_options" ;;
+    'serve reset') _asp_options="--data $_asp_options" ;;
     'serve restore') _asp_options="--data $_asp_options" ;;
     'session create') _asp_options="--topic --message -m --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'session end') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;

@@ -132,7 +132,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['profile use'] = @()
   $values['profile use'] = @('profiles')
   $words['schema'] = @()
-  $words['serve'] = @('agent', 'backup', 'client', 'keys', 'restore', 'status', 'stop')
+  $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'reset', 'restore', 'status', 'stop')
   $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }
   $words['serve agent'] = @('add', 'list', 'pause', 'remove', 'resume')
   $words['serve agent add'] = @()
@@ -155,6 +155,10 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['serve keys'] = @('list', 'rotate')
   $words['serve keys list'] = @()
   $words['serve keys rotate'] = @()
+  $words['serve logs'] = @()
+  $options['serve logs'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--follow' = '' }
+  $words['serve reset'] = @()
+  $options['serve reset'] = @{ '--data' = 'files' }
   $words['serve restore'] = @()
   $options['serve restore'] = @{ '--data' = 'files' }
   $values['serve restore'] = @('files')

@@ -28,7 +28,9 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
       if (isYes) return true;
       if (!canAsk) throw refuse(question, flag);
       const { confirm } = await import('@clack/prompts');
-      const answer = await confirm({ message: question, signal, output: process.stderr });
+      // What cannot be undone is not done by a stray Enter.
+      const initialValue = flag !== '--yes';
+      const answer = await confirm({ message: question, initialValue, signal, output: process.stderr });
       if (typeof answer === 'symbol') throw dismissed();
       return answer;
     },

@@ -57,6 +57,16 @@ export async function checkDatabase(file: string): Promise<Snapshot> {
   });
 }
 
+/** Whether a file is a database that this program has made, of whatever version. */
+export async function isOwnDatabase(file: string): Promise<boolean> {
+  const open = await loadSqlite();
+  try {
+    return using(open(file), (connection) => describe(connection).schemaVersion > 0);
+  } catch {
+    return false;
+  }
+}
+
 function using<T>(connection: SqliteConnection, work: (connection: SqliteConnection) => T): T {
   try {
     return work(connection);

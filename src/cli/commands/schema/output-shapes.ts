@@ -234,6 +234,8 @@ export const COMMAND_OUTPUT = {
   serve: service,
   'serve status': z.looseObject({ ...service.shape, ...OperatorStatus.shape }),
   'serve stop': shape({ url: text, pid: count, stopped: yes }),
+  'serve logs': shape({ line: text, entry: z.nullable(shape({})) }),
+  'serve reset': shape({ data: text, deleted: yes, attachments: count, bytes: count }),
   'serve agent list': list(OperatorAgent),
   'serve agent add': list(OperatorAgent),
   'serve agent remove': shape({ handle: text, removed: yes }),

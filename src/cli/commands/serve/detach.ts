@@ -7,13 +7,14 @@ import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
 import { CliError, isOwnErrorCode } from '../../terminal/cli-error.js';
+import { detachedFolder, keepLog } from './detached-log.js';
 
 const POLL_MS = 25;
 
 /** Starts the same command in the background and returns once it is ready; its output goes to a file of the user's. */
 export async function detach(context: Context): Promise<void> {
-  const { paths, random, signal, clock } = context;
-  const folder = join(paths.runtimeDirectory, 'serve');
+  const { random, signal, clock } = context;
+  const folder = detachedFolder(context);
   await makePrivateDirectory(folder);
   const name = randomToken(random, 6);
   const log = join(folder, `${name}.log`);
@@ -35,8 +36,9 @@ export async function detach(context: Context): Promise<void> {
       const text = await readFile(answer, 'utf8');
       if (text.endsWith('\n')) {
         child.unref();
+        if (child.pid !== undefined) await keepLog(context, log, child.pid);
         await context.output.verbatim(text);
-        return await context.output.note('Running in the background. Stop it with: asp serve stop');
+        return await context.output.note('Running in the background. It says: asp serve logs. It ends: asp serve stop');
       }
       if (state.isEnded) {
         throw failureOf(await readFile(log, 'utf8'));

@@ -94,6 +94,39 @@ export const SERVE_ROWS: readonly Row[] = [
     load: async () => leaf(await import('./stop.js')),
   },
   {
+    words: 'serve logs',
+    summary: 'what the local service says, when it runs in the background',
+    details:
+      'Of the service that runs, or else of the last one that was started with --detach. How much it says is its --log.',
+    options: [
+      { flags: '-n, --last <count>', about: 'the last so many lines (all)' },
+      { flags: '--follow', about: 'print what comes, until the service ends' },
+    ],
+    examples: [
+      { line: 'asp serve logs -n 20', about: 'the last lines' },
+      { line: 'asp serve logs --follow --json', about: 'a document a line; entry is the line where that is JSON' },
+    ],
+    effect: 'none',
+    isEndless: true,
+    load: async () => leaf(await import('./logs.js')),
+  },
+  {
+    words: 'serve reset',
+    summary: 'delete all data of a stopped service: accounts, agents, sessions, attachments',
+    details: [
+      'The folder is the one that asp serve would use. Nothing but the data of a service is deleted, links are not',
+      'followed, and a service that uses the folder is not disturbed: it is refused.',
+    ].join('\n'),
+    options: [{ flags: '--data <dir>', about: 'the data folder (the usual one)' }],
+    examples: [
+      { line: 'asp serve reset', about: 'asks first' },
+      { line: 'asp serve reset --data ./scratch --yes', about: 'for scripts' },
+    ],
+    effect: 'local',
+    isEndless: true,
+    load: async () => leaf(await import('./reset.js')),
+  },
+  {
     words: 'serve backup',
     summary: 'save the data of a service in one file, also while it runs',
     details: [

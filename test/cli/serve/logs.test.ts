@@ -1,0 +1,96 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, jsonLines, startServe } from '../../acceptance/program.js';
+import { request } from '../../support/http.js';
+
+interface Line {
+  line: string;
+  entry: { event?: string; route?: string } | null;
+}
+
+const DETACHED = ['serve', '--port', '0', '--data', 'memory', '--detach'];
+
+describe('asp serve logs', () => {
+  let home: Home;
+  beforeEach(() => {
+    home = createHome();
+  });
+  afterEach(async () => {
+    await home.asp(['serve', 'stop']);
+    await home.dispose();
+  });
+  const detach = async (...words: string[]): Promise<string> => {
+    const { status, stdout, stderr } = await home.asp([...DETACHED, ...words]);
+    expect(status, stderr).toBe(0);
+    return stdout.trim();
+  };
+  const folder = (): string => join(home.directory, 'run/asp-cli/serve');
+
+  it('shows what the service in the background says; -n is the last so many lines', async () => {
+    const url = await detach('--log', 'json');
+    for (const path of ['/health', '/openapi.json']) await request(`${new URL(url).origin}${path}`);
+    const all = await home.asp(['serve', 'logs']);
+    expect(all).toMatchObject({ status: 0, stderr: '' });
+    expect(all.stdout).toContain('Ready.');
+    expect(all.stdout).toContain('"route":"/openapi.json"');
+    const last = all.stdout.trimEnd().split('\n').slice(-2);
+    expect((await home.asp(['serve', 'logs', '-n', '2'])).stdout).toBe(`${last.join('\n')}\n`);
+    expect((await home.asp(['serve', 'logs', '-n', '0'])).stdout).toBe('');
+  });
+
+  it('--json gives a document a line, with the entry where the line is one', async () => {
+    const url = await detach('--log', 'json');
+    await request(`${new URL(url).origin}/health`);
+    const lines = jsonLines<Line>((await home.asp(['serve', 'logs', '--json'])).stdout);
+    expect(lines.some(({ line, entry }) => line.startsWith('Ready.') && entry === null)).toBe(true);
+    expect(lines.at(-1)?.entry).toMatchObject({ event: 'request', route: '/health' });
+  });
+
+  it('--follow prints what comes and ends with the service; what it said can still be read', async () => {
+    const url = await detach('--log', 'text');
+    const following = home.start(['serve', 'logs', '--follow']);
+    await following.until('stdout', /Ready\./);
+    await request(`${new URL(url).origin}/openapi.json`);
+    await following.until('stdout', /route=\/openapi\.json/);
+    await home.asp(['serve', 'stop']);
+    const { status, stdout } = await following.ended;
+    expect(status).toBe(0);
+    expect((await home.asp(['serve', 'logs'])).stdout).toBe(stdout);
+  });
+
+  it('--follow ends quietly when nobody reads any more', async () => {
+    const url = await detach('--log', 'text');
+    const line = home.shell('asp serve logs --follow | head -n 1; echo $PIPESTATUS');
+    await request(`${new URL(url).origin}/health`);
+    const { stdout, stderr } = await line;
+    expect({ lines: stdout.split('\n').at(-2), stderr }).toEqual({ lines: '0', stderr: '' });
+  });
+
+  it('of a service that was not started with --detach says where they are (exit 2)', async () => {
+    const service = await startServe(home);
+    const { status, stdout, stderr } = await home.asp(['serve', 'logs', '--json']);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(json<{ error: object }>(stderr).error).toMatchObject({
+      code: 'ASP_CONFIG',
+      message: expect.stringContaining('--detach'),
+      hint: expect.stringContaining(String(service.running.pid)),
+    });
+    await service.stop();
+  });
+
+  it('without any says that none runs (exit 9)', async () => {
+    expect(await home.asp(['serve', 'logs'])).toMatchObject({ status: 9, stdout: '' });
+  });
+
+  it('shows no control characters to a terminal, and keeps few logs of services that have ended', async () => {
+    mkdirSync(folder(), { recursive: true, mode: 0o700 });
+    for (let index = 0; index < 9; index += 1)
+      writeFileSync(join(folder(), `${4_190_000 + index}.log`), 'a\u001b[31mb\n', { mode: 0o600 });
+    expect((await home.asp(['serve', 'logs'])).stdout).toBe('a[31mb\n');
+    await detach();
+    const { readdirSync } = await import('node:fs');
+    expect(readdirSync(folder()).filter((name) => name.endsWith('.log'))).toHaveLength(6);
+  });
+});
