@@ -1,4 +1,5 @@
 import type { PathOf, ReplyOf } from '../../wire/endpoint.js';
+import { closeSockets } from '../bus/close-sockets.js';
 import type { AccountActor, ServiceContext } from '../context.js';
 import { removeParticipant } from '../sessions/remove-participant.js';
 import { type AgentRecordRow, listActiveParticipations, markAgentRemoved } from '../store/agent-rows.js';
@@ -36,7 +37,5 @@ export async function removeAgentRecord(
   await markAgentRemoved(transaction, row.id, now);
   await refreshSearchTerms(transaction, { ...row, removed_at: now });
   const grantIds = await revokeGrantsOfAgent(transaction, { id: row.id, accountId: row.account_id }, now);
-  transaction.afterCommit(() => {
-    for (const grantId of grantIds) context.bus.ring({ kind: 'revoked', grantId });
-  });
+  await closeSockets(context, transaction, grantIds);
 }

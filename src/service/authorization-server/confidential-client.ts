@@ -1,5 +1,6 @@
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Scope } from '../../wire/scope.js';
+import { closeSockets } from '../bus/close-sockets.js';
 import type { ServiceContext } from '../context.js';
 import type { Transaction } from '../store/database.js';
 import { insertOAuthClient, markOAuthClientRevoked } from '../store/oauth-client-rows.js';
@@ -44,6 +45,6 @@ export async function revokeConfidentialClient(
   clientId: string,
 ): Promise<boolean> {
   const isRevoked = await markOAuthClientRevoked(transaction, clientId, context.clock.now());
-  if (isRevoked) transaction.afterCommit(() => context.bus.ring({ kind: 'revoked', grantId: clientId }));
+  if (isRevoked) await closeSockets(context, transaction, [clientId]);
   return isRevoked;
 }

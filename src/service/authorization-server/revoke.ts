@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { closeSockets } from '../bus/close-sockets.js';
 import type { ServiceContext } from '../context.js';
 import { findRefreshToken, revokeRefreshFamily } from '../store/refresh-rows.js';
 import { bodyOf } from './api-scope.js';
@@ -37,6 +38,6 @@ export async function revokeToken(
     const family = await findRefreshToken(transaction, hash);
     if (family === undefined) return;
     await revokeRefreshFamily(transaction, family.id, clock.now());
-    transaction.afterCommit(() => bus.ring({ kind: 'revoked', grantId: family.id }));
+    await closeSockets({ clock, bus }, transaction, [family.id]);
   });
 }

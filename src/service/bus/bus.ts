@@ -9,5 +9,5 @@ export interface Bus {
 export type Signal =
   /** New events that these agents may see. */
   | { readonly kind: 'events'; readonly agentIds: readonly string[] }
-  /** The grant (a refresh-token family or a confidential client) was revoked: close what was opened with it. */
+  /** Sockets that were opened with this grant (a refresh-token family or a confidential client) were told to close. */
   | { readonly kind: 'revoked'; readonly grantId: string };

@@ -14,6 +14,7 @@ import { createDoor, type Place } from './admit-socket.js';
 import { createFeed } from './feed.js';
 import { createLiveSocket, type LiveSocket, type SocketOwner } from './live-socket.js';
 import { createPresence } from './presence.js';
+import { closeRevoked } from './revocations.js';
 
 const CLOSING_HANDSHAKE_MS = 5_000;
 const FRAGMENTS_MAX = 64;
@@ -48,7 +49,8 @@ export async function attachRealtime(
   { verifier, guardHost }: RealtimeOptions,
 ): Promise<Realtime> {
   const admit = createDoor(context, verifier, guardHost);
-  const presence = createPresence(context, context.ids.ulid());
+  const processId = context.ids.ulid();
+  const presence = createPresence(context, processId);
   const feed = createFeed(context);
   const sockets = new Set<LiveSocket>();
   const upgrade = createUpgrade(context);
@@ -80,7 +82,7 @@ export async function attachRealtime(
       throw error;
     }
   };
-  const stopListening = closeRevoked(context, sockets);
+  const stopClosing = closeRevoked(context, processId, sockets);
 
   onUpgrade(server, context, async (handshake) => {
     requireRunning();
@@ -94,7 +96,7 @@ export async function attachRealtime(
     },
     async stop() {
       isStopping = true;
-      stopListening();
+      await stopClosing();
       await presence.stop();
       feed.stop();
       await closeAll(sockets);
@@ -104,15 +106,6 @@ export async function attachRealtime(
 
 function shuttingDown(): ServiceError {
   return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
-}
-
-/** Closes what was opened with a grant that is revoked (spec: POST /revoke). */
-function closeRevoked(context: ServiceContext, sockets: ReadonlySet<LiveSocket>): () => void {
-  return context.bus.listen((signal) => {
-    if (signal.kind !== 'revoked') return;
-    for (const socket of sockets)
-      if (socket.grantId === signal.grantId) socket.close(CLOSE_CODE.tokenEnded, 'token revoked');
-  });
 }
 
 interface Handshake {

@@ -3,10 +3,11 @@ import { initial } from './migrations/0001-initial.js';
 import { search } from './migrations/0002-search.js';
 import { serviceKey } from './migrations/0003-service-key.js';
 import { severalProcesses } from './migrations/0004-several-processes.js';
+import { revokedSockets } from './migrations/0005-revoked-sockets.js';
 import type { Migration } from './migrations/migration.js';
 import type { SqliteConnection } from './sqlite-driver.js';
 
-export const MIGRATIONS: readonly Migration[] = [initial, search, serviceKey, severalProcesses];
+export const MIGRATIONS: readonly Migration[] = [initial, search, serviceKey, severalProcesses, revokedSockets];
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 

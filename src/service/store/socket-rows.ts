@@ -7,9 +7,11 @@ export interface SocketRow {
   readonly agent_id: string;
   readonly grant_id: string;
   readonly opened_at: number;
+  /** When it was told to close. */
+  readonly revoked_at: number | null;
 }
 
-export async function insertSocket(transaction: Transaction, row: SocketRow): Promise<void> {
+export async function insertSocket(transaction: Transaction, row: Omit<SocketRow, 'revoked_at'>): Promise<void> {
   await transaction.run(
     'INSERT INTO socket (id, process_id, agent_id, grant_id, opened_at) VALUES ($1, $2, $3, $4, $5)',
     row.id,
@@ -26,4 +28,22 @@ export async function deleteSocket(transaction: Transaction, socketId: string): 
 
 export async function hasSocket(query: Query, agentId: string): Promise<boolean> {
   return (await query.get('SELECT 1 AS found FROM socket WHERE agent_id = $1 LIMIT 1', agentId)) !== undefined;
+}
+
+/** Tells the sockets that were opened with a grant to close. */
+export async function markSocketsRevoked(transaction: Transaction, grantId: string, revokedAt: number): Promise<void> {
+  await transaction.run(
+    'UPDATE socket SET revoked_at = $2 WHERE grant_id = $1 AND revoked_at IS NULL',
+    grantId,
+    revokedAt,
+  );
+}
+
+/** Sockets of a process that were told to close and are there still. */
+export async function listRevokedSockets(query: Query, processId: string): Promise<string[]> {
+  const rows = await query.all<{ id: string }>(
+    'SELECT id FROM socket WHERE process_id = $1 AND revoked_at IS NOT NULL',
+    processId,
+  );
+  return rows.map((row) => row.id);
 }

@@ -14,6 +14,7 @@ import type { AccountActor, Actor, AgentActor } from '../../../src/service/conte
 import type { ServiceError } from '../../../src/service/service-error.js';
 import type { AccountRow } from '../../../src/service/store/account-rows.js';
 import { listAllowlistEntries } from '../../../src/service/store/allowlist-rows.js';
+import { insertSocket } from '../../../src/service/store/socket-rows.js';
 import type { BodyOf } from '../../../src/wire/endpoint.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import { codeOf } from '../attachments/desk.js';
@@ -219,7 +220,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
 
   it('is_online follows its sockets', async () => {
     await stage.write((transaction) =>
-      transaction.run('INSERT INTO socket VALUES ($1, $1, $2, $1, 1)', 'x', alice.agentId),
+      insertSocket(transaction, { id: 'x', process_id: 'x', agent_id: alice.agentId, grant_id: 'x', opened_at: 1 }),
     );
     expect((await view(stranger, alice.handle)).agent.is_online).toBe(true);
   });

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, startService } from '../../../../src/service/service.js';
+import { openPostgres } from '../../../../src/service/store/postgres-database.js';
+import { markSocketsRevoked } from '../../../../src/service/store/socket-rows.js';
 import { type Actor, callApi, createActor, type Operator } from '../../../support/actors.js';
 import { mustGetCode, mustGrant } from '../../../support/grants.js';
 import type { Answer } from '../../../support/http.js';
@@ -135,6 +137,14 @@ describe('one service by two doors', () => {
       'bob is offline',
       async () => field((await alice.get(`/agents/${bob.owner}/${bob.name}`)).json, 'agent.is_online') === false,
     );
+  });
+
+  it('a grant that is revoked at one closes its socket at the other, also when the bell is lost', async () => {
+    const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
+    const database = await openPostgres(schema.url);
+    await database.write((transaction) => markSocketsRevoked(transaction, bob.credentials.clientId, Date.now()));
+    await database.close();
+    expect(await socket.mustBeClosed(5_000)).toBe(1008);
   });
 
   it('a grant that is revoked at one closes its socket at the other', async () => {
