@@ -55,6 +55,7 @@ const HOUSE: HouseRules = {
     { room: 'service/realtime', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/operator', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/authorization-server', mayImport: ['service', 'wire', 'kit'] },
+    { room: 'service/dashboard', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/metrics', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/openapi', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/backup', mayImport: ['service/backup', 'service/store', 'wire', 'kit'] },

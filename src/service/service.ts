@@ -10,6 +10,7 @@ import { openAttachmentFiles } from './attachments/attachment-files.js';
 import { registerDownloads } from './attachments/register-downloads.js';
 import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
 import type { Addresses, Log, ServiceContext } from './context.js';
+import { registerDashboard } from './dashboard/dashboard.js';
 import { startHousekeeping } from './housekeeping.js';
 import { listen } from './listen.js';
 import { openStore } from './open-store.js';
@@ -128,6 +129,7 @@ async function compose(parts: Parts): Promise<RunningService> {
   registerDownloads(app.fastify, context);
   registerProbes(app.fastify, context, options.version ?? '');
   registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret });
+  registerDashboard(app.fastify, context);
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {

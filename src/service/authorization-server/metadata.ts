@@ -14,6 +14,7 @@ export const PATH = {
   signIn: '/oauth/sign-in',
   signUp: '/oauth/sign-up',
   signOut: '/oauth/sign-out',
+  dashboard: '/dashboard',
 } as const;
 
 /** From configuration alone: no header of a request can change an address (RFC 8414 §2; spec: Discovery). */

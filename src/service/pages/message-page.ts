@@ -25,15 +25,16 @@ export interface SignedInPage {
   readonly place: string;
   readonly csrf: string;
   readonly signOutPath: string;
+  readonly dashboardPath: string;
   readonly account: { readonly username: string; readonly displayName: string };
 }
 
 /** Nothing is left to do in this browser. */
-export function renderSignedInPage({ place, csrf, signOutPath, account }: SignedInPage): string {
+export function renderSignedInPage({ place, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>You are signed in</h1>
 <p class="soft">As <bdi>${account.displayName}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
-<form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions single"><button class="button plain">Sign out</button></div></form>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions"><a class="button primary" href="${dashboardPath}">Dashboard</a><button class="button plain">Sign out</button></div></form>
 </div>`;
   return layOut({ title: 'You are signed in', place, main });
 }

@@ -7,6 +7,8 @@ export interface SignInPage {
   /** The application that waits for an answer, if one does. */
   readonly clientName: string | undefined;
   readonly request: string | undefined;
+  /** Where the browser goes afterwards, if no application waits. */
+  readonly returnTo: string | undefined;
   readonly csrf: string;
   readonly signInPath: string;
   readonly signUpPath: string;
@@ -41,7 +43,7 @@ function renderSignInForm(page: SignInPage): Html {
   const { mistakes } = page;
   const username = page.form === 'sign-in' ? page.filled.username : undefined;
   return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
-${hidden({ request: page.request, csrf: page.csrf })}
+${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
 ${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete: 'username' }, mistakes)}
 ${renderField({ ...PASSWORD, id: 'password', autocomplete: 'current-password' }, mistakes)}
 <div class="actions single"><button class="button primary">Sign in</button></div>
@@ -75,7 +77,7 @@ function renderSignUpForm(page: SignInPage): Html {
     hint: 'At least 8 characters.',
   };
   return html`<form method="post" action="${page.signUpPath}" class="stack" aria-label="Create an account">
-${hidden({ request: page.request, csrf: page.csrf })}
+${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
 ${[username, displayName, password].map((field) => renderField(field, mistakes))}
 <div class="actions single"><button class="button primary">Create account</button></div>
 </form>`;

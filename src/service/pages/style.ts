@@ -1,5 +1,5 @@
-/** The look of every page, in one sheet: colours and sizes first, then each part once. It is sent inside the page. */
-export const STYLE = `
+/** What all pages share: colours and sizes first, then each part once. */
+export const FOUNDATION = `
 :root {
   color-scheme: light dark;
   --paper: #f4f3ee; --sheet: #fffefb; --raised: #f8f7f2; --ink: #1b1d1a; --soft: #5b6059; --line: #dedcd2; --edge: #8b8f86;
@@ -18,8 +18,7 @@ export const STYLE = `
 *, *::before, *::after { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
 body {
-  margin: 0; min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: column; align-items: center;
-  padding: clamp(1rem, 5vh, 4rem) 1rem 2rem; background: var(--paper); color: var(--ink);
+  margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif;
 }
 h1, h2, p, ul, dl, dd, fieldset, legend { margin: 0; padding: 0; }
@@ -35,17 +34,6 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .stack { display: flex; flex-direction: column; gap: 1.5rem; }
 .stack-tight { display: flex; flex-direction: column; gap: 0.5rem; }
 .hidden-label { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-
-.masthead { width: 100%; max-width: 28rem; display: flex; align-items: center; gap: 0.625rem; padding: 0 0.25rem 1rem; }
-.masthead svg { width: 1.75rem; height: 1.75rem; flex: none; }
-.masthead strong { font-size: 1.0625rem; font-weight: 700; letter-spacing: -0.02em; }
-.masthead .place { margin-inline-start: auto; color: var(--soft); font-size: 0.8125rem; overflow-wrap: anywhere; text-align: end; }
-.sheet {
-  width: 100%; max-width: 28rem; padding: clamp(1.25rem, 6vw, 2rem); background: var(--sheet);
-  border: 1px solid var(--line); border-radius: calc(var(--radius) + 0.25rem); box-shadow: var(--shadow);
-}
-.below { width: 100%; max-width: 28rem; padding: 1rem 0.25rem 0; color: var(--soft); font-size: 0.875rem; }
-.below form { display: flex; flex-wrap: wrap; gap: 0.25rem 0.75rem; align-items: baseline; justify-content: space-between; }
 
 .notice { display: flex; gap: 0.625rem; padding: 0.75rem 0.875rem; border-radius: var(--radius); font-size: 0.875rem; background: var(--note-tint); color: var(--note); }
 .notice svg { width: 1.125rem; height: 1.125rem; flex: none; margin-top: 0.1rem; }
@@ -96,7 +84,7 @@ legend { margin-bottom: 0.5rem; }
 .actions { display: grid; grid-template-columns: 1fr 1fr; gap: 0.75rem; }
 .actions.single { grid-template-columns: 1fr; }
 button { font: inherit; cursor: pointer; }
-.button { min-height: 2.875rem; padding: 0.5rem 1rem; border: 1px solid transparent; border-radius: 0.5rem; font-weight: 600; transition: background-color 120ms, border-color 120ms; }
+.button { display: inline-flex; align-items: center; justify-content: center; gap: 0.5rem; min-height: 2.875rem; padding: 0.5rem 1rem; text-decoration: none; border: 1px solid transparent; border-radius: 0.5rem; font-weight: 600; transition: background-color 120ms, border-color 120ms; }
 .button.primary { background: var(--accent); color: var(--on-accent); }
 .button.primary:hover { background: var(--accent-strong); }
 .button.plain { background: transparent; color: var(--ink); border-color: var(--edge); }
@@ -108,12 +96,31 @@ details > summary { cursor: pointer; font-weight: 600; padding: 0.375rem 0; min-
 details > summary:hover { text-decoration: underline; text-underline-offset: 0.2em; }
 details[open] > summary { margin-bottom: 0.75rem; }
 
+@media (max-width: 22rem) { .actions { grid-template-columns: 1fr; } }
+@media (prefers-reduced-motion: reduce) { * { transition: none !important; } }
+@media (forced-colors: active) { .choice:has(input[type="radio"]:checked) { outline: 2px solid Highlight; } }
+`;
+
+/** The look of a page that is one sheet: sign-in, consent, a message. It is sent inside the page. */
+export const STYLE = `${FOUNDATION}
+body {
+  min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: column; align-items: center;
+  padding: clamp(1rem, 5vh, 4rem) 1rem 2rem;
+}
+.masthead { width: 100%; max-width: 28rem; display: flex; align-items: center; gap: 0.625rem; padding: 0 0.25rem 1rem; }
+.masthead svg { width: 1.75rem; height: 1.75rem; flex: none; }
+.masthead strong { font-size: 1.0625rem; font-weight: 700; letter-spacing: -0.02em; }
+.masthead .place { margin-inline-start: auto; color: var(--soft); font-size: 0.8125rem; overflow-wrap: anywhere; text-align: end; }
+.sheet {
+  width: 100%; max-width: 28rem; padding: clamp(1.25rem, 6vw, 2rem); background: var(--sheet);
+  border: 1px solid var(--line); border-radius: calc(var(--radius) + 0.25rem); box-shadow: var(--shadow);
+}
+.below { width: 100%; max-width: 28rem; padding: 1rem 0.25rem 0; color: var(--soft); font-size: 0.875rem; }
+.below form { display: flex; flex-wrap: wrap; gap: 0.25rem 0.75rem; align-items: baseline; justify-content: space-between; }
+
 @media (max-width: 30rem) {
   body { padding: 1rem 0 1.5rem; background: var(--sheet); }
   .masthead, .below { padding-inline: 1.25rem; }
   .sheet { border-width: 1px 0; border-radius: 0; box-shadow: none; padding-inline: 1.25rem; }
 }
-@media (max-width: 22rem) { .actions { grid-template-columns: 1fr; } }
-@media (prefers-reduced-motion: reduce) { * { transition: none !important; } }
-@media (forced-colors: active) { .choice:has(input[type="radio"]:checked) { outline: 2px solid Highlight; } }
 `;

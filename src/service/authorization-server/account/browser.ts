@@ -13,6 +13,9 @@ export const ACCOUNT_SESSION_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
 
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
 
+/** Whoever shows pages to browsers. */
+export type PageServer = Pick<AuthorizationServer, 'context'>;
+
 /** One browser, known by the secret in its cookie. The secret changes when somebody signs in or out. */
 export interface Browser {
   readonly hash: string;
@@ -21,7 +24,7 @@ export interface Browser {
 }
 
 /** The browser that sent a request, if it carries the cookie. */
-export function readBrowser(server: AuthorizationServer, request: FastifyRequest): Browser | undefined {
+export function readBrowser(server: PageServer, request: FastifyRequest): Browser | undefined {
   const { name } = cookieOf(server);
   for (const part of (request.headers.cookie ?? '').split(';')) {
     const [key, value = ''] = part.trim().split('=');
@@ -31,12 +34,12 @@ export function readBrowser(server: AuthorizationServer, request: FastifyRequest
 }
 
 /** The browser that sent a request; a new one is given a secret. */
-export function meetBrowser(server: AuthorizationServer, request: FastifyRequest, reply: FastifyReply): Browser {
+export function meetBrowser(server: PageServer, request: FastifyRequest, reply: FastifyReply): Browser {
   return readBrowser(server, request) ?? renewBrowser(server, reply);
 }
 
 /** Gives the browser another secret. What is kept for the old one must be bound to the new one or go. */
-export function renewBrowser(server: AuthorizationServer, reply: FastifyReply, lifetimeMs?: number): Browser {
+export function renewBrowser(server: PageServer, reply: FastifyReply, lifetimeMs?: number): Browser {
   const secret = createSecret(server.context.random, 'browser');
   const { name, isSecure } = cookieOf(server);
   const parts = [`${name}=${secret}`, 'Path=/', 'HttpOnly', 'SameSite=Lax'];
@@ -52,7 +55,7 @@ export function isCsrfOf(browser: Browser, request: string | undefined, given: s
 }
 
 export async function findAccountOf(
-  server: AuthorizationServer,
+  server: PageServer,
   query: Query,
   browser: Browser | undefined,
 ): Promise<AccountRow | undefined> {
@@ -70,7 +73,7 @@ function browserOf(secret: string): Browser {
 }
 
 /** Cookies know no ports, so two services on one loopback address need two names; `__Host-` needs https. */
-function cookieOf({ context }: AuthorizationServer): { name: string; isSecure: boolean } {
+function cookieOf({ context }: PageServer): { name: string; isSecure: boolean } {
   const { protocol, port } = new URL(context.settings.addresses.webUrl);
   if (protocol === 'https:') return { name: '__Host-asp_session', isSecure: true };
   return { name: `asp_session_${port || '80'}`, isSecure: false };

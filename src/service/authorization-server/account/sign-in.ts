@@ -18,6 +18,7 @@ import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
 import { ACCOUNT_SESSION_LIFETIME_MS, type Browser, isCsrfOf, readBrowser, renewBrowser } from './browser.js';
 import { hashPassword, isPasswordOf, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.js';
+import { readReturnAddress } from './return-address.js';
 import { forgedForm, requireSameOrigin } from './same-origin.js';
 
 const DISPLAY_NAME_MAX_LENGTH = 100;
@@ -98,7 +99,7 @@ export async function signOut(
     await deleteAccountSession(transaction, sent.browser.hash);
     await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
   });
-  return goOn(reply, sent);
+  return goOn(reply, sent, PATH.signIn);
 }
 
 function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
@@ -130,14 +131,12 @@ async function enter(
       expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
     });
   });
-  return goOn(reply, sent);
+  return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
 }
 
-function goOn(reply: FastifyReply, { request }: SentForm): FastifyReply {
-  return redirect(
-    reply,
-    request === undefined ? PATH.signIn : `${PATH.consent}?request=${encodeURIComponent(request)}`,
-  );
+/** To the application's request, where one waits. */
+function goOn(reply: FastifyReply, { request }: SentForm, otherwise: string): FastifyReply {
+  return redirect(reply, request === undefined ? otherwise : `${PATH.consent}?request=${encodeURIComponent(request)}`);
 }
 
 function findMistakes(username: string, displayName: string, password: string): Mistake[] {
@@ -169,7 +168,7 @@ async function refuseHurry(
 async function showAgain(
   server: AuthorizationServer,
   reply: FastifyReply,
-  { browser, request }: SentForm,
+  { form, browser, request }: SentForm,
   correction: Correction,
 ): Promise<FastifyReply> {
   const { context } = server;
@@ -180,5 +179,5 @@ async function showAgain(
           const row = await requireStoredRequest(context, query, browser, request);
           return { id: request, clientName: (await findOAuthClient(query, row.client_id))?.name ?? '' };
         });
-  return sendSignInPage(server, reply, { browser, waiting }, correction);
+  return sendSignInPage(server, reply, { browser, waiting, returnTo: form.one('return_to') }, correction);
 }

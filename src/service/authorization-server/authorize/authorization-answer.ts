@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
-import { HEADERS_OF_REDIRECTS } from '../../pages/layout.js';
+import { HEADERS_OF_REDIRECTS } from '../../pages/document.js';
 import { OAuthError } from '../oauth-error.js';
 import { withParameters } from '../redirect-uri.js';
 import type { AuthorizationServer } from '../server.js';

@@ -12,12 +12,13 @@ import type { AuthorizationRequestRow } from '../../store/authorization-rows.js'
 import type { Query } from '../../store/database.js';
 import type { OAuthClientRow } from '../../store/oauth-client-rows.js';
 import { type Browser, findAccountOf, meetBrowser, readBrowser } from '../account/browser.js';
+import { readReturnAddress } from '../account/return-address.js';
 import { PATH } from '../metadata.js';
 import { queryOf, readParameters } from '../parameters.js';
 import { isForAccount, parseScopes } from '../requested-scope.js';
 import type { AuthorizationServer } from '../server.js';
 import { takeAttempt } from '../take-attempt.js';
-import { answerWithError } from './authorization-answer.js';
+import { answerWithError, redirect } from './authorization-answer.js';
 import { readAuthorizationRequest, requireClient, requireRedirectUri } from './authorization-request.js';
 import { requireStoredRequest, storeRequest } from './stored-request.js';
 
@@ -64,11 +65,14 @@ export async function showSignIn(
 ): Promise<FastifyReply> {
   const browser = meetBrowser(server, request, reply);
   const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
-  if (account === undefined) return sendSignInPage(server, reply, { browser, waiting: undefined });
+  const returnTo = readParameters(queryOf(request.raw.url ?? '')).one('return_to');
+  if (account === undefined) return sendSignInPage(server, reply, { browser, waiting: undefined, returnTo });
+  if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
   const page = renderSignedInPage({
     place: placeOf(server),
     csrf: browser.csrfFor(undefined),
     signOutPath: PATH.signOut,
+    dashboardPath: PATH.dashboard,
     account: { username: account.username, displayName: account.display_name },
   });
   return reply.headers(pageHeaders()).send(page);
@@ -92,6 +96,7 @@ async function showRequest(
   return sendSignInPage(server, reply, {
     browser: shown.browser,
     waiting: { id: shown.id, clientName: shown.client.name },
+    returnTo: undefined,
   });
 }
 
@@ -101,7 +106,11 @@ export type Correction = Partial<Pick<SignInPage, 'form' | 'mistakes' | 'filled'
 export async function sendSignInPage(
   server: AuthorizationServer,
   reply: FastifyReply,
-  shown: { readonly browser: Browser; readonly waiting: { id: string; clientName: string } | undefined },
+  shown: {
+    readonly browser: Browser;
+    readonly waiting: { id: string; clientName: string } | undefined;
+    readonly returnTo: string | undefined;
+  },
   correction: Correction = {},
 ): Promise<FastifyReply> {
   const isFirstUse = !(await server.context.database.read(hasPasswordAccounts));
@@ -109,6 +118,7 @@ export async function sendSignInPage(
     place: placeOf(server),
     clientName: shown.waiting?.clientName,
     request: shown.waiting?.id,
+    returnTo: shown.returnTo,
     csrf: shown.browser.csrfFor(shown.waiting?.id),
     signInPath: PATH.signIn,
     signUpPath: PATH.signUp,

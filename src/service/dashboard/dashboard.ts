@@ -1,0 +1,125 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { isCsrfOf, type PageServer } from '../authorization-server/account/browser.js';
+import { signInFor } from '../authorization-server/account/return-address.js';
+import { forgedForm, requireSameOrigin } from '../authorization-server/account/same-origin.js';
+import { acceptTypes, asOAuthError, bodyOf, FORM_TYPE, refuseOtherMethods } from '../authorization-server/api-scope.js';
+import { redirect } from '../authorization-server/authorize/authorization-answer.js';
+import { PATH } from '../authorization-server/metadata.js';
+import { OAuthError } from '../authorization-server/oauth-error.js';
+import { readParameters } from '../authorization-server/parameters.js';
+import type { ServiceContext } from '../context.js';
+import { frameHeaders, renderFrame, type View } from '../pages/dashboard/frame.js';
+import { pageHeaders } from '../pages/layout.js';
+import { renderErrorPage } from '../pages/message-page.js';
+import { ServiceError } from '../service-error.js';
+import { refusedView, strayView } from './refusal.js';
+import { PAGE_ROWS } from './rows.js';
+import { type DashboardAnswer, type PageRow, readVisit, type Visit } from './visit.js';
+
+/** Whatever the app does about HEAD, here it is no GET. */
+const GET_ALONE = { exposeHeadRoute: false } as const;
+
+/** Mounts the dashboard below the web origin; what it installs stays within its own scope. */
+export function registerDashboard(app: FastifyInstance, context: ServiceContext): void {
+  app.register(async (scope) => {
+    const server = { context };
+    acceptTypes(scope, [FORM_TYPE]);
+    scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
+    for (const row of PAGE_ROWS) registerRow(scope, server, row);
+    scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
+    scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
+      answerVisit(server, request, reply, async () => strayPage()),
+    );
+  });
+}
+
+function registerRow(scope: FastifyInstance, server: PageServer, { path, show, act }: PageRow): void {
+  if (show !== undefined) {
+    scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
+  }
+  if (act !== undefined) {
+    scope.post(path, async (request, reply) => {
+      requireSameOrigin(server, request);
+      return answerVisit(server, request, reply, async (visit) => {
+        const form = readParameters(bodyOf(request));
+        if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) throw forgedForm('csrf');
+        await server.context.limits.take('general', visit.account.id);
+        return act(visit, form);
+      });
+    });
+  }
+  const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
+  refuseOtherMethods(scope, path, allowed);
+}
+
+/** Whoever is not signed in does that first, and comes back. */
+async function answerVisit(
+  server: PageServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: (visit: Visit) => Promise<DashboardAnswer>,
+): Promise<FastifyReply> {
+  const visit = await readVisit(server, request);
+  if (visit === undefined) {
+    return redirect(reply, signInFor(request.method === 'GET' ? (request.raw.url ?? '') : PATH.dashboard));
+  }
+  return send(reply, visit, await attempt(visit, work));
+}
+
+/** A refusal of the domain is a page like any other; what nobody may know of is the page of an address that never was. */
+async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAnswer>): Promise<DashboardAnswer> {
+  try {
+    return await work(visit);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status >= 500) throw error;
+    if (error.status === 404 || error.code === 'FORBIDDEN' || error.code === 'INVALID_HANDLE') return strayPage();
+    const { retryAfterS } = error.options;
+    const headers = retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) };
+    return { kind: 'page', view: refusedView(error), status: error.status, headers };
+  }
+}
+
+const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
+
+function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
+  if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
+  const { view, status = 200, headers = {} } = answer;
+  return reply
+    .code(status)
+    .headers({ ...frameHeaders(view), ...headers })
+    .send(renderVisited(visit, view));
+}
+
+function renderVisited({ context, account, csrf }: Visit, view: View): string {
+  return renderFrame(view, {
+    place: new URL(context.settings.addresses.webUrl).host,
+    account: { username: account.username, displayName: account.display_name },
+    signOutPath: PATH.signOut,
+    csrf,
+  });
+}
+
+/** A form that another page has sent, a request that cannot be read, or a fault of the service. */
+function answerFailure(
+  { context }: PageServer,
+  thrown: unknown,
+  _request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) context.log.error('dashboard_failed', thrown);
+  const error = known ?? new OAuthError('server_error', 'Something went wrong. It is safe to try again.');
+  const html = renderErrorPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
+    message: error.description,
+    advice: 'Nothing was changed. Go back to the dashboard and try again from there.',
+    code: error.error,
+  });
+  return reply
+    .code(error.status)
+    .headers({ ...pageHeaders(), ...error.headers })
+    .send(html);
+}

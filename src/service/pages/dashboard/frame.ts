@@ -1,0 +1,60 @@
+import { type Allowance, headersFor, renderDocument } from '../document.js';
+import { hidden } from '../form.js';
+import { type Html, html } from '../html.js';
+import { MARK } from '../icon.js';
+import { DASHBOARD_STYLE } from './style.js';
+
+const headersWith = headersFor(DASHBOARD_STYLE);
+
+/** The parts of the dashboard, as its navigation lists them. */
+const SECTIONS = {
+  agents: { label: 'Agents', path: '/dashboard/agents' },
+  sessions: { label: 'Sessions', path: '/dashboard/sessions' },
+  clients: { label: 'Clients', path: '/dashboard/clients' },
+  applications: { label: 'Applications', path: '/dashboard/applications' },
+} as const;
+export type Section = keyof typeof SECTIONS;
+
+/** What one page of the dashboard shows within the frame. */
+export interface View {
+  /** Of the browser's tab; what went wrong stands first, so that it is also heard first. */
+  readonly title: string;
+  readonly section: Section | undefined;
+  readonly main: Html;
+  /** What the page may do beside showing itself; nothing unless said. */
+  readonly allowed?: Allowance;
+}
+
+export interface Frame {
+  /** The host of the service, so that a person sees whose page this is. */
+  readonly place: string;
+  readonly account: { readonly username: string; readonly displayName: string };
+  readonly signOutPath: string;
+  readonly csrf: string;
+}
+
+/** A whole page of the dashboard. */
+export function renderFrame({ title, section, main }: View, frame: Frame): string {
+  const body = html`<body>
+<a class="skip" href="#main">Skip to the content</a>
+<header class="bar"><div class="bar-inside">
+<a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
+${renderAccountMenu(frame)}
+</div></header>
+<main id="main" class="page" tabindex="-1">${main}</main>
+<footer class="foot"><span class="mono">${frame.place}</span></footer>
+</body>`;
+  return renderDocument({ title, style: DASHBOARD_STYLE, body });
+}
+
+function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
+  const [initial = '?'] = account.displayName.trim();
+  return html`<details class="account"><summary><span class="face small-face" aria-hidden="true">${initial.toUpperCase()}</span><span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></summary>
+<div class="menu"><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div></details>`;
+}
+
+export function frameHeaders({ allowed }: View): Record<string, string> {
+  return headersWith(allowed);
+}
