@@ -17,6 +17,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const stop = new AbortController();
   let received: NodeJS.Signals | undefined;
   let isFinishing = false;
+  let isTidyingUp = false;
   const dieBySignal = (signal: NodeJS.Signals): void => {
     for (const name of SIGNALS) process.removeAllListeners(name);
     process.kill(process.pid, signal);
@@ -27,7 +28,7 @@ async function main(argv: readonly string[]): Promise<void> {
       received = name;
       if (isFinishing) return stop.abort(new Error(`asked to finish by ${name}`));
       stop.abort(new Error(`stopped by ${name}`));
-      setTimeout(() => dieBySignal(name), GRACE_MS).unref();
+      if (!isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
     });
 
   const streams = processStreams(process, () => stop.abort(new ReaderGoneError('the reader is gone')));
@@ -41,6 +42,9 @@ async function main(argv: readonly string[]): Promise<void> {
     signal: stop.signal,
     finishOnSignal: () => {
       isFinishing = true;
+    },
+    tidyUpOnSignal: () => {
+      isTidyingUp = true;
     },
   });
   await Promise.all([streams.stdout.write(''), streams.stderr.write('')]).catch(() => {});

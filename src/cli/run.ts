@@ -71,7 +71,8 @@ async function dispatch(
     (await import('./commands/schema/known-fields.js')).refuseUnknownFields(row.words, globals.fields);
 
   const stop = new AbortController();
-  const timeoutMs = row.isEndless === true ? undefined : (globals.timeoutMs ?? DEFAULT_DEADLINE_MS);
+  const standardMs = row.endlessWith !== undefined && words.flag(row.endlessWith) ? undefined : DEFAULT_DEADLINE_MS;
+  const timeoutMs = row.isEndless === true ? undefined : (globals.timeoutMs ?? standardMs);
   const cancelDeadline =
     timeoutMs === undefined
       ? undefined
@@ -85,7 +86,8 @@ async function dispatch(
   try {
     const work = command.start(words, context, options.insteadOfRun);
     if (row.finishesOnSignal === true) surroundings.finishOnSignal();
-    await (row.finishesOnSignal === true ? work : untilAborted(work, signal));
+    if (row.tidiesUp === true) surroundings.tidyUpOnSignal();
+    await (row.finishesOnSignal === true || row.tidiesUp === true ? work : untilAborted(work, signal));
   } finally {
     cancelDeadline?.();
     await context.close();

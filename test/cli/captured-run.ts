@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Machine, Surroundings } from '../../src/cli/context/context.js';
 import { run } from '../../src/cli/run.js';
 import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
-import { systemClock } from '../../src/kit/clock.js';
+import { type Clock, systemClock } from '../../src/kit/clock.js';
 import { systemRandom } from '../../src/kit/random.js';
 
 export interface RunOptions {
@@ -15,6 +15,7 @@ export interface RunOptions {
   readonly columns?: number;
   readonly machine?: Partial<Machine>;
   readonly signal?: AbortSignal;
+  readonly clock?: Clock;
   readonly streams?: CapturedStreams;
 }
 
@@ -48,10 +49,11 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
       commandLine: ['asp'],
       ...options.machine,
     },
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
     random: systemRandom,
     version: '1.2.3',
     finishOnSignal: () => {},
+    tidyUpOnSignal: () => {},
     signal: options.signal ?? new AbortController().signal,
   };
 }

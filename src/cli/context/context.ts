@@ -49,6 +49,8 @@ export interface Surroundings {
   readonly signal: AbortSignal;
   /** From now on a signal only aborts `signal`, and the process ends when the command does. */
   readonly finishOnSignal: () => void;
+  /** From now on the process outlives a first signal until the command ends, and then dies by it. */
+  readonly tidyUpOnSignal: () => void;
 }
 
 /** What a command is given. Cheap parts are members; costly ones are built by the first who asks. */

@@ -13,6 +13,7 @@ export const DEMO_ROWS: readonly Row[] = [
       { line: 'asp demo --json', about: 'the commands and what they printed, as one document' },
     ],
     effect: 'none',
+    tidiesUp: true,
     load: async () => leaf(await import('./demo.js')),
   },
 ];
