@@ -17,9 +17,15 @@ export const HELP_ROWS: readonly Row[] = [
   {
     words: 'version',
     summary: 'the version of this program',
+    details: [
+      'With --check the npm registry is asked for the newest one (npm_config_registry, when that is set), once and for 5 seconds',
+      'at most; exit 9 when it does not answer. That is the only check for updates there is.',
+    ].join('\n'),
+    options: [{ flags: '--check', about: 'ask the npm registry for the newest version, and print that' }],
     examples: [
       { line: 'asp version', about: 'the version alone' },
       { line: 'asp version --json', about: 'with the versions of Node.js and the platform' },
+      { line: 'asp version --check', about: 'is there a newer one, and how to get it' },
     ],
     effect: 'none',
     load: async () => leaf(await import('./version.js')),
