@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --after --as --attach --auth-url --base-url --browser --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --after --as --attach --auth-url --base-url --browser --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -322,6 +322,7 @@ complete -c asp -n '__asp_at \'serve\'' -l trust -x -a 'recipient symmetric' -d 
 complete -c asp -n '__asp_at \'serve\'' -l presence-grace -x -d 'who stays away this long after losing its last socket has left (off)'
 complete -c asp -n '__asp_at \'serve\'' -l log -x -a 'errors text json' -d 'what to say on stderr: faults, or a line for every request (errors)'
 complete -c asp -n '__asp_at \'serve\'' -l metrics-port -x -d 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one'
+complete -c asp -n '__asp_at \'serve\'' -l inject -x -d 'fail on purpose, to try programs with: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7 (lost: done, answered with 500; cut: done, no answer)'
 complete -c asp -n '__asp_at \'serve\'' -l config -r -F -d 'read settings from this JSON file; flags and ASP_SERVE_… variables win'
 complete -c asp -n '__asp_at \'serve\'' -l print-config -d 'show what holds and who said so, and start nothing'
 complete -c asp -n '__asp_at \'serve\'' -l detach -d 'run in the background; return once it accepts requests'
@@ -445,3 +446,4 @@ complete -c asp -n '__asp_at \'session wait\'' -l for -x -d 'joined[:handle], me
 complete -c asp -n '__asp_at \'session wait\'' -l after -x -d 'what comes after this sequence counts too'
 complete -c asp -n '__asp_at \'session wait\'' -a '(__asp_remembered sessions)'
 complete -c asp -n '__asp_at \'status\'' -l offline -d 'do not look whether the service answers'
+complete -c asp -n '__asp_at \'version\'' -l check -d 'ask the npm registry for the newest version, and print that'

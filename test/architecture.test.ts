@@ -56,6 +56,10 @@ const HOUSE: HouseRules = {
     { room: 'service/operator', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/authorization-server', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/dashboard', mayImport: ['service', 'wire', 'kit'] },
+    {
+      room: 'service/faults',
+      mayImport: ['service/faults', 'service/context', 'service/service-error', 'wire', 'kit'],
+    },
     { room: 'service/metrics', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/openapi', mayImport: ['service', 'wire', 'kit'] },
     { room: 'service/backup', mayImport: ['service/backup', 'service/store', 'wire', 'kit'] },

@@ -5,6 +5,7 @@ import type { Handle } from '../wire/handle.js';
 import type { Scope } from '../wire/scope.js';
 import type { AttachmentFiles } from './attachments/attachment-files.js';
 import type { Bus } from './bus/bus.js';
+import type { Faults } from './faults/faults.js';
 import type { RateLimits } from './limits/rate-limits.js';
 import type { Meter } from './meter.js';
 import type { Database } from './store/database.js';
@@ -43,6 +44,8 @@ export interface ServiceContext {
   readonly settings: Settings;
   readonly log: Log;
   readonly meter: Meter;
+  /** Undefined: nothing fails on purpose. */
+  readonly faults?: Faults | undefined;
 }
 
 /** Structured log; fields never hold tokens, secrets or message text. */

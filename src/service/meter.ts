@@ -18,6 +18,8 @@ export interface Meter {
   refused(limit: RateLimitName): void;
   /** So many writes shared one commit. */
   committed(writes: number): void;
+  /** Something failed on purpose; `fault` is one of a fixed set. */
+  injected(fault: string): void;
 }
 
 /** Counts nothing. */
@@ -28,6 +30,7 @@ export const unmetered: Meter = {
   socketClosed: () => {},
   refused: () => {},
   committed: () => {},
+  injected: () => {},
 };
 
 /** The same limits, with every refusal counted under the limit that refused. */

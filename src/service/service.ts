@@ -11,6 +11,8 @@ import { registerDownloads } from './attachments/register-downloads.js';
 import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
 import type { Addresses, Log, ServiceContext } from './context.js';
 import { registerDashboard } from './dashboard/dashboard.js';
+import type { FaultPlan } from './faults/fault-plan.js';
+import { createFaults } from './faults/faults.js';
 import { startHousekeeping } from './housekeeping.js';
 import { listen } from './listen.js';
 import { openStore } from './open-store.js';
@@ -57,6 +59,8 @@ export interface ServiceOptions {
   readonly log?: Log;
   /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: counts nothing. */
   readonly metricsPort?: number | undefined;
+  /** What fails on purpose, to try clients with; undefined: nothing. */
+  readonly faults?: FaultPlan | undefined;
 }
 
 export interface RunningService extends Addresses {
@@ -205,6 +209,7 @@ function createContext(
     random,
     log,
     ...parts,
+    faults: options.faults && createFaults(options.faults, { clock, random, log, meter: parts.meter }),
     ids: options.ids ?? createIds(clock, random),
     settings: {
       addresses,

@@ -73,6 +73,12 @@ function createMeter(registers: Registry[]): Meter {
     buckets: BATCH_BUCKETS,
     registers,
   });
+  const faults = new Counter({
+    name: 'asp_injected_faults_total',
+    help: 'Faults injected on purpose, by kind.',
+    labelNames: ['fault'],
+    registers,
+  });
   for (const limit of Object.keys(RATE_LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
@@ -88,6 +94,7 @@ function createMeter(registers: Registry[]): Meter {
     },
     refused: (limit) => refusals.inc({ limit }),
     committed: (writes) => batches.observe(writes),
+    injected: (fault) => faults.inc({ fault }),
   };
 }
 

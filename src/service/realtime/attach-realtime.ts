@@ -119,7 +119,11 @@ function onUpgrade(server: Server, context: ServiceContext, answer: (handshake: 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     // A peer may reset the connection at any moment of what follows.
     socket.on('error', () => socket.destroy());
-    answer({ request, socket, head }).catch((error) => writeRawAnswer(socket, answerOfError(error, context.log)));
+    const answered = async (): Promise<void> => {
+      await context.faults?.beforeHandshake();
+      await answer({ request, socket, head });
+    };
+    answered().catch((error) => writeRawAnswer(socket, answerOfError(error, context.log)));
   });
 }
 

@@ -2,6 +2,7 @@ import type { RawData, WebSocket } from 'ws';
 
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
+import type { Faults } from '../faults/faults.js';
 import { type BoundedSender, createBoundedSender } from './bounded-sender.js';
 import { createProofs } from './proofs.js';
 
@@ -29,11 +30,13 @@ export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'h
 /** A `ws` socket with a bounded buffer, a keep-alive and an end at its token's expiry. */
 export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws: WebSocket): LiveSocket {
   const sender = createBoundedSender(ws);
+  const { faults } = context;
   context.meter.socketOpened();
   const proofs = createProofs(ws);
   const closed: (() => void)[] = [
     keepAlive(context, ws),
     sender.release,
+    faults?.endLater(() => ws.terminate()) ?? (() => {}),
     proofs.release,
     context.clock.schedule(
       owner.expiresAtMs - context.clock.now(),
@@ -55,12 +58,19 @@ export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws
     get isOpen() {
       return ws.readyState === ws.OPEN;
     },
-    send: sender.send,
+    send: faults === undefined ? sender.send : (frame) => sendAndPerhapsEnd(faults, sender, ws, frame),
     hasRoom: sender.hasRoom,
     confirm: proofs.ask,
     close: (code, reason) => ws.close(code, reason),
     onClosed: (listener) => closed.push(listener),
   };
+}
+
+/** The event may arrive, and nobody will know. */
+function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: string): boolean {
+  const isSent = sender.send(frame);
+  if (isSent && faults.endsSocket()) ws.terminate();
+  return isSent;
 }
 
 /** Pings, and ends a socket that has let two pings pass without a sign of life. The answer stops it. */

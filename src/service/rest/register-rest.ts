@@ -1,5 +1,5 @@
 import multipart from '@fastify/multipart';
-import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 
 import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
 import { splitHandle } from '../../wire/handle.js';
@@ -36,13 +36,23 @@ export function registerRest(app: FastifyInstance, rest: Rest): void {
         scope.route({
           method,
           url: toPattern(route.path),
-          handler: async (request, reply) => sendAnswer(reply, await answerCall(rest, toCall(route, request))),
+          handler: (request, reply) => answerRoute(rest, toCall(route, request), reply),
         });
       }
       for (const path of new Set(routes.map((route) => route.path))) refuseOtherMethods(scope, path, routes);
     },
     { prefix: BASE_PATH },
   );
+}
+
+async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise<FastifyReply> {
+  const { faults } = rest.context;
+  const answer =
+    faults === undefined ? await answerCall(rest, call) : await faults.around(() => answerCall(rest, call));
+  if (answer !== undefined) return sendAnswer(reply, answer);
+  reply.hijack();
+  reply.raw.destroy();
+  return reply;
 }
 
 function listRoutes(): Route[] {

@@ -51,6 +51,12 @@ export const SERVE_ROWS: readonly Row[] = [
         flags: '--metrics-port <n>',
         about: 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one',
       },
+      {
+        flags: '--inject <faults>',
+        about:
+          'fail on purpose, to try programs with: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7 (lost: done, answered with 500; cut: done, no answer)',
+        isRepeatable: true,
+      },
       { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables win' },
       { flags: '--print-config', about: 'show what holds and who said so, and start nothing' },
       { flags: '--detach', about: 'run in the background; return once it accepts requests' },

@@ -10,6 +10,7 @@ import { showDatabase } from './database-setting.js';
 import { ECHO_AGENT, startEchoAgent } from './demo-agents.js';
 import { detach } from './detach.js';
 import { printSettings, readSettings } from './effective-settings.js';
+import { readFaults } from './faults-setting.js';
 import { leaveRecord } from './record.js';
 import { createServiceLog } from './service-log.js';
 import { type Given, givenByWords, type Settings } from './settings.js';
@@ -42,6 +43,8 @@ export interface ServeOptions {
   readonly presenceGraceMs: number | undefined;
   readonly log: Settings['log'];
   readonly metricsPort: number | undefined;
+  /** Which faults, in the words of `--inject`. */
+  readonly inject: string | undefined;
   readonly readyFile: string | undefined;
 }
 
@@ -88,6 +91,7 @@ function optionsOf(settings: Settings, { readyFile }: ServeWords): ServeOptions 
     presenceGraceMs: settings['presence-grace'],
     log: settings.log,
     metricsPort: settings['metrics-port'],
+    inject: settings.inject,
     readyFile,
   };
 }
@@ -125,6 +129,7 @@ function serviceOptions(context: Context, options: ServeOptions): ServiceOptions
     trust,
     presenceGraceMs,
     metricsPort,
+    faults: options.inject === undefined ? undefined : readFaults('--inject', options.inject),
     data: options.data === 'memory' ? 'memory' : { directory: dataDirectory(context, options.data) },
     seeds: options.seeds.map((handle) => ({ handle, inboundPolicy: options.policy })),
     version: context.version,
@@ -166,6 +171,8 @@ async function announce(
   await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
   if (options.readyFile !== undefined) await writeReadyFile(options.readyFile, `${url}\n`);
   if (service.metricsUrl !== undefined) await context.output.note(`Metrics are at ${service.metricsUrl}.`);
+  if (options.inject !== undefined)
+    await context.output.note(`Fails on purpose, REST and WebSocket alike: --inject ${options.inject}.`);
   if (options.publicUrl !== undefined) await context.output.note(`Listening on ${service.host}:${service.port}.`);
   if (!options.isDemo) return context.output.note('Ready. Ctrl-C ends it. In another terminal: asp login');
   await context.output.note(`Ready, with ${options.seeds.join(', ')}. Ctrl-C ends it. In another terminal:`);

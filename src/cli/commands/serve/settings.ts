@@ -3,6 +3,7 @@ import * as z from 'zod/mini';
 import { UsageError } from '../../terminal/cli-error.js';
 import { readCount, readDuration, readHandles } from '../../words/values.js';
 import type { Words } from '../../words/words.js';
+import { readFaults } from './faults-setting.js';
 
 const STANDARD_PORT = 8744;
 const PORT_MAX = 65_535;
@@ -65,6 +66,14 @@ export const SETTING = {
   trust: choice(['recipient', 'symmetric'], 'recipient'),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),
+  inject: setting<string | undefined>(
+    z.string(),
+    (text, source) => {
+      readFaults(source, text);
+      return text;
+    },
+    undefined,
+  ),
   'metrics-port': setting<number | undefined>(z.int(), readPort, undefined),
 } as const;
 
