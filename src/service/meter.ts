@@ -35,9 +35,9 @@ export const unmetered: Meter = {
 
 /** The same limits, with every refusal counted under the limit that refused. */
 export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
-  const counted = async (budgets: readonly Budget[], take: () => Promise<void>): Promise<void> => {
+  const counted = async (budgets: readonly Budget[], ask: () => Promise<void>): Promise<void> => {
     try {
-      await take();
+      await ask();
     } catch (error) {
       const isRefusal = error instanceof ServiceError && error.code === 'RATE_LIMITED';
       const name = isRefusal ? (error.options.limit ?? budgets[0]?.name) : undefined;
@@ -48,5 +48,6 @@ export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
   return {
     take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
     takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
+    check: (name, subjectId) => counted([{ name, subjectId }], () => limits.check(name, subjectId)),
   };
 }

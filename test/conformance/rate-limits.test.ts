@@ -6,7 +6,9 @@ import type { Actor } from '../support/actors.js';
 import { mustDeny, mustSucceed } from '../support/answers.js';
 import type { Answer } from '../support/http.js';
 import { field } from '../support/json.js';
+import { multipart } from '../support/multipart.js';
 import { askClientToken } from '../support/oauth.js';
+import { rawBytes } from '../support/raw-http.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
@@ -14,6 +16,25 @@ import { useService } from './service.js';
 // in lifetimes.test.ts, where the clock is turned by hand.
 
 const service = useService({ limits: 'on' });
+
+const NOBODY = `@nobody-${randomUUID().slice(0, 8)}.main`;
+
+/** What is answered to the head of an upload and half of its body, while the other half does not come. */
+async function beginUpload(actor: Actor): Promise<string> {
+  const { type, body } = multipart([{ bytes: Buffer.alloc(100_000, 'x') }]);
+  const { host, hostname, pathname, port } = new URL(service.place.baseUrl);
+  const head = [
+    `POST ${pathname}/attachments HTTP/1.1`,
+    `host: ${host}`,
+    'connection: close',
+    `authorization: Bearer ${await actor.token()}`,
+    `idempotency-key: ${randomUUID()}`,
+    `content-type: ${type}`,
+    `content-length: ${body.length}`,
+  ];
+  const half = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body.subarray(0, body.length / 2)]);
+  return (await rawBytes(hostname, Number(port), half)).toString('latin1');
+}
 
 /** `count` calls of `call`, a few at a time; what they answered. */
 async function repeat(count: number, call: () => Promise<Answer>): Promise<Answer[]> {
@@ -126,6 +147,69 @@ rule('spec/Rate/token', '120 tokens a minute for a client', async () => {
     expect(answer.headers['retry-after']).toMatch(/^[1-9]\d?$/);
   expect((await askClientToken(service.place, bob.credentials, service.place.baseUrl)).status).toBe(200);
 });
+
+rule('spec/Rate/create', 'creations that are refused take nothing from the limit', async () => {
+  const alice = await service.actor('alice');
+  const answers = await repeat(40, () => alice.post('/sessions', { invite: [NOBODY] }));
+  for (const answer of answers) mustDeny(answer, 404, 'NOT_FOUND');
+  await mustAllow(30, 201, 3600, () => alice.post('/sessions', {}));
+});
+
+rule('spec/Rate/create', 'once it is used up, 429 does not tell whom an invitation would have reached', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  for (let count = 0; count < 30; count += 1) await alice.mustCreate();
+  const [reachable, missing] = await Promise.all(
+    [bob.handle, NOBODY].map((handle) => alice.post('/sessions', { invite: [handle] })),
+  );
+  for (const answer of [reachable, missing]) mustDeny(answer as Answer, 429, 'RATE_LIMITED');
+  expect(reachable?.text).toBe(missing?.text);
+});
+
+rule(
+  ['spec/Rate/upload', 'spec/Idempotency/rule-3'],
+  'an upload is refused before its body has come, unless its key is known',
+  async () => {
+    const alice = await service.actor('alice');
+    const small = { filename: 'a.txt', type: 'text/plain', bytes: 'x' };
+    const key = randomUUID();
+    const first = await alice.upload(small, { key });
+    await repeat(59, () => alice.upload(small));
+    expect(await beginUpload(alice)).toMatch(/^HTTP\/1\.1 429 .*\r\nretry-after: [1-9]\d*\r\n.*"RATE_LIMITED"/is);
+    const again = await alice.upload(small, { key });
+    expect([again.status, again.text]).toEqual([201, first.text]);
+    mustDeny(await alice.upload(small), 429, 'RATE_LIMITED');
+  },
+);
+
+rule('spec/Rate/upload', 'files that are refused take nothing from the limit', async () => {
+  const alice = await service.actor('alice');
+  const wrong = await repeat(60, () => alice.upload({ filename: 'a.png', type: 'image/png', bytes: 'x' }));
+  for (const answer of wrong) mustDeny(answer, 400, 'VALIDATION_ERROR');
+  await mustAllow(60, 201, 3600, () => alice.upload({ filename: 'a.txt', type: 'text/plain', bytes: 'x' }));
+});
+
+rule('spec/Rate/send', 'messages that are refused take nothing from the limit of the session', async () => {
+  const alice = await service.actor('alice');
+  const id = await alice.mustCreate();
+  const content = [{ type: 'file', attachment_id: `att_${'0'.repeat(26)}` }];
+  for (const answer of await repeat(60, () => alice.post(`/sessions/${id}/messages`, { content })))
+    mustDeny(answer, 404, 'NOT_FOUND');
+  await mustAllow(60, 201, 60, () => alice.post(`/sessions/${id}/messages`, { content: 'x' }));
+});
+
+rule(
+  'spec/Rate/general',
+  'endpoints with a limit of their own are not part of it, and their 429 takes nothing of it',
+  async () => {
+    const alice = await service.actor('alice');
+    await mustAllow(30, 200, 60, () => alice.get('/search/agents?q=ab'));
+    const id = await alice.mustCreate();
+    await mustAllow(300, 200, 60, () => alice.get('/agents/me'));
+    await alice.mustSend(id, 'sent all the same');
+    await alice.mustUpload();
+    mustDeny(await alice.get('/agents/me'), 429, 'RATE_LIMITED');
+  },
+);
 
 rule('spec/Rate/create', 'a repeated key takes nothing from the limit', async () => {
   const alice = await service.actor('alice');

@@ -28,7 +28,7 @@ export interface Verbs {
   mustRead(sessionId: string): Promise<unknown>;
   /** Every event this agent may see, page after page. */
   mustReplay(sessionId: string, after?: number): Promise<readonly unknown[]>;
-  upload(file: FilePart): Promise<Answer>;
+  upload(file: FilePart, options?: { readonly key: string }): Promise<Answer>;
   /** The id of a new attachment, a small PNG unless said. */
   mustUpload(file?: Partial<FilePart>): Promise<string>;
 }
@@ -41,9 +41,9 @@ function must(answer: Answer, status: number, what: string): Answer {
 export function createVerbs(call: Call): Verbs {
   const verb = async (sessionId: string, name: string, status: number, body?: unknown): Promise<Answer> =>
     must(await call('POST', `/sessions/${sessionId}/${name}`, body), status, name);
-  const upload = (file: FilePart): Promise<Answer> => {
+  const upload: Verbs['upload'] = (file, options) => {
     const { type, body } = multipart([file]);
-    return call('POST', '/attachments', body, { headers: { 'content-type': type } });
+    return call('POST', '/attachments', body, { ...options, headers: { 'content-type': type } });
   };
 
   return {

@@ -4,6 +4,7 @@ import { RegistrationRequest } from '../../wire/oauth.js';
 import { isScope, SCOPES, splitScope } from '../../wire/scope.js';
 import { insertOAuthClient, type OAuthClientRow } from '../store/oauth-client-rows.js';
 import { bodyOf } from './api-scope.js';
+import { networkOf } from './network-of.js';
 import { OAuthError } from './oauth-error.js';
 import { isRegistrableRedirectUri } from './redirect-uri.js';
 import type { AuthorizationServer } from './server.js';
@@ -20,7 +21,7 @@ export async function answerRegister(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { context } = server;
-  if (context.settings.areLimitsOn) takeAttempt(server.registrations, request.ip);
+  if (context.settings.areLimitsOn) takeAttempt(server.registrations, networkOf(request.ip));
   const registration = readRegistration(bodyOf(request));
   const scope = grantableScope(registration.scope);
   const now = context.clock.now();

@@ -5,19 +5,27 @@ import { IDEMPOTENCY_KEY_LIFETIME_S } from '../../wire/limit.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import type { Transaction } from '../store/database.js';
-import { deleteIdempotencyRecords, findIdempotencyRecord, putIdempotencyRecord } from '../store/idempotency-rows.js';
+import {
+  deleteIdempotencyRecords,
+  findIdempotencyRecord,
+  type IdempotencyRow,
+  putIdempotencyRecord,
+} from '../store/idempotency-rows.js';
 import { keyLock } from '../store/lock-names.js';
 
 const LIFETIME_MS = IDEMPOTENCY_KEY_LIFETIME_S * 1000;
 const FORGOTTEN_PER_BATCH = 500;
 
 /** One logical operation: the same for every try of it (spec: Idempotency, rule 2). */
-export interface KeyedRequest {
+export interface KeyedOperation {
   /** The agent, or the account where it acts itself. */
   readonly actorId: string;
   /** Method and concrete path: one key in two sessions is two operations (D-20). */
   readonly endpoint: string;
   readonly key: string;
+}
+
+export interface KeyedRequest extends KeyedOperation {
   /** Equal for equal bodies (D-22). */
   readonly fingerprint: string;
 }
@@ -40,13 +48,12 @@ export async function withIdempotency(
   request: KeyedRequest,
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
 ): Promise<KeyedAnswer> {
-  const keyHash = createHash('sha256').update(request.key).digest('hex');
+  const keyHash = hashOf(request.key);
   const result = await context.database.write(async (transaction) => {
     const now = context.clock.now();
     const { actorId, endpoint, fingerprint } = request;
-    await transaction.lock([keyLock(actorId, endpoint, keyHash)]);
-    const known = await findIdempotencyRecord(transaction, actorId, endpoint, keyHash);
-    if (known !== undefined && now < known.created_at + LIFETIME_MS) {
+    const known = await findRecord(transaction, { actorId, endpoint, keyHash }, now);
+    if (known !== undefined) {
       if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
       return readResult(known.status, known.body);
     }
@@ -64,6 +71,32 @@ export async function withIdempotency(
   });
   if (result.kind === 'refusal') throw result.error;
   return { status: result.status, body: result.body };
+}
+
+/** Whether the key has its answer already, or gets it from a request that is in work right now. */
+export function isKeyKnown(
+  context: Pick<ServiceContext, 'clock' | 'database'>,
+  { actorId, endpoint, key }: KeyedOperation,
+): Promise<boolean> {
+  return context.database.write(async (transaction) => {
+    const known = await findRecord(transaction, { actorId, endpoint, keyHash: hashOf(key) }, context.clock.now());
+    return known !== undefined;
+  });
+}
+
+/** The record of a key that still counts. Nobody else adds one before this transaction ends. */
+async function findRecord(
+  transaction: Transaction,
+  { actorId, endpoint, keyHash }: { readonly actorId: string; readonly endpoint: string; readonly keyHash: string },
+  now: number,
+): Promise<IdempotencyRow | undefined> {
+  await transaction.lock([keyLock(actorId, endpoint, keyHash)]);
+  const known = await findIdempotencyRecord(transaction, actorId, endpoint, keyHash);
+  return known !== undefined && now < known.created_at + LIFETIME_MS ? known : undefined;
+}
+
+function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
 }
 
 type KeyedResult =

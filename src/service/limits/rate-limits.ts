@@ -12,7 +12,9 @@ export interface RateLimits {
   take(name: RateLimitName, subjectId: string): Promise<void>;
   /** Takes one call from each of these, or from none. */
   takeAll(budgets: readonly Budget[]): Promise<void>;
+  /** Throws as `take` would now, and takes nothing: for what must be refused before it is known to take effect. */
+  check(name: RateLimitName, subjectId: string): Promise<void>;
 }
 
 /** Refuses nothing. */
-export const unlimited: RateLimits = { take: async () => {}, takeAll: async () => {} };
+export const unlimited: RateLimits = { take: async () => {}, takeAll: async () => {}, check: async () => {} };

@@ -35,7 +35,7 @@ export function createSlidingWindow(clock: Clock): SlidingWindow {
     return times;
   };
 
-  const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
+  const requireRoom = (budgets: readonly Budget[]): { readonly now: number; readonly charged: readonly Times[] } => {
     const now = clock.monotonic();
     const charged = budgets.map((budget) => ({ budget, times: timesOf(budget, now) }));
     let waitMs = 0;
@@ -49,12 +49,20 @@ export function createSlidingWindow(clock: Clock): SlidingWindow {
     }
     if (limit !== undefined)
       throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: Math.max(1, Math.ceil(waitMs / 1000)), limit });
-    for (const { times } of charged) times.push(now);
+    return { now, charged: charged.map(({ times }) => times) };
+  };
+
+  const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
+    const { now, charged } = requireRoom(budgets);
+    for (const times of charged) times.push(now);
   };
 
   return {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
+    check: async (name, subjectId) => {
+      requireRoom([{ name, subjectId }]);
+    },
     get subjectCount() {
       let count = 0;
       for (const subjects of subjectsOf.values()) count += subjects.size;

@@ -1,9 +1,9 @@
 import type { Clock } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
-import { RATE_LIMIT } from '../../wire/limit.js';
+import { RATE_LIMIT, type RateLimitName } from '../../wire/limit.js';
 import { ServiceError } from '../service-error.js';
 import type { Query } from '../store/database.js';
-import { type CountedBudget, deleteIdleBudgets, takeCalls } from '../store/postgres-rates.js';
+import { type CountedBudget, deleteIdleBudgets, takeCalls, waitForCall } from '../store/postgres-rates.js';
 import type { Budget, RateLimits } from './rate-limits.js';
 
 const FORGET_EVERY_MS = 600_000;
@@ -17,12 +17,20 @@ export function createStoredLimits(query: Query, now: () => number | null = () =
   const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
     if (budgets.length === 0) return;
     const waitMs = await takeCalls(query, budgets.map(toCounted), now());
-    if (waitMs === 0) return;
-    const limit = budgets.length === 1 ? budgets[0]?.name : undefined;
-    const retryAfterS = Math.max(1, Math.ceil(waitMs / 1000));
-    throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS, ...(limit !== undefined && { limit }) });
+    refuseUntil(waitMs, budgets.length === 1 ? budgets[0]?.name : undefined);
   };
-  return { take: (name, subjectId) => takeAll([{ name, subjectId }]), takeAll };
+  return {
+    take: (name, subjectId) => takeAll([{ name, subjectId }]),
+    takeAll,
+    check: async (name, subjectId) =>
+      refuseUntil(await waitForCall(query, toCounted({ name, subjectId }), now()), name),
+  };
+}
+
+function refuseUntil(waitMs: number, limit: RateLimitName | undefined): void {
+  if (waitMs === 0) return;
+  const retryAfterS = Math.max(1, Math.ceil(waitMs / 1000));
+  throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS, ...(limit !== undefined && { limit }) });
 }
 
 /** Keeps the counts of those who call no more from piling up. The answer stops it. */

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 
 import { type EndpointRow, endpointRow, isWrite, type Operation } from '../../wire/endpoint.js';
+import type { RateLimitName } from '../../wire/limit.js';
 import type { Scope } from '../../wire/scope.js';
 import type { Actor, ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
@@ -36,7 +37,7 @@ export async function admit(context: ServiceContext, verify: VerifyToken, call: 
   const actor = await verify(readBearer(headers.authorization), context.settings.addresses.baseUrl);
   requireActorKind(row, actor);
   requireScopes(scopesFor(row, actor), actor);
-  if (row.limit === 'general') await takeGeneral(context, actor);
+  if (row.limit === 'general') await takeBudget(context, actor, 'general');
   const path = call.pathFor(actor);
   checkPath(path);
   return { ...call, row, actor, path, key: isWrite(row) ? readKey(headers['idempotency-key']) : undefined };
@@ -61,9 +62,9 @@ export function requireScopes(needed: readonly Scope[], actor: Actor): void {
   if (!needed.every((scope) => actor.scopes.includes(scope))) throw new ServiceError('INSUFFICIENT_SCOPE');
 }
 
-/** The limit of all endpoints that have none of their own (spec: Rate limits). */
-export async function takeGeneral(context: ServiceContext, actor: Actor): Promise<void> {
-  await context.limits.take('general', subjectOf(actor));
+/** Takes one call from a budget of the actor, or refuses it (spec: Rate limits). */
+export async function takeBudget(context: ServiceContext, actor: Actor, name: RateLimitName): Promise<void> {
+  await context.limits.take(name, subjectOf(actor));
 }
 
 /** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */

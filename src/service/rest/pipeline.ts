@@ -1,8 +1,8 @@
 import { isWrite, type Operation } from '../../wire/endpoint.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
-import { type AdmittedCall, admit, type Call, takeGeneral, type VerifyToken } from './admit.js';
-import { type AnsweredCall, answerOfReply, answerOnce, takeOwnLimit } from './call-parts.js';
+import { type AdmittedCall, admit, type Call, takeBudget, type VerifyToken } from './admit.js';
+import { type AnsweredCall, answerOfReply, answerOnce, ownLimitOf } from './call-parts.js';
 import { fingerprintOf } from './canonical-json.js';
 import type { Answer } from './error-answer.js';
 import type { AnyHandler } from './handler.js';
@@ -23,17 +23,19 @@ const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sen
 /**
  * Answers one call: authenticate → actor kind → scope → general limit → path → key → body or query → stored answer, else
  * handler and record in one transaction. Every request costs one budget (D-44): a row with a limit of its own costs that when it
- * takes effect, and anything else, replays and refusals among it, costs the general one.
+ * takes effect, and an empty general one does not hold it; anything else, replays and refusals among it, costs the general
+ * one. A 429 costs nothing.
  */
 export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
   const admitted = await admit(rest.context, rest.verify, call);
   if (admitted.row.limit === 'general') return (await answerAdmitted(rest, admitted)).answer;
   try {
     const outcome = await answerAdmitted(rest, admitted);
-    if (outcome.isReplay || outcome.answer.status >= 400) await takeGeneral(rest.context, admitted.actor);
+    if (outcome.isReplay) await takeBudget(rest.context, admitted.actor, 'general');
     return outcome.answer;
   } catch (error) {
-    if (error instanceof ServiceError) await takeGeneral(rest.context, admitted.actor);
+    if (error instanceof ServiceError && error.code !== 'RATE_LIMITED')
+      await takeBudget(rest.context, admitted.actor, 'general');
     throw error;
   }
 }
@@ -45,7 +47,8 @@ function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
 
 async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
   const query = readQuery(call.row, call.request.url);
-  await takeOwnLimit(context, call);
+  const limit = ownLimitOf(call);
+  if (limit !== undefined) await takeBudget(context, call.actor, limit);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: {} };
   const reply = await context.database.read((view) =>

@@ -21,7 +21,6 @@ export async function createSession(
   const { body } = input;
   const creator = await findAgent(transaction, actor.agentId);
   if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
-  await context.limits.take('createSession', actor.agentId);
 
   const asked = othersAmong(body.invite ?? [], actor.handle);
   const invitees = await admits(transaction, context, actor, asked);

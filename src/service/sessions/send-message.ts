@@ -6,7 +6,10 @@ import { listJoinedOpenAgents } from '../store/participant-rows.js';
 import { requireTransition } from './lifecycle.js';
 import { writeMessage } from './write-message.js';
 
-/** The limits are asked after the eligibility, or a 429 would tell that the session exists (D-19). */
+/**
+ * The limits are asked after the eligibility, or a 429 would tell that the session exists (D-19), and after the claim of the
+ * attachments: a message that is refused costs nothing of them (D-44).
+ */
 export async function sendMessage(
   context: ServiceContext,
   actor: AgentActor,
@@ -16,14 +19,14 @@ export async function sendMessage(
   const sessionId = input.path.session_id;
   await requireTransition(transaction, 'send', sessionId, actor.agentId);
   const openAgents = await listJoinedOpenAgents(transaction, sessionId, actor.agentId);
-  await context.limits.takeAll([
-    { name: 'sendMessage', subjectId: sessionId },
-    ...openAgents.map((agentId) => ({ name: 'sendToOpenAgent', subjectId: agentId }) as const),
-  ]);
   let messageId = '';
   const sequence = await append(context, transaction, sessionId, 1, async (first) => {
     const place = { sessionId, sequence: first };
     const message = await writeMessage(context, transaction, actor, place, input.body);
+    await context.limits.takeAll([
+      { name: 'sendMessage', subjectId: sessionId },
+      ...openAgents.map((agentId) => ({ name: 'sendToOpenAgent', subjectId: agentId }) as const),
+    ]);
     messageId = message.id;
     return [{ type: 'session.message', payload: message }];
   });

@@ -18,6 +18,23 @@ export async function takeCalls(query: Query, budgets: readonly CountedBudget[],
   return row?.wait ?? 0;
 }
 
+/** The milliseconds until a call could be taken, 0: now. Takes none. */
+export async function waitForCall(query: Query, budget: CountedBudget, at: number | null): Promise<number> {
+  const row = await query.get<{ wait: number }>(
+    `SELECT GREATEST(0, rate_call.at + $3::bigint
+       - COALESCE($5::bigint, FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint)) AS wait
+     FROM rate_budget JOIN rate_call ON rate_call.name = rate_budget.name
+       AND rate_call.subject_id = rate_budget.subject_id AND rate_call.slot = rate_budget.taken % $4::bigint
+     WHERE rate_budget.name = $1 AND rate_budget.subject_id = $2`,
+    budget.name,
+    budget.subject_id,
+    budget.window_ms,
+    budget.calls,
+    at,
+  );
+  return row?.wait ?? 0;
+}
+
 /** Forgets the budgets from which nobody has taken for `idleMs`. */
 export async function deleteIdleBudgets(query: Query, idleMs: number): Promise<void> {
   await query.run(

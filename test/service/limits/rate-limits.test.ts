@@ -100,6 +100,26 @@ describe('Rate limits', () => {
     expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBe(60);
   });
 
+  it('a check refuses as a call would, with the same wait, and takes nothing', async () => {
+    const { clock, limits, tryTake } = setUp();
+    const subjectId = randomUUID();
+    const tryCheck = async (): Promise<number | undefined> =>
+      limits.check('search', subjectId).then(
+        () => undefined,
+        (error: unknown) => (error instanceof ServiceError ? error.options.retryAfterS : -1),
+      );
+    for (let i = 0; i < 30; i += 1) {
+      expect(await tryCheck()).toBeUndefined();
+      await limits.take('search', subjectId);
+      clock.advance(100);
+    }
+    expect(await tryCheck()).toBe(57);
+    await expect(limits.take('search', subjectId)).rejects.toMatchObject({ options: { retryAfterS: 57 } });
+    expect(await tryTake([{ name: 'search', subjectId: 'another' }])).toBeUndefined();
+    clock.advance(57_000);
+    expect(await tryCheck()).toBeUndefined();
+  });
+
   if (TEST_STORE !== 'postgres')
     it('setting the machine’s time neither locks out nor lets through', async () => {
       let wall = 0;

@@ -5,9 +5,12 @@ import type { Actor } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
 import type { Answer } from '../../support/http.js';
+import { multipart } from '../../support/multipart.js';
+import { rawBytes } from '../../support/raw-http.js';
 import { startTestService, type TestService } from '../../support/service.js';
 
 const GENERAL = RATE_LIMIT.general.count;
+const MISSING_FILE = 'att_01ARZ3NDEKTSV4RRFFQ69G5FAV';
 
 let clock: TestClock;
 let service: TestService;
@@ -65,13 +68,90 @@ describe('the general limit', () => {
 });
 
 describe('the limit of a row', () => {
+  const CREATIONS = RATE_LIMIT.createSession.count;
+  const file = { name: 'file', filename: 'a.txt', type: 'text/plain', bytes: Buffer.from('x') };
+
+  it('of creations is not used up by refusals, also among many at once, and is exact', async () => {
+    const denied = () => alice.post('/sessions', { invite: ['@nobody.here'] });
+    const unsendable = () =>
+      alice.post('/sessions', { initial_message: { content: [{ type: 'file', attachment_id: MISSING_FILE }] } });
+    const refused = await Promise.all(
+      Array.from({ length: CREATIONS }, (_, index) => (index % 2 ? denied() : unsendable())),
+    );
+    for (const answer of refused) mustDeny(answer, 404, 'NOT_FOUND');
+    const mixed = await Promise.all(
+      Array.from({ length: 3 * CREATIONS }, (_, index) => (index % 3 ? alice.post('/sessions', {}) : denied())),
+    );
+    expect(mixed.filter(({ status }) => status === 201)).toHaveLength(CREATIONS);
+  });
+
+  it('of creations, once used up, answers alike whom an invitation would have reached', async () => {
+    const bob = await service.createAgent('bob');
+    await repeat(CREATIONS, () => alice.mustCreate().then(() => read()));
+    const answers = [
+      await alice.post('/sessions', { invite: [bob.handle] }),
+      await alice.post('/sessions', { invite: ['@nobody.here'] }),
+    ];
+    for (const answer of answers) mustDeny(answer, 429, 'RATE_LIMITED');
+    expect(answers[0]?.text).toBe(answers[1]?.text);
+  });
+
+  it('of messages is not used up by a message that is refused', async () => {
+    const id = await alice.mustCreate();
+    const send = (content: unknown) => alice.post(`/sessions/${id}/messages`, { content });
+    const count = RATE_LIMIT.sendMessage.count;
+    const foreign = [{ type: 'file', attachment_id: MISSING_FILE }];
+    for (const answer of await repeat(count, () => send(foreign))) mustDeny(answer, 404, 'NOT_FOUND');
+    for (const answer of await repeat(count, () => send('x'))) mustSucceed(answer, 201);
+    mustDeny(await send('x'), 429, 'RATE_LIMITED');
+  });
+
+  it('that refuses costs nothing of the general one', async () => {
+    const id = await alice.mustCreate();
+    const send = () => alice.post(`/sessions/${id}/messages`, { content: 'x' });
+    await repeat(RATE_LIMIT.sendMessage.count, send);
+    for (const answer of await repeat(50, send)) mustDeny(answer, 429, 'RATE_LIMITED');
+    for (const answer of await repeat(GENERAL, read)) mustSucceed(answer);
+    mustDeny(await read(), 429, 'RATE_LIMITED');
+  });
+
+  it('of uploads is asked before the body is received; a known key is received all the same', async () => {
+    const first = await alice.upload(file, { key: 'first' });
+    await repeat(RATE_LIMIT.uploadAttachment.count - 1, () => alice.upload(file));
+    const { type, body } = multipart([{ ...file, bytes: Buffer.alloc(1000, 'x') }]);
+    const head = [
+      'POST /v1/attachments HTTP/1.1',
+      `host: ${new URL(service.baseUrl).host}`,
+      `authorization: Bearer ${await alice.token()}`,
+      'connection: close',
+      'idempotency-key: another',
+      `content-type: ${type}`,
+      `content-length: ${body.length + 1}`,
+    ];
+    const unfinished = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]);
+    const { hostname, port } = new URL(service.baseUrl);
+    const answer = await rawBytes(hostname, Number(port), unfinished);
+    expect(answer.toString('latin1')).toMatch(/^HTTP\/1\.1 429 .*\r\nretry-after: \d+\r\n.*"RATE_LIMITED"/is);
+    const again = await alice.upload(file, { key: 'first' });
+    mustSucceed(again, 201);
+    expect(again.text).toBe(first.text);
+  });
+
+  it('of uploads is not used up by a file that is refused', async () => {
+    const count = RATE_LIMIT.uploadAttachment.count;
+    const wrong = await repeat(count, () => alice.upload({ ...file, type: 'image/png' }));
+    for (const answer of wrong) mustDeny(answer, 400, 'VALIDATION_ERROR');
+    const right = await Promise.all(Array.from({ length: count + 20 }, () => alice.upload(file)));
+    expect(right.filter(({ status }) => status === 201)).toHaveLength(count);
+    expect(right.filter(({ status }) => status === 429)).toHaveLength(20);
+  });
+
   it('is per agent for searches and uploads', async () => {
     const bob = await service.createAgent('bob');
     const search = (actor: Actor) => () => actor.get('/search/agents?q=alice');
     const found = await repeat(RATE_LIMIT.search.count + 1, search(alice));
     expect(found.map(({ status }) => status)).toEqual([...Array(RATE_LIMIT.search.count).fill(200), 429]);
     mustSucceed(await search(bob)());
-    const file = { name: 'file', filename: 'a.txt', type: 'text/plain', bytes: Buffer.from('x') };
     const uploaded = await repeat(RATE_LIMIT.uploadAttachment.count + 1, () => alice.upload(file));
     expect(uploaded.map(({ status }) => status)).toEqual([...Array(RATE_LIMIT.uploadAttachment.count).fill(201), 429]);
     mustSucceed(await bob.upload(file), 201);

@@ -37,4 +37,12 @@ describe('X-Forwarded-For', () => {
     expect(await countAccepted(proxied, (index) => `192.0.2.${index}`)).toBe(40);
     expect(await countAccepted(proxied, (index) => `192.0.2.${index}, 198.51.100.7`)).toBeLessThan(40);
   });
+
+  it('counts IPv6 by the network of 64 bits, and a mapped address as the IPv4 address it is', async () => {
+    const hex = (index: number) => (index + 1).toString(16);
+    expect(await countAccepted(proxied, (index) => `2001:db8:0:1:${hex(index)}::1`)).toBe(20);
+    expect(await countAccepted(proxied, (index) => `2001:db8:1:${hex(index)}::1`)).toBe(40);
+    const both = (index: number) => (index % 2 ? '203.0.113.9' : '::ffff:203.0.113.9');
+    expect(await countAccepted(proxied, both)).toBe(20);
+  });
 });

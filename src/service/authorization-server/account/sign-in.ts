@@ -13,6 +13,7 @@ import { redirect } from '../authorize/authorization-answer.js';
 import { type Correction, sendSignInPage } from '../authorize/show.js';
 import { requireStoredRequest } from '../authorize/stored-request.js';
 import { PATH } from '../metadata.js';
+import { networkOf } from '../network-of.js';
 import { type Parameters, readParameters } from '../parameters.js';
 import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
@@ -39,11 +40,12 @@ export async function signIn(
   const sent = readForm(server, request);
   const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '').toLowerCase();
   // Whatever is typed as a username takes no more room than this.
-  const subject = hashSecret(`${username} ${request.ip}`);
-  const waitS = Math.max(server.signInsOfAccount.waitS(subject), server.signInsOfAddress.waitS(request.ip));
+  const network = networkOf(request.ip);
+  const subject = hashSecret(`${username} ${network}`);
+  const waitS = Math.max(server.signInsOfAccount.waitS(subject), server.signInsOfAddress.waitS(network));
   if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-in', waitS, filled: { username } });
   server.signInsOfAccount.add(subject);
-  server.signInsOfAddress.add(request.ip);
+  server.signInsOfAddress.add(network);
   const account = await server.context.database.read((query) => findAccountByUsername(query, username));
   const isRight = await isPasswordOf(account?.password_hash, sent.form.one('password') ?? '');
   if (account === undefined || !isRight) {
@@ -69,11 +71,11 @@ export async function signUp(
   const displayName = (sent.form.one('display_name') ?? '').trim();
   const password = sent.form.one('password') ?? '';
   const filled = { username, displayName };
-  const waitS = context.settings.areLimitsOn ? server.signUps.waitS(request.ip) : 0;
+  const waitS = context.settings.areLimitsOn ? server.signUps.waitS(networkOf(request.ip)) : 0;
   if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
   const mistakes = findMistakes(username, displayName, password);
   if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
-  server.signUps.add(request.ip);
+  server.signUps.add(networkOf(request.ip));
   const passwordHash = await hashPassword(password);
   try {
     const account = await context.database.write((transaction) =>

@@ -14,6 +14,7 @@ import type { OAuthClientRow } from '../../store/oauth-client-rows.js';
 import { type Browser, findAccountOf, meetBrowser, readBrowser } from '../account/browser.js';
 import { readReturnAddress } from '../account/return-address.js';
 import { PATH } from '../metadata.js';
+import { networkOf } from '../network-of.js';
 import { queryOf, readParameters } from '../parameters.js';
 import { isForAccount, parseScopes } from '../requested-scope.js';
 import type { AuthorizationServer } from '../server.js';
@@ -32,7 +33,7 @@ export async function showAuthorization(
   const parameters = readParameters(queryOf(request.raw.url ?? ''));
   const read = await context.database.read((query) => readAuthorizationRequest(context, query, parameters));
   if (read.kind === 'refused') return answerWithError(server, reply, read.address, read.error);
-  if (context.settings.areLimitsOn) takeAttempt(server.authorizations, request.ip);
+  if (context.settings.areLimitsOn) takeAttempt(server.authorizations, networkOf(request.ip));
   const browser = meetBrowser(server, request, reply);
   const { id, row } = await storeRequest(context, read.request, browser);
   return showRequest(server, reply, { browser, id, row, client: read.request.client });

@@ -4,6 +4,7 @@ import { GRANT_TYPES, type GrantType, type TokenReply } from '../../../wire/oaut
 import { signAccessToken } from '../../access-token/sign.js';
 import { undoRotation } from '../../store/refresh-rows.js';
 import { bodyOf } from '../api-scope.js';
+import { networkOf } from '../network-of.js';
 import { OAuthError } from '../oauth-error.js';
 import { type Parameters, readParameters } from '../parameters.js';
 import { hashSecret } from '../secret.js';
@@ -31,7 +32,7 @@ export async function answerToken(
   if (parameters.isRepeating) throw new OAuthError('invalid_request', 'A parameter was sent more than once.');
   refuseBasic(request.headers.authorization, parameters);
   const grantType = requireGrantType(parameters.one('grant_type'));
-  await countAttempt(server, parameters, request.ip);
+  await countAttempt(server, parameters, networkOf(request.ip));
   if (grantType === 'refresh_token') return answerRefresh(server, parameters, reply);
   const granted = await runGrant(server, GRANT[grantType], parameters);
   return reply.send(await toTokenReply(server, granted));
