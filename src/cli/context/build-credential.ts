@@ -49,6 +49,7 @@ export async function buildCredential(context: Context): Promise<Credential> {
         transport: await context.transport(),
         random,
         service: { baseUrl: profile.baseUrl, authUrl: profile.authUrl, wsUrl: profile.wsUrl },
+        retries: context.globals.retries,
         clientId: environment['ASP_CLIENT_ID'] ?? '',
         clientSecret: await readClientSecret(context),
         cacheDirectory: await cacheDirectoryOf(context),

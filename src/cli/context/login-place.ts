@@ -29,7 +29,7 @@ export async function rememberStore(context: Context, kind: StoreKind): Promise<
 
 /** What stored logins need, from the context of a command. */
 export async function loginContextOf(context: Context, asked?: StoreKind): Promise<LoginContext> {
-  const { paths, environment, machine, random } = context;
+  const { paths, environment, machine, random, globals } = context;
   if (paths.stateDirectory === undefined)
     throw new CliError('ASP_STORE_UNAVAILABLE', {
       message: 'There is no place for logins: this user has no home directory.',
@@ -39,6 +39,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
   return {
     transport: await context.transport(),
     random,
+    retries: globals.retries,
     kind: await chooseStore(context, asked),
     directories: { state: paths.stateDirectory, runtime: paths.runtimeDirectory },
     passphrase: environment['ASP_STORE_PASSPHRASE'],

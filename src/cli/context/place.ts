@@ -63,6 +63,6 @@ async function openTransport(
     import('../../client/http/create-transport.js'),
     import('../../client/http/proxy.js'),
   ]);
-  const trace = globals.isDebug ? (entry: { text: string }) => void output.trace(entry.text) : undefined;
+  const trace = globals.isDebug ? (entry: { kind: string; text: string }) => void output.trace(entry) : undefined;
   return createTransport({ clock, proxy: proxyFromEnvironment(environment), trace, userAgent: `asp-cli/${version}` });
 }

@@ -1,6 +1,5 @@
 import type { AuthorizationRequest } from '../../client/oauth/authorization-request.js';
 import { readCallback } from '../../client/oauth/callback.js';
-import { toJsonLine } from '../../kit/json-line.js';
 import type { Context } from '../context/context.js';
 import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
 import { CliError } from '../terminal/cli-error.js';
@@ -30,11 +29,8 @@ export async function awaitCallback(
   const { output, environment, machine, prompts, streams } = context;
   const judge = (address: string) => readCallback(request, address);
   const received = loopback.receive(judge);
-  await streams.stderr.write(
-    output.format === 'human'
-      ? `Open this address to sign in:\n\n  ${request.url}\n\n`
-      : `${toJsonLine({ note: 'Open this address to sign in.', authorize_url: request.url })}\n`,
-  );
+  // It is for a person, whatever the format: programs take the two steps of --start and --finish.
+  await streams.stderr.write(`Open this address to sign in:\n\n  ${request.url}\n\n`);
   if (browser.isWanted && (browser.command !== undefined || canOpenBrowser(environment, machine.platform)))
     await openBrowser(request.url, environment, browser.command);
   if (prompts.canAsk)

@@ -33,12 +33,12 @@ export interface Output {
   verbatim(text: string): Promise<void>;
   /** A file's bytes, as they are. */
   bytes(data: Uint8Array): Promise<void>;
-  /** A remark on stderr, unless `--quiet`. */
+  /** A remark on stderr, unless `--quiet`; where JSON is asked for, as a line of it. */
   note(text: string): Promise<void>;
   /** A remark on stderr with `--verbose`. */
   detail(text: string): Promise<void>;
-  /** Progress of `--debug`, redacted by whoever made it. */
-  trace(text: string): Promise<void>;
+  /** A line of `--debug`, redacted by whoever made it. */
+  trace(entry: { readonly kind: string; readonly text: string }): Promise<void>;
   style(): Promise<Style>;
   errorStyle(): Promise<Style>;
 }
@@ -71,12 +71,19 @@ export function pick(value: unknown, fields: readonly string[]): unknown {
 
 const endLine = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
+/** As wide as the longest kind. */
+const TRACE_KIND_WIDTH = 7;
+
 export function createOutput(streams: Streams, settings: OutputSettings): Output {
   const { format, fields } = settings;
   const { stdout, stderr } = streams;
   const chosen = (value: unknown): unknown => (fields === undefined ? value : pick(value, fields));
   const style = once(() => loadStyle(settings.isOutColoured));
   const errorStyle = once(() => loadStyle(settings.isErrColoured));
+  const remark = async (text: string): Promise<void> =>
+    stderr.write(
+      format === 'human' ? `${(await errorStyle()).dim(sanitizeLine(text))}\n` : `${toJsonLine({ note: text })}\n`,
+    );
   return {
     format,
     style,
@@ -103,15 +110,17 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     verbatim: (text) => stdout.write(endLine(text)),
     bytes: (data) => stdout.write(data),
     async note(text) {
-      if (settings.isQuiet) return;
-      await stderr.write(`${(await errorStyle()).dim(sanitizeLine(text))}\n`);
+      if (!settings.isQuiet) await remark(text);
     },
     async detail(text) {
-      if (!settings.isVerbose) return;
-      await stderr.write(`${(await errorStyle()).dim(sanitizeLine(text))}\n`);
+      if (settings.isVerbose) await remark(text);
     },
-    async trace(text) {
-      await stderr.write(`${sanitizeLine(text)}\n`);
+    async trace({ kind, text }) {
+      const line =
+        format === 'human'
+          ? `${kind.padEnd(TRACE_KIND_WIDTH)} ${sanitizeLine(text)}`
+          : toJsonLine({ trace: { kind, text } });
+      await stderr.write(`${line}\n`);
     },
   };
 }

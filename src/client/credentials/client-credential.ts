@@ -20,6 +20,8 @@ export interface ClientCredentialOptions {
   readonly clientSecret: string;
   /** Fewer scopes than the client has. */
   readonly scopes?: readonly string[] | undefined;
+  /** A token request is tried again at most so often. */
+  readonly retries?: number | undefined;
   /** Where tokens (encrypted under the secret) and metadata are kept; undefined: nothing is written. */
   readonly cacheDirectory?: string | undefined;
 }
@@ -36,7 +38,7 @@ export function createClientCredential(options: ClientCredentialOptions): Creden
   const renew = async (resource: Resource, signal: AbortSignal | undefined): Promise<void> => {
     const { cacheDirectory, random } = options;
     const discovery = await discover({ transport, cacheDirectory }, service, signal);
-    const context = { transport, random, discovery, retries: RETRIES };
+    const context = { transport, random, discovery, retries: Math.min(RETRIES, options.retries ?? RETRIES) };
     const client = { clientId, clientSecret, scopes: options.scopes };
     const set = await requestClientCredentials(context, client, resourceOf(discovery, resource), signal);
     tokens = withToken(tokens ?? {}, resource, toCached(set));

@@ -26,6 +26,8 @@ export interface LoginContext {
   readonly directories: ClientDirectories;
   /** Encrypts the file store. */
   readonly passphrase?: string | undefined;
+  /** Token requests are tried again at most so often. */
+  readonly retries?: number | undefined;
   readonly platform: NodeJS.Platform;
   /** Where the session bus is: `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`. */
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -74,7 +76,8 @@ export function discoverFor(
 
 /** What token requests of stored logins need. */
 export function oauthContext(context: LoginContext, discovery: Discovery, retries: number): OAuthContext {
-  return { transport: context.transport, random: context.random, discovery, retries };
+  const { transport, random, retries: most = retries } = context;
+  return { transport, random, discovery, retries: Math.min(retries, most) };
 }
 
 /** What the locks of stored logins need. */

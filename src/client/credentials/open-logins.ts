@@ -99,13 +99,15 @@ async function revoke(
   key: LoginKey,
   item: LoginItem,
 ): Promise<{ isRevoked: boolean; error: unknown }> {
+  const { clock } = context.transport;
   const controller = new AbortController();
   const late = new RequestError({ code: 'ASP_TIMEOUT', message: 'The service did not confirm in time.' });
-  const stop = context.transport.clock.schedule(REVOCATION_TIMEOUT_MS, () => controller.abort(late));
+  const stop = clock.schedule(REVOCATION_TIMEOUT_MS, () => controller.abort(late));
   try {
     const discovery = await discoverFor(context, key.baseUrl, { signal: controller.signal });
     const login = { clientId: item.cid, refreshToken: item.rt };
-    await revokeRefreshToken(oauthContext(context, discovery, 1), login, controller.signal);
+    const deadline = clock.monotonic() + REVOCATION_TIMEOUT_MS;
+    await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, login, controller.signal);
     return { isRevoked: true, error: undefined };
   } catch (error) {
     return { isRevoked: false, error };

@@ -21,6 +21,8 @@ export interface OAuthContext {
   readonly discovery: Discovery;
   /** Tries after the first; none unless said. */
   readonly retries?: number | undefined;
+  /** On the transport's monotonic clock: no wait that passes it is begun. */
+  readonly deadline?: number | undefined;
 }
 
 type Grant = openid.TokenEndpointResponse;
@@ -115,6 +117,7 @@ async function answerFetch(
     body: String(options.body ?? ''),
     isRepeatable: true,
     retries: context.retries ?? 0,
+    deadline: context.deadline,
     maxBytes: ANSWER_MAX_BYTES,
     signal,
   };

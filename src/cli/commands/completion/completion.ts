@@ -41,5 +41,7 @@ export function parse(words: Words): CompletionOptions {
 }
 
 export async function run(context: Context, { shell }: CompletionOptions): Promise<void> {
-  await context.output.verbatim(completionScript(shell, context.program));
+  const { output, program } = context;
+  const script = completionScript(shell, program);
+  await (output.format === 'human' ? output.verbatim(script) : output.document({ shell, script }, () => script));
 }

@@ -1,5 +1,6 @@
 import type { Context } from '../../context/context.js';
 import { UsageError } from '../../terminal/cli-error.js';
+import { PLAIN } from '../../terminal/style.js';
 import { findCommand } from '../../words/find-command.js';
 import { commandHelp, groupHelp, overview } from '../../words/help.js';
 import { suggest } from '../../words/suggest.js';
@@ -16,14 +17,16 @@ export function parse(words: Words): HelpOptions {
 
 export async function run(context: Context, { topic }: HelpOptions): Promise<void> {
   const { program, output, version } = context;
-  const style = await output.style();
+  const style = output.format === 'human' ? await output.style() : PLAIN;
+  const show = (text: string): Promise<void> =>
+    output.format === 'human' ? output.verbatim(text) : output.document({ topic: topic.join(' '), text }, () => text);
   const [first] = topic;
-  if (first === undefined) return output.verbatim(overview(program, context.overview, version, style));
+  if (first === undefined) return show(overview(program, context.overview, version, style));
   const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
-  if (text !== undefined) return output.verbatim(text);
+  if (text !== undefined) return show(text);
   const { row, words, stray } = findCommand(program, topic);
-  if (row !== undefined) return output.verbatim(commandHelp(row, style));
-  if (stray === undefined && words[0] !== undefined) return output.verbatim(groupHelp(program, words[0], style));
+  if (row !== undefined) return show(commandHelp(row, style));
+  if (stray === undefined && words[0] !== undefined) return show(groupHelp(program, words[0], style));
   const typed = topic.join(' ');
   const near = suggest(typed, [
     ...Object.keys(TOPICS),

@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { Agent, AgentSummary, SearchAgentsReply } from '../../../wire/agent.js';
 import { Attachment, AttachmentLink } from '../../../wire/attachment.js';
 import { EventEnvelope } from '../../../wire/event.js';
-import { OperatorAgent, OperatorClient, OperatorStatus } from '../../../wire/local-service.js';
+import { OperatorAgent, OperatorClient, OperatorKey, OperatorStatus } from '../../../wire/local-service.js';
 import { Message } from '../../../wire/message.js';
 import { Session } from '../../../wire/session.js';
 import { Block } from '../../../wire/trust.js';
@@ -73,13 +73,14 @@ const attachmentReference = shape({
   created_at: count,
 });
 
+/** All but the layers are null where `--explain` leads to nobody. */
 const whoami = shape({
-  handle: text,
+  handle: maybe,
   agent_id: maybe,
   account_id: maybe,
-  profile: text,
-  base_url: text,
-  source: text,
+  profile: maybe,
+  base_url: maybe,
+  source: maybe,
   store: maybe,
   scopes: z.nullable(texts),
   expires_at: maybeCount,
@@ -139,6 +140,13 @@ const status = shape({
   problem: maybe,
 });
 
+const restored = shape({ file: text, data: text, attachments: count, schema_version: count });
+const loginStart = shape({ login_id: text, authorize_url: text, expires_at: count, next: texts });
+const dryRun = shape({ method: text, url: text, idempotency_key: maybe, body: z.unknown() });
+const serveSettings = list(shape({ name: text, value: z.unknown(), source: text }));
+const note = shape({ note: text });
+const trace = shape({ trace: shape({ kind: text, text }) });
+
 /** What each command prints with `--json`, by its words. A stream prints such a document a line. */
 export const COMMAND_OUTPUT = {
   'auth login': login,
@@ -183,6 +191,18 @@ export const COMMAND_OUTPUT = {
   'message send': send,
   'message list': list(Message),
   'message search': list(Message),
+  run: shape({
+    session_id: text,
+    event_id: text,
+    message_id: text,
+    sequence: count,
+    from: text,
+    outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered']),
+    exit_code: maybeCount,
+    tries: count,
+    reply: z.nullable(shape({ message_id: text, sequence: count })),
+    code: maybe,
+  }),
   'session list': list(Session),
   'session show': Session,
   'session create': lifecycle,
@@ -230,12 +250,28 @@ export const COMMAND_OUTPUT = {
   schema: list(shape({ name: text, kind: z.enum(['command', 'event', 'object']) })),
   commands: list(commandTree),
   explain: shape({ code: text, exit_code: count, http_status: maybeCount, retry: maybe, means: text, helps: text }),
-  version: shape({ version: text, node: text, platform: text, arch: text }),
+  help: shape({ topic: text, text }),
+  completion: shape({ shell: text, script: text }),
+  demo: shape({ steps: z.array(shape({ command: text, exit_code: maybeCount, stdout: text, stderr: text })) }),
+  version: shape({
+    version: text,
+    node: text,
+    platform: text,
+    arch: text,
+    newest: z.optional(text),
+    up_to_date: z.optional(yes),
+    update: z.optional(z.nullable(texts)),
+    registry: z.optional(text),
+  }),
   serve: service,
   'serve status': z.looseObject({ ...service.shape, ...OperatorStatus.shape }),
   'serve stop': shape({ url: text, pid: count, stopped: yes }),
   'serve logs': shape({ line: text, entry: z.nullable(shape({})) }),
   'serve reset': shape({ data: text, deleted: yes, attachments: count, bytes: count }),
+  'serve backup': z.looseObject({ ...restored.shape, bytes: count, with_keys: yes }),
+  'serve restore': restored,
+  'serve keys list': list(OperatorKey),
+  'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),
   'serve agent list': list(OperatorAgent),
   'serve agent add': list(OperatorAgent),
   'serve agent remove': shape({ handle: text, removed: yes }),
@@ -253,4 +289,9 @@ export const OBJECT = {
   block: Block,
   event: EventEnvelope,
   error: failure,
+  note,
+  trace,
+  'login-start': loginStart,
+  'dry-run': dryRun,
+  'serve-settings': serveSettings,
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;

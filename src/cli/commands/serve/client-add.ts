@@ -23,8 +23,8 @@ export function parse(words: Words): AddClientOptions {
 export async function run(context: Context, { handle, scopes }: AddClientOptions): Promise<void> {
   const record = await requireLocalService(context);
   const body = scopes === undefined ? { handle } : { handle, scopes };
-  const { created_agent, ...client } = await callOperator(context, record, 'addOperatorClient', { body });
-  if (created_agent === true) await context.output.note(`${handle} is new and was added.`);
+  const client = await callOperator(context, record, 'addOperatorClient', { body });
+  if (client.created_agent) await context.output.note(`${handle} is new and was added.`);
   await context.output.note('The secret is shown this once: keep it as ASP_CLIENT_SECRET.');
   await context.output.record(client);
 }

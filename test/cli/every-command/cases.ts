@@ -1,0 +1,213 @@
+import { ATTACHMENT_ID, NEW_AGENT, PEER, SESSION_ID } from '../../support/canned-replies.js';
+
+/** Whom a command asks, which decides what a failure of the service means to it. */
+export type Asks = 'the interface' | 'the sign-in' | 'the operator' | 'nobody';
+
+/** What stands in one cell where it is not what the table of exit codes says. */
+export interface Cell {
+  readonly exit: number;
+  readonly code?: string;
+}
+
+/** The columns of the matrix: what the service does. */
+export const COLUMNS = ['ok', '400', '401', '403', '404', '409', '429', '500', 'no network'] as const;
+export type Column = (typeof COLUMNS)[number];
+
+/** One way to run a command. */
+export interface Case {
+  /** Its words, without `asp`. */
+  readonly line: string;
+  readonly asks: Asks;
+  readonly stdin?: string;
+  /** A stored login; a token of the environment unless said. */
+  readonly isSignedIn?: boolean;
+  /** The document is that object of `asp schema`, not the command's own. */
+  readonly object?: string;
+  /** It prints text that is no record of ours: a wire answer, or nothing with a schema. */
+  readonly isFree?: boolean;
+  /** The service refuses its metadata too. */
+  readonly isEverythingRefused?: boolean;
+  readonly cells?: Partial<Record<Column, Cell>>;
+  /** Why its cells are not those of the table. */
+  readonly because?: string;
+}
+
+const FAILURES: readonly Column[] = ['400', '401', '403', '404', '409', '429', '500', 'no network'];
+const all = (cell: Cell, columns: readonly Column[] = FAILURES): Partial<Record<Column, Cell>> =>
+  Object.fromEntries(columns.map((column) => [column, cell]));
+
+const api = (line: string, more: Partial<Case> = {}): Case => ({ line, asks: 'the interface', ...more });
+const operator = (line: string, more: Partial<Case> = {}): Case => ({
+  line,
+  asks: 'the operator',
+  cells: { 'no network': { exit: 9, code: 'ASP_LOCAL_NOT_RUNNING' } },
+  because: 'what was left behind by a service that does not answer is no service',
+  ...more,
+});
+const local = (line: string, more: Partial<Case> = {}): Case => ({ line, asks: 'nobody', ...more });
+
+const NOT_OAUTH: Partial<Record<Column, Cell>> = {
+  '404': { exit: 9, code: 'ASP_BAD_ANSWER' },
+  '409': { exit: 9, code: 'ASP_BAD_ANSWER' },
+};
+const NOT_OAUTH_REASON = 'no authorization server answers so: what is there is something else';
+const DRY: Partial<Case> = { asks: 'nobody', object: 'dry-run' };
+
+/** Every command of the table, in the ways that differ. A command without a line here fails the tests. */
+export const CASES: Readonly<Record<string, readonly Case[]>> = {
+  'auth login': [
+    {
+      line: 'login --browser $BROWSER --store file --timeout 20s',
+      asks: 'the sign-in',
+      cells: NOT_OAUTH,
+      because: NOT_OAUTH_REASON,
+    },
+    { line: 'login --start', asks: 'the sign-in', object: 'login-start', cells: NOT_OAUTH, because: NOT_OAUTH_REASON },
+  ],
+  'auth logout': [
+    {
+      line: 'logout',
+      asks: 'the sign-in',
+      isSignedIn: true,
+      cells: all({ exit: 0 }),
+      because: 'it is deleted here in any case; the document says that the service was not told',
+    },
+  ],
+  'auth whoami': [
+    api('whoami'),
+    api('whoami --explain', {
+      isSignedIn: true,
+      cells: { '401': { exit: 4, code: 'ASP_LOGIN_ENDED' } },
+      because: 'a login is renewed when its token is refused, and then that is refused',
+    }),
+    local('whoami --offline', { isSignedIn: true }),
+  ],
+  'auth status': [local('auth status', { isSignedIn: true })],
+  'auth token': [
+    {
+      line: 'auth token --min-ttl 24h',
+      asks: 'the sign-in',
+      isSignedIn: true,
+      cells: { '401': { exit: 4, code: 'ASP_LOGIN_ENDED' }, ...NOT_OAUTH },
+      because: NOT_OAUTH_REASON,
+    },
+    local('auth token'),
+  ],
+  'auth refresh': [
+    {
+      line: 'auth refresh',
+      asks: 'the sign-in',
+      isSignedIn: true,
+      cells: { '401': { exit: 4, code: 'ASP_LOGIN_ENDED' }, ...NOT_OAUTH },
+      because: NOT_OAUTH_REASON,
+    },
+  ],
+  'auth clients': [local('auth clients', { isSignedIn: true })],
+  'auth ci': [local('auth ci github')],
+  'agent use': [
+    local(`use ${PEER} -p here`, { isSignedIn: true }),
+    local(`use ${PEER} --here -p here`, { isSignedIn: true }),
+  ],
+  'agent show': [api('agent show'), api(`agent show ${PEER}`)],
+  'agent card': [api(`agent card ${PEER}`)],
+  'agent list': [api('agent list --all')],
+  'agent search': [api('agent search alice')],
+  'agent create': [api(`agent create ${NEW_AGENT} --description x`), local(`agent create ${NEW_AGENT} --dry-run`, DRY)],
+  'agent update': [api('agent update --description x'), api('agent update me.bot --pause')],
+  'agent remove': [api('agent remove me.bot --yes')],
+  'profile list': [local('profile list')],
+  'profile show': [local('profile show')],
+  'profile add': [local('profile add work --base-url https://api.example/v1')],
+  'profile set': [local('profile set here --web-url https://web.example')],
+  'profile remove': [local('profile remove here')],
+  'profile use': [local('profile use here')],
+  'message send': [
+    api(`send ${PEER} hello`),
+    api(`send ${PEER},@bob.bot hello --end --once x --as me.bot`),
+    api(`send ${SESSION_ID} hello`),
+    api(`send ${SESSION_ID} --lines`, { stdin: 'hello\n' }),
+    api(`send ${SESSION_ID} --file $HOME/note.txt`),
+    local(`send ${PEER} hello --dry-run`, DRY),
+  ],
+  'message list': [api(`message list ${SESSION_ID}`)],
+  'message search': [api('message search hello')],
+  'session tail': [api(`tail ${SESSION_ID} -n 9 -c 3`), api(`tail ${SESSION_ID} --no-follow`)],
+  'session list': [api('session list'), api('session list --all')],
+  'session show': [api(`session show ${SESSION_ID}`)],
+  'session create': [api(`session create ${PEER} --topic x`), local(`session create ${PEER} --dry-run`, DRY)],
+  'session join': [api(`session join ${SESSION_ID}`)],
+  'session invite': [api(`session invite ${SESSION_ID} ${PEER}`)],
+  'session leave': [api(`session leave ${SESSION_ID}`)],
+  'session end': [api(`session end ${SESSION_ID}`)],
+  'session reopen': [api(`session reopen ${SESSION_ID} -m hello`)],
+  'session events': [api(`session events ${SESSION_ID} --after 0`)],
+  'session wait': [
+    api(`session wait ${SESSION_ID} --for joined`),
+    api(`session wait ${SESSION_ID} --for message --after 0`),
+  ],
+  'session export': [
+    api(`session export ${SESSION_ID} -o out.jsonl`),
+    api(`session export ${SESSION_ID} -o out --with-attachments --format md`),
+  ],
+  'attachment upload': [api('attachment upload $HOME/note.txt')],
+  'attachment download': [api(`attachment download ${ATTACHMENT_ID}`)],
+  'attachment show': [api(`attachment show ${ATTACHMENT_ID}`)],
+  'attachment list': [api(`attachment list ${SESSION_ID}`)],
+  'allowlist list': [api('allowlist list')],
+  'allowlist add': [api(`allowlist add ${PEER}`)],
+  'allowlist remove': [api(`allowlist remove ${PEER}`)],
+  'allowlist apply': [api('allowlist apply - --prune', { stdin: '@new.bot\n' })],
+  'allowlist check': [api(`allowlist check ${PEER}`)],
+  'block list': [api('block list')],
+  'block add': [api(`block add ${PEER}`)],
+  'block remove': [api(`block remove ${PEER}`)],
+  serve: [local('serve --print-config --data memory', { object: 'serve-settings' })],
+  'serve status': [operator('serve status')],
+  'serve stop': [operator('serve stop')],
+  'serve logs': [local('serve logs -n 1')],
+  'serve reset': [local('serve reset --data $HOME/none --yes')],
+  'serve backup': [local('serve backup saved.tar --data $SHARED/data')],
+  'serve restore': [local('serve restore $SHARED/backup.tar --data restored')],
+  'serve keys list': [operator('serve keys list')],
+  'serve keys rotate': [operator('serve keys rotate')],
+  'serve agent list': [operator('serve agent list')],
+  'serve agent add': [operator(`serve agent add ${PEER}`)],
+  'serve agent remove': [operator(`serve agent remove ${PEER}`)],
+  'serve agent pause': [operator(`serve agent pause ${PEER}`)],
+  'serve agent resume': [operator(`serve agent resume ${PEER}`)],
+  'serve client add': [operator(`serve client add ${PEER}`)],
+  status: [
+    api('status', {
+      cells: all({ exit: 0 }),
+      because: 'it is safe in prompts and hooks: what it finds is data, not failure',
+    }),
+  ],
+  doctor: [
+    api('doctor', {
+      isSignedIn: true,
+      isEverythingRefused: true,
+      cells: all({ exit: 1, code: 'ASP_UNHEALTHY' }),
+      because: 'what it finds is its data; that there is something is exit 1',
+    }),
+  ],
+  'config list': [local('config list --origin')],
+  'config get': [local('config get profiles.here.base_url')],
+  'config set': [local('config set default_profile here')],
+  'config unset': [local('config unset profiles.here.agent')],
+  'config path': [local('config path')],
+  completion: [local('completion bash')],
+  api: [
+    api('api agents/me', { isFree: true }),
+    api(`api sessions/${SESSION_ID}/messages --field content=x`, { isFree: true }),
+  ],
+  schema: [local('schema'), local('schema session list', { isFree: true })],
+  help: [local('help'), local('help auth'), local('help session list')],
+  version: [local('version')],
+  commands: [local('commands')],
+  explain: [local('explain NOT_FOUND')],
+};
+
+/** What is not in the matrix, and where it is shown instead. */
+export const ELSEWHERE: Readonly<Record<string, string>> = {
+  demo: 'it is the program run over and over against a service of its own: test/cli/demo/demo.test.ts',
+};

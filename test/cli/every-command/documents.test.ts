@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { CASES } from './cases.js';
+import { type Stage, startStage } from './stage.js';
+
+/** The members of a document and their types, a line each. Of a list, its first item stands for all. */
+function membersOf(value: unknown, path = ''): string[] {
+  if (Array.isArray(value)) return value.length === 0 ? [`${path}[]`] : membersOf(value[0], `${path}[]`);
+  if (typeof value !== 'object' || value === null) return [`${path} ${value === null ? 'null' : typeof value}`];
+  return Object.entries(value)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .flatMap(([name, member]) => membersOf(member, `${path}.${name}`));
+}
+
+describe('the documents that commands print with --json', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await startStage();
+  });
+  afterAll(() => stage.close());
+
+  // After a change: npx vitest run --project sqlite test/cli/every-command --update. Fields are only ever added.
+  it('have the members they had', async () => {
+    const shapes: string[] = [];
+    for (const one of Object.values(CASES).flat()) {
+      if (one.isFree === true) continue;
+      const { out } = await stage.run(one, ['--json']);
+      const [first = ''] = out.split('\n');
+      shapes.push(`asp ${one.line}`, ...membersOf(JSON.parse(first)).map((line) => `  ${line}`), '');
+    }
+    await expect(shapes.join('\n')).toMatchFileSnapshot('documents.txt');
+  });
+});

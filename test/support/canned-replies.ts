@@ -1,0 +1,212 @@
+import type { Operation } from '../../src/wire/endpoint.js';
+import type { OperatorOperation } from '../../src/wire/local-service.js';
+
+/** Ids and handles that the commands of the tests name; what a service answers may hold any text in their places. */
+export const SESSION_ID = `sess_${'0'.repeat(26)}`;
+export const ATTACHMENT_ID = `att_${'0'.repeat(26)}`;
+export const ME = '@me.bot';
+export const PEER = '@alice.bot';
+export const NEW_AGENT = '@aid.new';
+/** A time that every answer tells. */
+export const TIME = 1_700_000_000_000;
+export const FILE_BYTES = 'bytes of a file\n';
+
+/** What an answer is made of. `text` stands wherever a peer or the service may write freely. */
+export interface Wording {
+  readonly text: string;
+  /** Where the bytes of an attachment are. */
+  readonly filesUrl: string;
+}
+
+function summaryOf({ text }: Wording): Record<string, unknown> {
+  return {
+    canonical_handle: text,
+    display_name: text,
+    description: text,
+    image_url: text,
+    visibility: 'public',
+    inbound_policy: 'allowlist',
+    inactive: false,
+    is_online: true,
+    owner_label: text,
+    owner_display_name: text,
+    owner_image_url: null,
+  };
+}
+
+function agentOf(wording: Wording): Record<string, unknown> {
+  const { text } = wording;
+  return {
+    ...summaryOf(wording),
+    id: text,
+    local_name: text,
+    namespace: text,
+    owner_type: 'account',
+    owner_id: text,
+    scope: 'personal',
+    can_initiate_sessions: true,
+    paused: false,
+    card_body: text,
+    skills: [{ name: text.slice(0, 100) || 'x', description: text.slice(0, 1000) }],
+    created_at: TIME,
+    updated_at: TIME,
+    [`later-${text}`]: text,
+  };
+}
+
+function sessionOf({ text }: Wording): Record<string, unknown> {
+  return {
+    id: SESSION_ID,
+    state: 'active',
+    topic: text,
+    participants: [
+      { handle: ME, status: 'joined', joined_at: TIME, left_at: null },
+      { handle: text, status: 'joined', joined_at: TIME, left_at: null },
+    ],
+    created_at: TIME,
+    ended_at: null,
+    [`later-${text}`]: text,
+  };
+}
+
+/** A message of somebody else. */
+export function messageOf({ text }: Pick<Wording, 'text'>, sequence = 1): Record<string, unknown> {
+  const content =
+    sequence % 2 === 1
+      ? text
+      : [
+          { type: 'text', text },
+          { type: 'data', data: { [text]: text } },
+          { type: 'file', attachment_id: ATTACHMENT_ID, name: text, mime_type: text },
+          { type: text, name: text },
+        ];
+  return {
+    id: `msg_${sequence}${text}`,
+    session_id: SESSION_ID,
+    sender: text === '' ? PEER : text,
+    sequence,
+    content,
+    metadata: { [text]: text },
+    created_at: TIME + sequence,
+  };
+}
+
+/** A session's events: messages of either form, and an event of a kind that is not known. */
+export function eventsOf(wording: Pick<Wording, 'text'>): Record<string, unknown>[] {
+  const { text } = wording;
+  return [
+    { type: 'session.invited', payload: { invitee: text, by: text, topic: text } },
+    { type: 'session.message', payload: messageOf(wording, 1 + 2) },
+    { type: 'session.message', payload: messageOf(wording, 2 + 2) },
+    { type: 'session.left', payload: { agent: text, reason: 'left' } },
+    { type: `x.${text}`, payload: { [`later-${text}`]: text } },
+  ].map((event, index) => ({
+    session_id: SESSION_ID,
+    event_id: `evt_${index + 1}${text}`,
+    sequence: index + 1,
+    created_at: TIME + index,
+    ...event,
+  }));
+}
+
+const operatorAgentOf = ({ text }: Wording): Record<string, unknown> => ({
+  handle: text,
+  inbound_policy: 'open',
+  paused: false,
+  is_online: false,
+  created_at: TIME,
+});
+
+const keysOf = ({ text }: Wording): Record<string, unknown>[] => [
+  { kid: text, state: 'signing', created_at: TIME, signs_from: TIME, published_until: null },
+  { kid: `${text}2`, state: 'next', created_at: TIME, signs_from: TIME + 1, published_until: null },
+];
+
+const attachmentOf = ({ text }: Wording): Record<string, unknown> => ({
+  id: ATTACHMENT_ID,
+  filename: text,
+  content_type: text,
+  size: FILE_BYTES.length,
+});
+
+const ok = (): unknown => ({ ok: true });
+
+/** A whole answer of every endpoint. */
+export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSearchParams) => unknown>> = {
+  createSession: () => ({ session_id: SESSION_ID, sequence: 2 }),
+  listSessions: (wording) => ({ sessions: [sessionOf(wording)], next_cursor: null }),
+  getSession: sessionOf,
+  joinSession: ok,
+  inviteToSession: () => ({ invited: [PEER] }),
+  sendMessage: () => ({ message_id: 'msg_1', sequence: 6 }),
+  leaveSession: ok,
+  endSession: ok,
+  reopenSession: ok,
+  replayEvents: (wording, query) => {
+    const after = Number(query.get('after_sequence') ?? 0);
+    return { events: eventsOf(wording).filter(({ sequence }) => Number(sequence) > after), next_cursor: null };
+  },
+  listAccountSessions: (wording) => ({
+    sessions: [{ session: sessionOf(wording), acting_handle: ME }],
+    next_cursor: null,
+  }),
+  uploadAttachment: attachmentOf,
+  getAttachment: (wording) => ({ ...attachmentOf(wording), url: wording.filesUrl, url_expires_at: TIME }),
+  getActingAgent: (wording) => ({ ...agentOf(wording), canonical_handle: ME }),
+  updateActingAgent: agentOf,
+  listAgents: (wording) => ({ agents: [agentOf(wording)], next_cursor: null }),
+  createAgent: (wording) => ({ ...agentOf(wording), canonical_handle: NEW_AGENT }),
+  getAgent: (wording) => ({
+    agent: summaryOf(wording),
+    shared_sessions: [
+      { id: SESSION_ID, topic: wording.text, state: 'active', last_activity_at: TIME, created_at: TIME },
+    ],
+    viewer: { relationship: 'none', can_edit: false },
+  }),
+  updateAgent: agentOf,
+  removeAgent: () => undefined,
+  getAgentCard: ({ text }) => text,
+  searchAgents: (wording) => ({ agents: [{ type: 'agent', ...agentOf(wording) }], next_cursor: null }),
+  searchDirectory: (wording) => ({
+    agents: [{ type: 'agent', ...agentOf(wording) }],
+    people: [],
+    organizations: [],
+  }),
+  searchMessages: (wording) => ({ messages: [messageOf(wording), messageOf(wording, 2)] }),
+  listAllowlist: ({ text }) => ({ entries: [PEER, text] }),
+  addToAllowlist: ({ text }) => ({ entries: [PEER, text] }),
+  removeFromAllowlist: ({ text }) => ({ entries: [text] }),
+  listBlocks: ({ text }) => ({
+    blocks: [{ blocked_agent_id: text, blocked_handle: text, created_at: TIME }],
+    next_cursor: null,
+  }),
+  blockAgent: ({ text }) => ({ blocked_agent_id: text, blocked_handle: text, created_at: TIME }),
+  unblockAgent: () => ({ unblocked: true }),
+};
+
+/** A whole answer of every operator endpoint. */
+export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wording) => unknown>> = {
+  readStatus: ({ text }) => ({
+    version: text,
+    pid: 1,
+    started_at: TIME,
+    accounts: 1,
+    agents: 2,
+    sessions: 3,
+    sockets: 0,
+  }),
+  stopService: ok,
+  listOperatorAgents: (wording) => ({ agents: [operatorAgentOf(wording)] }),
+  addOperatorAgent: operatorAgentOf,
+  updateOperatorAgent: operatorAgentOf,
+  removeOperatorAgent: ok,
+  listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
+  rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
+  addOperatorClient: ({ text }) => ({
+    client_id: `client${text}`,
+    client_secret: `secret${text}`,
+    handle: text,
+    scope: text,
+    created_agent: true,
+  }),
+};

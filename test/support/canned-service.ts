@@ -1,0 +1,172 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { WebSocketServer } from 'ws';
+
+import { ENDPOINT, type EndpointRow, type Operation } from '../../src/wire/endpoint.js';
+import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/local-service.js';
+import { eventsOf, FILE_BYTES, OPERATOR_REPLY, REPLY, type Wording } from './canned-replies.js';
+
+/** How every request is refused: the envelope of the API, and the form that OAuth endpoints have for it. */
+export interface Refusal {
+  readonly status: number;
+  readonly code: string;
+  readonly message?: string;
+  /** `error` of an OAuth answer; without one, these endpoints answer with the envelope too. */
+  readonly oauthError?: string;
+  /** Metadata are refused as well. */
+  readonly isEverything?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A service that gives each endpoint's whole answer, or refuses everything. It remembers nothing but what was asked. */
+export interface CannedService {
+  readonly origin: string;
+  readonly baseUrl: string;
+  readonly wsUrl: string;
+  readonly operatorUrl: string;
+  /** Names of operations, else method and path. */
+  readonly received: string[];
+  /** What peers write. */
+  text: string;
+  refusal: Refusal | undefined;
+  close(): Promise<void>;
+}
+
+type Handled = { readonly name: string; readonly status: number; readonly body: unknown };
+
+const patternOf = (path: string): RegExp => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`);
+const API = (Object.entries(ENDPOINT) as [Operation, EndpointRow][]).map(([name, row]) => ({
+  name,
+  row,
+  pattern: patternOf(row.path),
+}));
+const OPERATOR = (
+  Object.entries(OPERATOR_ENDPOINT) as [OperatorOperation, (typeof OPERATOR_ENDPOINT)[OperatorOperation]][]
+).map(([name, { method, path }]) => ({ name, method, pattern: patternOf(path) }));
+
+/** The literal path wins over one with a parameter. */
+function findOperation(method: string, path: string): Operation | undefined {
+  const found = API.filter(({ row, pattern }) => row.method === method && pattern.test(path));
+  return (found.find(({ row }) => !row.path.includes('{')) ?? found[0])?.name;
+}
+
+export async function startCannedService(port = 0): Promise<CannedService> {
+  const server = createServer((request, response) => void answer(service, request, response));
+  const sockets = new WebSocketServer({ noServer: true });
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const service: CannedService = {
+    origin,
+    baseUrl: `${origin}/v1`,
+    wsUrl: `${origin.replace('http', 'ws')}/connect`,
+    operatorUrl: `${origin}/operator`,
+    received: [],
+    text: 'said',
+    refusal: undefined,
+    close: () => close(server, sockets),
+  };
+  server.on('upgrade', (request, socket, head) => {
+    service.received.push('connect');
+    const { refusal } = service;
+    if (refusal !== undefined) {
+      const body = JSON.stringify(envelopeOf(refusal));
+      const type = 'content-type: application/json\r\nconnection: close';
+      socket.end(
+        `HTTP/1.1 ${refusal.status} No\r\n${type}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+      );
+      return;
+    }
+    sockets.handleUpgrade(request, socket, head, (live) => {
+      for (const event of eventsOf(service)) live.send(JSON.stringify(event));
+    });
+  });
+  return service;
+}
+
+async function close(server: Server, sockets: WebSocketServer): Promise<void> {
+  for (const client of sockets.clients) client.terminate();
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}
+
+const envelopeOf = ({ code, message = 'refused by the service' }: Refusal): unknown => ({ error: { code, message } });
+
+async function answer(service: CannedService, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  for await (const _ of request);
+  const url = new URL(request.url ?? '/', service.origin);
+  const method = request.method ?? '';
+  const isMetadata = url.pathname.includes('/.well-known/');
+  const { refusal } = service;
+  const handled = handle(service, method, url);
+  service.received.push(handled.name);
+  if (refusal !== undefined && (!isMetadata || refusal.isEverything === true)) return refuse(refusal, url, response);
+  if (handled.status === 302) {
+    response.writeHead(302, { location: String(handled.body) }).end();
+    return;
+  }
+  const isText = typeof handled.body === 'string';
+  response.writeHead(handled.status, { 'content-type': isText ? 'text/markdown' : 'application/json' });
+  response.end(isText ? String(handled.body) : handled.body === undefined ? '' : JSON.stringify(handled.body));
+}
+
+function refuse(refusal: Refusal, url: URL, response: ServerResponse): void {
+  const { status, oauthError, message = 'refused by the service', headers = {} } = refusal;
+  const isOAuth = oauthError !== undefined && /^\/(register|token|revoke)$/.test(url.pathname);
+  const body = isOAuth ? { error: oauthError, error_description: message } : envelopeOf(refusal);
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+}
+
+function handle(service: CannedService, method: string, url: URL): Handled {
+  const { pathname, searchParams } = url;
+  const wording: Wording = { text: service.text, filesUrl: `${service.origin}/files/1?signature=signed` };
+  if (pathname.startsWith('/operator/')) {
+    const path = pathname.slice('/operator'.length);
+    const found = OPERATOR.find((row) => row.method === method && row.pattern.test(path));
+    if (found !== undefined) return { name: found.name, status: 200, body: OPERATOR_REPLY[found.name](wording) };
+  }
+  if (pathname.startsWith('/v1/') && !pathname.includes('.well-known')) {
+    const name = findOperation(method, pathname.slice('/v1'.length));
+    if (name !== undefined) return { name, status: ENDPOINT[name].status, body: REPLY[name](wording, searchParams) };
+  }
+  const other = OTHER[`${method} ${pathname}`]?.(service, searchParams);
+  return { name: `${method} ${pathname}`, status: 404, body: envelopeOf({ status: 404, code: 'NOT_FOUND' }), ...other };
+}
+
+const tokenReply = ({ text }: CannedService): Record<string, unknown> => ({
+  access_token: 'canned-access-token',
+  token_type: 'Bearer',
+  expires_in: 3600,
+  refresh_token: 'canned-refresh-token',
+  scope: `sessions:read sessions:write ${text.replace(/[^\w]/g, '')}`,
+});
+
+const OTHER: Readonly<
+  Record<string, (service: CannedService, query: URLSearchParams) => { status: number; body: unknown }>
+> = {
+  'GET /v1/.well-known/oauth-protected-resource': ({ baseUrl, origin }) => ({
+    status: 200,
+    body: { resource: baseUrl, authorization_servers: [origin], scopes_supported: [] },
+  }),
+  'GET /.well-known/oauth-authorization-server': ({ origin, baseUrl, wsUrl }) => ({
+    status: 200,
+    body: {
+      issuer: origin,
+      authorization_endpoint: `${origin}/oauth/authorize`,
+      token_endpoint: `${origin}/token`,
+      registration_endpoint: `${origin}/register`,
+      revocation_endpoint: `${origin}/revoke`,
+      code_challenge_methods_supported: ['S256'],
+      authorization_response_iss_parameter_supported: true,
+      resource_servers: [{ resource: baseUrl }, { resource: wsUrl }],
+    },
+  }),
+  'POST /register': () => ({ status: 201, body: { client_id: 'canned-client' } }),
+  'POST /token': (service) => ({ status: 200, body: tokenReply(service) }),
+  'POST /revoke': () => ({ status: 200, body: {} }),
+  'GET /oauth/authorize': ({ origin }, query) => {
+    const back = new URL(query.get('redirect_uri') ?? origin);
+    back.search = new URLSearchParams({ code: 'canned-code', state: query.get('state') ?? '', iss: origin }).toString();
+    return { status: 302, body: back.href };
+  },
+  'GET /files/1': () => ({ status: 200, body: FILE_BYTES }),
+};
