@@ -42,7 +42,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [
             ...withoutLong,
-            'test/service/store/postgres/**',
+            ...['test/service/store/postgres/**', 'test/service/bus/**', 'test/promises/postgres/**'],
             ...(reason === undefined ? ['test/service/store/postgres-server.test.ts'] : []),
           ],
         },
@@ -55,7 +55,7 @@ export default defineConfig({
                 name: 'postgres',
                 include: [
                   'test/service/store/{database,postgres-server}.test.ts',
-                  'test/service/store/postgres/**',
+                  ...['test/service/store/postgres/**', 'test/service/bus/**', 'test/promises/postgres/**'],
                   ...ON_EVERY_STORE,
                 ],
                 exclude: [...withoutLong, ...ON_SQLITE_ALONE],

@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --after|--as|--attach|--auth-url|--base-url|--browser|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -120,6 +120,8 @@ _asp_find_kind() {
     'serve --port') _asp_kind='nothing' ;;
     'serve --data') _asp_kind='files' ;;
     'serve --database') _asp_kind='nothing' ;;
+    'serve --bus') _asp_kind='nothing' ;;
+    'serve --bus-creds') _asp_kind='files' ;;
     'serve --public-url') _asp_kind='nothing' ;;
     'serve --seed') _asp_kind='handles' ;;
     'serve --policy') _asp_kind='=open allowlist' ;;
@@ -310,7 +312,7 @@ _asp_find_options() {
     'message send') _asp_options="--end --topic --message -m --message-file -F --file --filename --attach --data --parts --meta --lines --wait --end-after-reply --edit --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
-    'serve') _asp_options="--host --port --data --database --public-url --behind-proxy --seed --policy --demo --limits --trust --presence-grace --log --metrics-port --inject --config --print-config --detach --ready-file $_asp_options" ;;
+    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --presence-grace --log --metrics-port --inject --config --print-config --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
@@ -364,7 +366,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --after|--as|--attach|--auth-url|--base-url|--browser|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

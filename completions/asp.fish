@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --after --as --attach --auth-url --base-url --browser --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -312,6 +312,8 @@ complete -c asp -n '__asp_at \'serve\'' -l host -x -d 'listen here (127.0.0.1); 
 complete -c asp -n '__asp_at \'serve\'' -l port -x -d 'listen on this port (8744); 0 takes a free one'
 complete -c asp -n '__asp_at \'serve\'' -l data -r -F -d 'keep everything in this folder, or nothing after the end'
 complete -c asp -n '__asp_at \'serve\'' -l database -x -d 'keep everything but attachments in this PostgreSQL database: postgres://user@host/name'
+complete -c asp -n '__asp_at \'serve\'' -l bus -x -d 'with a database: tell the services that share it of news over NATS, nats://host:4222'
+complete -c asp -n '__asp_at \'serve\'' -l bus-creds -r -F -d 'the NATS credentials file'
 complete -c asp -n '__asp_at \'serve\'' -l public-url -x -d 'the address under which others reach it'
 complete -c asp -n '__asp_at \'serve\'' -l behind-proxy -d 'a proxy in front of it ends TLS; its X-Forwarded-For is trusted'
 complete -c asp -n '__asp_at \'serve\'' -l seed -x -a '(__asp_remembered handles)' -d 'agents that exist from the start, with commas or repeated'

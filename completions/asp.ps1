@@ -133,7 +133,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $values['profile use'] = @('profiles')
   $words['schema'] = @()
   $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'reset', 'restore', 'status', 'stop')
-  $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--inject' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }
+  $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--bus' = 'nothing'; '--bus-creds' = 'files'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--inject' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }
   $words['serve agent'] = @('add', 'list', 'pause', 'remove', 'resume')
   $words['serve agent add'] = @()
   $options['serve agent add'] = @{ '--policy' = '=open allowlist'; '--display-name' = 'nothing' }

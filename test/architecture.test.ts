@@ -91,6 +91,7 @@ const HOUSE: HouseRules = {
       only: ['cli/terminal'],
       reason: 'only cli/terminal speaks to a terminal',
     },
+    { what: /^@nats-io\//, only: ['service/bus'], reason: 'only service/bus speaks to a bus' },
     { what: /^prom-client$/, only: ['service/metrics'], reason: 'only service/metrics counts' },
     { what: /^@?fastify(\/|$)/, only: ['service'], reason: 'only service answers HTTP' },
     { what: /^zod$/, only: ['service'], reason: 'what the program loads at its start imports zod/mini' },

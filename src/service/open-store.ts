@@ -1,7 +1,10 @@
+import { access, constants } from 'node:fs/promises';
+
 import { type Clock, systemClock } from '../kit/clock.js';
 import { createIds } from '../kit/ids.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import type { Bus } from './bus/bus.js';
+import { readBusAddress } from './bus/bus-address.js';
 import { createLocalBus } from './bus/local-bus.js';
 import { createSharedBus } from './bus/shared-bus.js';
 import type { Log } from './context.js';
@@ -11,13 +14,22 @@ import { createStoredLimits, forgetIdleBudgets } from './limits/stored-limits.js
 import { countRefusals, type Meter } from './meter.js';
 import { StartError } from './start-error.js';
 import { type Database, DatabaseUnusableError } from './store/database.js';
+import { seal } from './store/service-key.js';
 import { openSqlite } from './store/sqlite-database.js';
 import { DataInUseError } from './store/sqlite-lock.js';
+
+export interface BusOptions {
+  /** `nats://…` */
+  readonly url: string;
+  readonly credentialsFile?: string | undefined;
+}
 
 export interface StoreOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`; without it the data are in SQLite. */
   readonly databaseUrl?: string | undefined;
+  /** By what services that share a database hear of each other; without it by that database. */
+  readonly bus?: BusOptions | undefined;
   readonly areLimitsOn?: boolean;
   readonly clock?: Clock;
   readonly random?: Random;
@@ -45,6 +57,8 @@ export async function openStore(options: StoreOptions, log: Log, meter: Meter): 
   }
 }
 
+const SUBJECT_LENGTH = 32;
+
 const told = (log: Log, event: string) => (error: unknown) => log.error(event, error);
 
 async function openOwn({ data, clock = systemClock }: StoreOptions, log: Log, meter: Meter): Promise<Store> {
@@ -57,16 +71,19 @@ async function openOwn({ data, clock = systemClock }: StoreOptions, log: Log, me
 
 async function openShared(
   url: string,
-  { clock = systemClock, random = systemRandom }: StoreOptions,
+  { clock = systemClock, random = systemRandom, bus }: StoreOptions,
   log: Log,
   meter: Meter,
 ): Promise<Store> {
   // Loaded here, so that nobody else waits for the driver.
   const { openPostgres } = await import('./store/postgres-database.js');
+  if (bus !== undefined) await checkBus(bus);
   const onFault = told(log, 'database_failed');
   const database = await openPostgres(url, { onFault, onCommit: meter.committed });
   const stopForgetting = forgetIdleBudgets(clock, database.aside, onFault);
   const processId = createIds(clock, random).ulid();
+  const calls = bus === undefined ? undefined : await openBus(bus, database, log);
+  const shared = createSharedBus(calls ?? database.calls, { processId, onFault: told(log, 'bus_failed') });
   return {
     database: {
       ...database,
@@ -75,8 +92,38 @@ async function openShared(
         await database.close();
       },
     },
-    bus: createSharedBus(database.calls, { processId, onFault: told(log, 'bus_failed') }),
+    bus: {
+      ...shared,
+      async close() {
+        await shared.close();
+        await calls?.close();
+      },
+    },
     // One time for all services, unless a test decides it.
     limits: createStoredLimits(database.aside, clock === systemClock ? undefined : () => clock.now()),
   };
+}
+
+/** Throws where its operator can mend something; that it cannot be reached is no such thing. */
+async function checkBus({ url, credentialsFile }: BusOptions): Promise<void> {
+  try {
+    if (credentialsFile !== undefined) await access(credentialsFile, constants.R_OK);
+    readBusAddress(url);
+  } catch (error) {
+    const message = error instanceof TypeError ? error.message : `The credentials ${credentialsFile} cannot be read.`;
+    throw new StartError('BUS_NOT_USABLE', message, error);
+  }
+}
+
+/** Those who have other data may use the same bus, and do not hear each other. */
+async function subjectOf(database: Database): Promise<string> {
+  const sealed = await database.read((query) => seal(query, 'bells', 'subject'));
+  return `asp.bells.${sealed.toString('hex').slice(0, SUBJECT_LENGTH)}`;
+}
+
+/** Never waits for the bus: a service does without it, a second later. */
+async function openBus({ url, credentialsFile }: BusOptions, database: Database, log: Log) {
+  const subject = await subjectOf(database);
+  const { createNatsCalls } = await import('./bus/nats-calls.js');
+  return createNatsCalls({ address: readBusAddress(url), credentialsFile, subject, clock: systemClock, log });
 }

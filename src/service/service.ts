@@ -15,7 +15,7 @@ import type { FaultPlan } from './faults/fault-plan.js';
 import { createFaults } from './faults/faults.js';
 import { startHousekeeping } from './housekeeping.js';
 import { listen } from './listen.js';
-import { openStore } from './open-store.js';
+import { type BusOptions, openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import { type OperatorServer, offerOperator } from './operator/operator-server.js';
 import { addressesOf, directRoot, requireSafePlace } from './place.js';
@@ -42,6 +42,8 @@ export interface ServiceOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`: everything but attachments is kept there, where other services may use it too. */
   readonly databaseUrl?: string | undefined;
+  /** By what services on one database hear of each other; without it by that database. */
+  readonly bus?: BusOptions | undefined;
   /** By what others call this service; without it, its own address. */
   readonly publicUrl?: string | undefined;
   /** Somebody in front of it encrypts, and tells by `X-Forwarded-*` who called. */

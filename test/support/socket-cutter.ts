@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 /** How a connection is broken. */
 export type Cut = 'reset' | 'end' | 'silence';
 
-/** A TCP proxy that breaks WebSocket connections and lets all others pass. */
+/** A TCP proxy that breaks connections: those that carry WebSockets, unless it was asked for all. */
 export interface SocketCutter {
   readonly port: number;
   /** Where it leads; to be set before the first connection. */
@@ -26,7 +26,7 @@ interface Pair {
 }
 
 /** Stands before a port of this machine. */
-export async function startSocketCutter(): Promise<SocketCutter> {
+export async function startSocketCutter(breaks: 'sockets' | 'all' = 'sockets'): Promise<SocketCutter> {
   const pairs = new Set<Pair>();
   let targetPort = 0;
   let cuts = 0;
@@ -49,7 +49,12 @@ export async function startSocketCutter(): Promise<SocketCutter> {
   const silent = new Set<Socket>();
 
   const server = createServer((client) => {
-    const pair: Pair = { client, upstream: connect(targetPort, '127.0.0.1'), isSocket: false, isSilent: false };
+    const pair: Pair = {
+      client,
+      upstream: connect(targetPort, '127.0.0.1'),
+      isSocket: breaks === 'all',
+      isSilent: false,
+    };
     pairs.add(pair);
     let passed = 0;
     client.on('data', (chunk) => {

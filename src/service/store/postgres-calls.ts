@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Client } from 'pg';
 
-import { systemClock, wait } from '../../kit/clock.js';
+import { systemClock } from '../../kit/clock.js';
+import { keepOpen } from '../../kit/keep-open.js';
 import type { Calls, Query } from './database.js';
 import type { DatabaseAddress } from './database-address.js';
 import { createClient } from './postgres-driver.js';
-
-const RECONNECT_PAUSE_MS = 250;
-const RECONNECT_PAUSE_MAX_MS = 5_000;
 
 /**
  * LISTEN on a connection of its own, which is made anew when it is lost; NOTIFY outside of every transaction, because
@@ -43,25 +41,13 @@ export function createCalls(
       await client.end().catch(() => {});
     }
   };
-  const listenForEver = async (): Promise<void> => {
-    let pause = RECONNECT_PAUSE_MS;
-    while (!stop.signal.aborted) {
-      const startedAt = systemClock.monotonic();
-      await listenOnce().catch(onFault);
-      if (stop.signal.aborted) return;
-      const wasLong = systemClock.monotonic() - startedAt > RECONNECT_PAUSE_MAX_MS;
-      pause = wasLong ? RECONNECT_PAUSE_MS : Math.min(pause * 2, RECONNECT_PAUSE_MAX_MS);
-      await wait(systemClock, pause, stop.signal).catch(() => {});
-    }
-  };
-
   return {
     async send(text) {
       await aside.all('SELECT pg_notify($1, $2)', channel, text);
     },
     listen(listener) {
       listeners.add(listener);
-      running ??= listenForEver();
+      running ??= keepOpen(systemClock, listenOnce, onFault, stop.signal);
       return () => {
         listeners.delete(listener);
       };

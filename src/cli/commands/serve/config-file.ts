@@ -17,8 +17,9 @@ export async function readConfigFile(path: string): Promise<Layer> {
     const value = result.data[name];
     if (value === undefined) continue;
     const text = String(value);
-    // A folder is meant from where the file is, wherever the service was started.
-    given[name] = name === 'data' && text !== 'memory' ? resolve(dirname(path), text) : text;
+    // A path is meant from where the file is, wherever the service was started.
+    const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds';
+    given[name] = isPath ? resolve(dirname(path), text) : text;
   }
   return { given, nameOf: (name) => `"${name}" in ${path}` };
 }

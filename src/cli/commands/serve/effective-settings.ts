@@ -1,5 +1,6 @@
 import type { Context } from '../../context/context.js';
 import { suggest } from '../../words/suggest.js';
+import { requireNoBusSecret, showBus } from './bus-setting.js';
 import { requireNoSecret, showDatabase } from './database-setting.js';
 import {
   type Effective,
@@ -8,6 +9,7 @@ import {
   givenByEnvironment,
   type Layer,
   SETTING_NAMES,
+  type SettingName,
   settle,
   variableOf,
 } from './settings.js';
@@ -20,6 +22,7 @@ const CONFIG_VARIABLE = `${ENVIRONMENT_PREFIX}CONFIG`;
 export async function readSettings(context: Context, flags: Given, configPath: string | undefined): Promise<Effective> {
   const { environment } = context;
   if (flags.database !== undefined) requireNoSecret(flags.database);
+  if (flags.bus !== undefined) requireNoBusSecret(flags.bus);
   const database = environment[DATABASE_VARIABLE];
   const path = configPath ?? (environment[CONFIG_VARIABLE] || undefined);
   const file: Layer[] = path === undefined ? [] : [await (await import('./config-file.js')).readConfigFile(path)];
@@ -42,15 +45,15 @@ async function noteMisspelt({ environment, output }: Context): Promise<void> {
   }
 }
 
+/** What may hold a secret, without it. */
+const SHOWN: Partial<Record<SettingName, (value: string) => string>> = { database: showDatabase, bus: showBus };
+
 /** One line a setting: what holds and who said so. */
 export async function printSettings({ output }: Context, { settings, sources }: Effective): Promise<void> {
   const items = SETTING_NAMES.map((name) => {
     const value = settings[name] ?? null;
-    return {
-      name,
-      value: name === 'database' && value !== null ? showDatabase(String(value)) : value,
-      source: sources[name],
-    };
+    const show = SHOWN[name];
+    return { name, value: show !== undefined && value !== null ? show(String(value)) : value, source: sources[name] };
   });
   await output.list({ items, next_cursor: null }, [
     { title: 'name', value: (item) => item.name },

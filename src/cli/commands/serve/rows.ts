@@ -19,6 +19,11 @@ export const SERVE_ROWS: readonly Row[] = [
         flags: '--database <url>',
         about: 'keep everything but attachments in this PostgreSQL database: postgres://user@host/name',
       },
+      {
+        flags: '--bus <url>',
+        about: 'with a database: tell the services that share it of news over NATS, nats://host:4222',
+      },
+      { flags: '--bus-creds <path>', about: 'the NATS credentials file' },
       { flags: '--public-url <url>', about: 'the address under which others reach it' },
       { flags: '--behind-proxy', about: 'a proxy in front of it ends TLS; its X-Forwarded-For is trusted' },
       {

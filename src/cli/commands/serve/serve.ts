@@ -5,6 +5,7 @@ import type { Context } from '../../context/context.js';
 import { LOCAL_SERVICE_NAME } from '../../profile/local-service.js';
 import { CliError, UsageError } from '../../terminal/cli-error.js';
 import type { Words } from '../../words/words.js';
+import { requireUseOfBus } from './bus-setting.js';
 import { dataDirectory } from './data-directory.js';
 import { showDatabase } from './database-setting.js';
 import { ECHO_AGENT, startEchoAgent } from './demo-agents.js';
@@ -33,6 +34,7 @@ export interface ServeOptions {
   /** Undefined: the user's data folder. */
   readonly data: string | undefined;
   readonly databaseUrl: string | undefined;
+  readonly bus: ServiceOptions['bus'];
   readonly publicUrl: string | undefined;
   readonly isBehindProxy: boolean;
   readonly seeds: readonly string[];
@@ -63,6 +65,7 @@ export async function run(context: Context, words: ServeWords): Promise<void> {
   if (words.printsConfig) return printSettings(context, effective);
   if (words.isDetached) return detach(context);
   const options = optionsOf(effective.settings, words);
+  requireUseOfBus(effective.settings);
   if (options.databaseUrl !== undefined) requireFolder(options.databaseUrl, options.data);
   return serve(context, options);
 }
@@ -81,6 +84,7 @@ function optionsOf(settings: Settings, { readyFile }: ServeWords): ServeOptions 
     port: settings.port,
     data: settings.data,
     databaseUrl: settings.database,
+    bus: settings.bus === undefined ? undefined : { url: settings.bus, credentialsFile: settings['bus-creds'] },
     publicUrl: settings['public-url'],
     isBehindProxy: settings['behind-proxy'],
     seeds: [...new Set([...(isDemo ? DEMO_HANDLES : []), ...settings.seed])],
@@ -117,12 +121,13 @@ async function serve(context: Context, options: ServeOptions): Promise<void> {
 }
 
 function serviceOptions(context: Context, options: ServeOptions): ServiceOptions {
-  const { host, port, databaseUrl, publicUrl, isBehindProxy, areLimitsOn, trust, presenceGraceMs, metricsPort } =
+  const { host, port, databaseUrl, bus, publicUrl, isBehindProxy, areLimitsOn, trust, presenceGraceMs, metricsPort } =
     options;
   return {
     host,
     port,
     databaseUrl,
+    bus,
     publicUrl,
     isBehindProxy,
     areLimitsOn,

@@ -57,6 +57,8 @@ export const SETTING = {
   port: setting(z.int(), readPort, STANDARD_PORT),
   data: word(),
   database: word(),
+  bus: word(),
+  'bus-creds': word(),
   'public-url': word(),
   'behind-proxy': onOrOff(),
   seed: setting<readonly string[]>(z.array(z.string()), (text) => readHandles([text]), []),

@@ -28,6 +28,7 @@ export async function translateStartError(
     case 'NOT_ENCRYPTED':
       return new UsageError(error.message, { why: 'give --public-url https://… or --behind-proxy.' });
     case 'ADDRESS_NOT_AVAILABLE':
+    case 'BUS_NOT_USABLE':
     case 'INVALID_PUBLIC_URL':
     case 'SEED_NOT_AVAILABLE':
       return new UsageError(error.message);

@@ -1,0 +1,25 @@
+import { type Clock, wait } from './clock.js';
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+
+/**
+ * Opens a line anew whenever it is lost: `stayOpen` resolves or throws when it is. Pauses grow from a quarter of a second
+ * to five, and start anew after a line that lasted. Resolves once `signal` is aborted.
+ */
+export async function keepOpen(
+  clock: Clock,
+  stayOpen: () => Promise<void>,
+  onFault: (error: unknown) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let pause = FIRST_PAUSE_MS;
+  while (!signal.aborted) {
+    const startedAt = clock.monotonic();
+    await stayOpen().catch(onFault);
+    if (signal.aborted) return;
+    const wasLong = clock.monotonic() - startedAt > LONGEST_PAUSE_MS;
+    pause = wasLong ? FIRST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS);
+    await wait(clock, pause, signal).catch(() => {});
+  }
+}

@@ -1,0 +1,249 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from '@nats-io/transport-node';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
+import { missing } from '../../acceptance/program.js';
+import { type Actor, createActor, type Operator } from '../../support/actors.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
+import { mustGrant } from '../../support/grants.js';
+import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { NATS_URL, whyNoNats } from '../../support/nats-server.js';
+import { discover, type Place, revoke } from '../../support/oauth.js';
+import type { LiveSocket } from '../../support/socket.js';
+import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { createSchema, type Schema } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+
+const CANARY = 'CANARY-bus-password';
+const NOBODY = 'nats://127.0.0.1:1';
+const reason = await whyNoNats();
+const noBinary = missing('nats-server');
+const because = (why: string | undefined): string => (why === undefined ? '' : ` (not here: ${why})`);
+
+/** What a service has said. */
+interface Said {
+  readonly log: NonNullable<ServiceOptions['log']>;
+  readonly lines: string[];
+  count(event: string): number;
+}
+
+function createLog(): Said {
+  const lines: string[] = [];
+  return {
+    lines,
+    count: (event) => lines.filter((line) => line.startsWith(`${event} `)).length,
+    log: {
+      info: (event, fields) => lines.push(`${event} ${JSON.stringify(fields)}`),
+      error: (event, error, fields) =>
+        lines.push(`${event} ${error instanceof Error ? error.stack : ''} ${JSON.stringify(fields)}`),
+    },
+  };
+}
+
+/** Two services on one database, whose clock stands still: nothing is found by the poll unless a test moves it. */
+interface Pair {
+  readonly clock: TestClock;
+  readonly schema: Schema;
+  readonly said: readonly [Said, Said];
+  readonly place: Place;
+  readonly operator: Operator;
+  readonly socketUrlOfTwo: string;
+  readonly two: RunningService;
+  alice: Actor;
+  bob: Actor;
+  stop(): Promise<void>;
+}
+
+async function startPair(busOfOne: string, busOfTwo: string): Promise<Pair> {
+  const [clock, schema] = [createTestClock(), createSchema()];
+  const said = [createLog(), createLog()] as const;
+  const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url, areLimitsOn: false } as const;
+  const one = await startService({ ...options, clock, bus: { url: busOfOne }, log: said[0].log });
+  const two = await startService({
+    ...options,
+    clock,
+    bus: { url: busOfTwo },
+    log: said[1].log,
+    publicUrl: one.authUrl,
+  });
+  const place = await discover(one.baseUrl);
+  const operator = { url: one.operatorUrl, secret: one.operatorSecret };
+  return {
+    clock,
+    schema,
+    said,
+    place,
+    operator,
+    two,
+    socketUrlOfTwo: `ws://127.0.0.1:${two.port}/connect`,
+    alice: await createActor(place, operator, 'alice'),
+    bob: await createActor(place, operator, 'bob'),
+    async stop() {
+      await two.stop();
+      await one.stop();
+      await schema.drop();
+    },
+  };
+}
+
+const textsOf = (socket: LiveSocket): unknown[] =>
+  socket.frames
+    .filter((frame) => field(frame, 'type') === 'session.message')
+    .map((frame) => field(frame, 'payload.content'));
+
+/** The lines come up beside the start of a service; a probe that is heard says that they are. */
+async function mustHear(pair: Pair, socket: LiveSocket, session: string): Promise<void> {
+  let count = 0;
+  await until('a bell is heard', async () => {
+    count += 1;
+    await pair.alice.mustSend(session, `probe ${count}`);
+    return textsOf(socket).length > 0;
+  });
+  await until('all probes are there', async () => textsOf(socket).includes(`probe ${count}`));
+}
+
+describe.skipIf(reason !== undefined)(`bells over NATS${because(reason)}`, () => {
+  let pair: Pair;
+  beforeAll(async () => {
+    pair = await startPair(NATS_URL, NATS_URL);
+  });
+  afterAll(() => pair?.stop());
+
+  it('wake a socket at the other service at once, and it gets every event once and in order', async () => {
+    const session = await pair.alice.mustCreate({ invite: [pair.bob.handle] });
+    const socket = await pair.bob.mustConnect(undefined, pair.socketUrlOfTwo);
+    await pair.bob.mustJoin(session);
+    await mustHear(pair, socket, session);
+    const before = textsOf(socket).length;
+    for (let i = 0; i < 30; i += 1) await pair.alice.mustSend(session, `message ${i}`);
+    await until('all have arrived', async () => textsOf(socket).length >= before + 30);
+    expect(textsOf(socket).slice(before)).toEqual(Array.from({ length: 30 }, (_, i) => `message ${i}`));
+    await socket.close();
+  });
+
+  it('close the sockets of a revoked grant at the other service', async () => {
+    const { clientId, refreshToken, accessToken } = await mustGrant(pair.place, pair.operator, pair.bob.handle, {
+      resource: [pair.place.baseUrl, pair.place.wsUrl],
+    });
+    const socket = await pair.bob.mustConnect(accessToken, pair.socketUrlOfTwo);
+    expect((await revoke(pair.place, clientId, refreshToken)).status).toBe(200);
+    expect(await socket.mustBeClosed(5_000)).toBe(1008);
+  });
+
+  it('are not heard by services of another schema', async () => {
+    const subjects = new Set<string>();
+    const connection = await connect({ servers: NATS_URL });
+    connection.subscribe('asp.bells.*', { callback: (_, message) => void subjects.add(message.subject) });
+    await connection.flush();
+    const other = await startPair(NATS_URL, NATS_URL);
+    await until('both have rung', async () => {
+      for (const { alice, bob } of [pair, other]) await alice.mustCreate({ invite: [bob.handle] });
+      return subjects.size >= 2;
+    });
+    await other.stop();
+    await connection.close();
+  });
+});
+
+describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(reason)}`, () => {
+  let cutter: SocketCutter;
+  let pair: Pair;
+  beforeAll(async () => {
+    cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(NATS_URL).port || 4222);
+    pair = await startPair(NATS_URL, `nats://127.0.0.1:${cutter.port}`);
+  });
+  afterAll(async () => {
+    await pair?.stop();
+    await cutter?.stop();
+  });
+
+  it('every event comes all the same, once, by the poll; and bells ring again when it heals', async () => {
+    const { alice, bob, clock, said } = pair;
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    const socket = await bob.mustConnect(undefined, pair.socketUrlOfTwo);
+    await bob.mustJoin(session);
+    await mustHear(pair, socket, session);
+    const before = textsOf(socket).length;
+
+    const { targetPort } = cutter;
+    cutter.targetPort = 1;
+    expect(cutter.cutAll('reset')).toBeGreaterThan(0);
+    await until('the service has noticed', async () => said[1].count('bus_down') === 1);
+    for (let i = 0; i < 10; i += 1) await alice.mustSend(session, `unheard ${i}`);
+    expect((await request(`http://127.0.0.1:${pair.two.port}/ready`)).status).toBe(200);
+    expect(textsOf(socket)).toHaveLength(before);
+    await until('the poll has found them', async () => {
+      clock.advance(1_000);
+      return textsOf(socket).length >= before + 10;
+    });
+
+    cutter.targetPort = targetPort;
+    await until('the line is up', async () => said[1].count('bus_up') === 1, 20_000);
+    await alice.mustSend(session, 'heard');
+    await until('it is heard without the poll', async () => textsOf(socket).includes('heard'));
+    expect(textsOf(socket).slice(before)).toEqual([...Array.from({ length: 10 }, (_, i) => `unheard ${i}`), 'heard']);
+    expect(said[1].count('bus_down')).toBe(1);
+    await socket.close();
+  });
+});
+
+describe('without NATS', () => {
+  it('a service starts, says so once, and is ready; events come by the poll', async () => {
+    const pair = await startPair(NOBODY.replace('//', `//asp:${CANARY}@`), NOBODY);
+    const { alice, bob, said, clock } = pair;
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    const socket = await bob.mustConnect(undefined, pair.socketUrlOfTwo);
+    await bob.mustJoin(session);
+    await alice.mustSend(session, 'hello');
+    await until('the poll has found it', async () => {
+      clock.advance(1_000);
+      return textsOf(socket).includes('hello');
+    });
+    expect((await request(`http://127.0.0.1:${pair.two.port}/ready`)).status).toBe(200);
+    await until('it is said', async () => said.every((one) => one.count('bus_down') === 1));
+    await socket.close();
+    await pair.stop();
+    expect(said.flatMap(({ lines }) => lines).join('')).not.toContain(CANARY);
+  });
+
+  it('a service that cannot make sense of its bus does not start', async () => {
+    const { url: databaseUrl, drop } = createSchema();
+    const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl } as const;
+    const started = startService({ ...options, bus: { url: 'http://bus' } });
+    await expect(started).rejects.toMatchObject({ code: 'BUS_NOT_USABLE' });
+    await drop();
+  });
+});
+
+describe.skipIf(noBinary !== undefined)(`a NATS that asks for a password${because(noBinary)}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'asp-nats-'));
+  const words = ['-a', '127.0.0.1', '-p', '-1', '--ports_file_dir', folder, '--user', 'asp', '--pass', CANARY];
+  let server: ReturnType<typeof spawn> | undefined;
+  let host = '';
+  beforeAll(async () => {
+    server = spawn('nats-server', words, { stdio: 'ignore' });
+    host = await until('it says where it is', async () => {
+      const [file] = readdirSync(folder);
+      const text = file === undefined ? '' : readFileSync(join(folder, file), 'utf8');
+      return text === '' ? undefined : new URL((JSON.parse(text) as { nats: string[] }).nats[0] ?? '').host;
+    });
+  });
+  afterAll(() => {
+    server?.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('lets those in who know it; those who do not are told, and no line shows what they tried', async () => {
+    const pair = await startPair(`nats://asp:${CANARY}@${host}`, `nats://asp:${CANARY}-wrong@${host}`);
+    await until('one of them is refused', async () => pair.said[1].count('bus_down') === 1);
+    expect(pair.said[0].count('bus_down')).toBe(0);
+    await pair.stop();
+    expect(pair.said.flatMap(({ lines }) => lines).join('')).not.toContain(CANARY);
+  });
+});
