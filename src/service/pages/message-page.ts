@@ -10,13 +10,16 @@ export interface ErrorPage {
   readonly advice: string;
   /** The error's name, for whoever wrote the application. */
   readonly code: string;
+  /** Where the application can hear of it. */
+  readonly back?: { readonly href: string; readonly host: string };
 }
 
-/** An error that cannot be sent back to the application that caused it. */
-export function renderErrorPage({ place, title, message, advice, code }: ErrorPage): string {
+/** An error that is not sent back to the application that caused it; a person may carry it there. */
+export function renderErrorPage({ place, title, message, advice, code, back }: ErrorPage): string {
+  const link = back && html`<div class="actions"><a class="button" href="${back.href}">Go to ${back.host}</a></div>`;
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>${message}</p><p class="soft">${advice}</p></div>
-<p class="soft small">Error: <span class="mono">${code}</span></p>
+${link ?? ''}<p class="soft small">Error: <span class="mono">${code}</span></p>
 </div>`;
   return layOut({ title: `Problem: ${title}`, place, main });
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { linksOf } from '../../support/html-form.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
 import {
@@ -80,6 +80,21 @@ describe('GET authorization endpoint, errors that the client hears', () => {
     expect(`${back.origin}${back.pathname}`).toBe(REDIRECT_URI);
     expect(Object.fromEntries(back.searchParams)).toMatchObject({ error, state: 'the-state', iss: desk.place.issuer });
     expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });
+  });
+
+  it('behind an https address stand others: a page with a link there, never a redirect before anybody was asked (D-122)', async () => {
+    const uri = 'https://app.example/callback?app=one';
+    const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
+    for (const response_type of [undefined, 'token']) {
+      const answer = await show({ redirect_uri: uri, response_type, state: '"><b>' }, clientId);
+      expect([answer.status, answer.headers['location']]).toEqual([400, undefined]);
+      const [link] = linksOf(answer.text).filter(({ href }) => href.startsWith(uri));
+      expect(link?.label).toBe('Go to app.example');
+      const told = Object.fromEntries(new URL(link?.href ?? '').searchParams);
+      const error = response_type === undefined ? 'invalid_request' : 'unsupported_response_type';
+      expect(told).toMatchObject({ app: 'one', error, state: '"><b>', iss: desk.place.issuer });
+      expect(answer.text).not.toContain('<b>');
+    }
   });
 
   it.each(['state', 'scope', 'code_challenge', 'response_type'])('a repeated %s is invalid_request', async (name) => {

@@ -1,6 +1,8 @@
 import type { FastifyReply } from 'fastify';
 
 import { HEADERS_OF_REDIRECTS } from '../../pages/document.js';
+import { pageHeaders } from '../../pages/layout.js';
+import { renderErrorPage } from '../../pages/message-page.js';
 import { OAuthError } from '../oauth-error.js';
 import { withParameters } from '../redirect-uri.js';
 import type { AuthorizationServer } from '../server.js';
@@ -20,11 +22,41 @@ export function answerWithCode(
 export function answerWithError(
   server: AuthorizationServer,
   reply: FastifyReply,
+  address: AnswerAddress,
+  error: OAuthError,
+): FastifyReply {
+  return redirect(reply, locationOfError(server, address, error));
+}
+
+function locationOfError(
+  server: AuthorizationServer,
   { redirectUri, state }: AnswerAddress,
   { error, description }: OAuthError,
+): string {
+  return withParameters(redirectUri, { error, error_description: description, state, iss: issuerOf(server) });
+}
+
+/**
+ * Tells of an error before anybody was asked. An address of the person's own machine hears it at once; to any other the
+ * person goes by a link, or whoever registers a client could send browsers anywhere through us (D-122).
+ */
+export function answerUnaskedError(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  address: AnswerAddress,
+  error: OAuthError,
 ): FastifyReply {
-  const parameters = { error, error_description: description, state, iss: issuerOf(server) };
-  return redirect(reply, withParameters(redirectUri, parameters));
+  if (address.redirectUri.startsWith('http:')) return answerWithError(server, reply, address, error);
+  const href = locationOfError(server, address, error);
+  const page = renderErrorPage({
+    place: new URL(server.context.settings.addresses.webUrl).host,
+    title: 'This request cannot go on',
+    message: error.description,
+    advice: 'The application made a mistake. It can be told of it, if you know the place it belongs to.',
+    code: error.error,
+    back: { href, host: new URL(href).host },
+  });
+  return reply.code(400).headers(pageHeaders()).send(page);
 }
 
 /** 303: whatever was posted here is not posted there (RFC 9700 §4.12). */

@@ -19,7 +19,7 @@ import { queryOf, readParameters } from '../parameters.js';
 import { isForAccount, parseScopes } from '../requested-scope.js';
 import type { AuthorizationServer } from '../server.js';
 import { takeAttempt } from '../take-attempt.js';
-import { answerWithError, redirect } from './authorization-answer.js';
+import { answerUnaskedError, redirect } from './authorization-answer.js';
 import { readAuthorizationRequest, requireClient, requireRedirectUri } from './authorization-request.js';
 import { requireStoredRequest, storeRequest } from './stored-request.js';
 
@@ -32,7 +32,7 @@ export async function showAuthorization(
   const { context } = server;
   const parameters = readParameters(queryOf(request.raw.url ?? ''));
   const read = await context.database.read((query) => readAuthorizationRequest(context, query, parameters));
-  if (read.kind === 'refused') return answerWithError(server, reply, read.address, read.error);
+  if (read.kind === 'refused') return answerUnaskedError(server, reply, read.address, read.error);
   if (context.settings.areLimitsOn) takeAttempt(server.authorizations, networkOf(request.ip));
   const browser = meetBrowser(server, request, reply);
   const { id, row } = await storeRequest(context, read.request, browser);
