@@ -12,6 +12,11 @@ const service = useService();
 const typesOf = (frames: readonly unknown[], id: string): unknown[] =>
   frames.filter((frame) => field(frame, 'session_id') === id).map((frame) => field(frame, 'type'));
 
+const isInvitationOf = (frame: unknown, id: string, handle: string): boolean =>
+  field(frame, 'session_id') === id &&
+  field(frame, 'type') === 'session.invited' &&
+  field(frame, 'payload.invitee') === handle;
+
 /** alice and bob joined, carol invited, dave left; all four with a socket opened after that. */
 async function gather() {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');
@@ -162,6 +167,7 @@ rule('wire/Events/session.reopened', 'a reopen goes to who reopened; the others 
   const frame = await scene.toBob.mustReceiveEvent('session.reopened', scene.id);
   expect(field(frame, 'payload')).toEqual({ reopened_by: scene.bob.handle });
   await scene.toDave.mustReceiveEvent('session.invited', scene.id);
+  await scene.toAlice.mustReceive('her own invitation', (frame) => isInvitationOf(frame, scene.id, scene.alice.handle));
   for (const socket of [scene.toAlice, scene.toBob, scene.toCarol, scene.toDave]) await socket.mustPing();
   for (const socket of [scene.toAlice, scene.toCarol, scene.toDave])
     expect(typesOf(socket.frames, scene.id)).not.toContain('session.reopened');
