@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -28,7 +28,7 @@ _asp_find_place() {
       'profiles') next='profile' ;;
     esac
     case $next in
-      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
+      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
       *) return ;;
     esac
   done
@@ -138,6 +138,7 @@ _asp_find_kind() {
     'serve backup --data') _asp_kind='files' ;;
     'serve client add --scopes') _asp_kind='nothing' ;;
     'serve logs --last'|'serve logs -n') _asp_kind='nothing' ;;
+    'serve open --account') _asp_kind='nothing' ;;
     'serve reset --data') _asp_kind='files' ;;
     'serve restore --data') _asp_kind='files' ;;
     'session create --topic') _asp_kind='nothing' ;;
@@ -274,7 +275,7 @@ _asp_find_words() {
     'config') _asp_words='get list path set unset' ;;
     'message') _asp_words='list search send' ;;
     'profile') _asp_words='add list remove set show use' ;;
-    'serve') _asp_words='agent backup client keys logs reset restore status stop' ;;
+    'serve') _asp_words='agent backup client keys logs open reset restore status stop' ;;
     'serve agent') _asp_words='add list pause remove resume' ;;
     'serve client') _asp_words='add' ;;
     'serve keys') _asp_words='list rotate' ;;
@@ -317,6 +318,7 @@ _asp_find_options() {
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
     'serve logs') _asp_options="--last -n --follow $_asp_options" ;;
+    'serve open') _asp_options="--account --no-browser $_asp_options" ;;
     'serve reset') _asp_options="--data $_asp_options" ;;
     'serve restore') _asp_options="--data $_asp_options" ;;
     'session create') _asp_options="--topic --message -m --strict --dry-run --idempotency-key --once $_asp_options" ;;
@@ -366,7 +368,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -48,7 +48,7 @@ function __asp_place
                 set next 'profile'
         end
         switch $next
-            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
+            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
                 set path $next
             case '*'
                 break
@@ -304,6 +304,7 @@ complete -c asp -n '__asp_at \'serve\'' -a 'backup' -d 'save the data of a servi
 complete -c asp -n '__asp_at \'serve\'' -a 'client' -d 'client …'
 complete -c asp -n '__asp_at \'serve\'' -a 'keys' -d 'keys …'
 complete -c asp -n '__asp_at \'serve\'' -a 'logs' -d 'what the local service says, when it runs in the background'
+complete -c asp -n '__asp_at \'serve\'' -a 'open' -d 'open the dashboard of the local service in the browser, signed in'
 complete -c asp -n '__asp_at \'serve\'' -a 'reset' -d 'delete all data of a stopped service: accounts, agents, sessions, attachments'
 complete -c asp -n '__asp_at \'serve\'' -a 'restore' -d 'lay the data of a backup into an empty folder, checked'
 complete -c asp -n '__asp_at \'serve\'' -a 'status' -d 'whether the local service runs, and what it holds'
@@ -351,6 +352,8 @@ complete -c asp -n '__asp_at \'serve keys\'' -a 'list' -d 'the keys that the loc
 complete -c asp -n '__asp_at \'serve keys\'' -a 'rotate' -d 'publish a next signing key, which takes over once everybody has had time to read it'
 complete -c asp -n '__asp_at \'serve logs\'' -l last -s n -x -d 'the last so many lines (all)'
 complete -c asp -n '__asp_at \'serve logs\'' -l follow -d 'print what comes, until the service ends'
+complete -c asp -n '__asp_at \'serve open\'' -l account -x -d 'sign in as this account: alice, who owns @alice.bot'
+complete -c asp -n '__asp_at \'serve open\'' -l no-browser -d 'only print the link'
 complete -c asp -n '__asp_at \'serve reset\'' -l data -r -F -d 'the data folder (the usual one)'
 complete -c asp -n '__asp_at \'serve restore\'' -l data -r -F -d 'the folder, which must be empty or new (the usual one)'
 complete -c asp -n '__asp_at \'serve restore\'' -F

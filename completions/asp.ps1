@@ -132,7 +132,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['profile use'] = @()
   $values['profile use'] = @('profiles')
   $words['schema'] = @()
-  $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'reset', 'restore', 'status', 'stop')
+  $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'open', 'reset', 'restore', 'status', 'stop')
   $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--bus' = 'nothing'; '--bus-creds' = 'files'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--inject' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }
   $words['serve agent'] = @('add', 'list', 'pause', 'remove', 'resume')
   $words['serve agent add'] = @()
@@ -157,6 +157,8 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['serve keys rotate'] = @()
   $words['serve logs'] = @()
   $options['serve logs'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--follow' = '' }
+  $words['serve open'] = @()
+  $options['serve open'] = @{ '--account' = 'nothing'; '--no-browser' = '' }
   $words['serve reset'] = @()
   $options['serve reset'] = @{ '--data' = 'files' }
   $words['serve restore'] = @()

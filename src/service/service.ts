@@ -8,6 +8,7 @@ import { openSigningKeys } from './access-token/signing-keys.js';
 import { createTokenVerifier } from './access-token/verify.js';
 import { openAttachmentFiles } from './attachments/attachment-files.js';
 import { registerDownloads } from './attachments/register-downloads.js';
+import { createSignInLinks } from './authorization-server/account/sign-in-links.js';
 import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
 import type { Addresses, Log, ServiceContext } from './context.js';
 import { registerDashboard } from './dashboard/dashboard.js';
@@ -134,13 +135,20 @@ async function compose(parts: Parts): Promise<RunningService> {
   registerRest(app.fastify, { context, verify: verifier.verify });
   registerDownloads(app.fastify, context);
   registerProbes(app.fastify, context, options.version ?? '');
-  registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret });
+  const links = createSignInLinks(context);
+  registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret, signInLinks: links });
   registerDashboard(app.fastify, context);
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(options, port),
-    options: { secret: operatorSecret, keys, status, askToStop: request.ask },
+    options: {
+      secret: operatorSecret,
+      keys,
+      signIn: { links, seeds: options.seeds ?? [] },
+      status,
+      askToStop: request.ask,
+    },
   });
   await app.fastify.ready();
   const realtime = await attachRealtime(server, context, { verifier, guardHost });

@@ -100,6 +100,16 @@ export const AddOperatorClientRequest = lazily(() =>
 );
 export type AddOperatorClientRequest = z.infer<typeof AddOperatorClientRequest>;
 
+/** Body that asks for a link which signs in as this local account: the only one, or that of the first seed, unless said. */
+export const CreateSignInLinkRequest = lazily(() =>
+  z.strictObject({ account: z.optional(z.string().check(z.minLength(1), z.maxLength(64))) }),
+);
+export type CreateSignInLinkRequest = z.infer<typeof CreateSignInLinkRequest>;
+
+/** An address that signs a browser of this machine in once, until `expires_at`. */
+export const SignInLink = lazily(() => z.looseObject({ url: z.string(), account: z.string(), expires_at: EpochMs }));
+export type SignInLink = z.infer<typeof SignInLink>;
+
 /**
  * Operator endpoints below `operator_url`, authenticated by the record's secret as a bearer, from loopback peers only.
  * They are this program's own, no part of the specification.
@@ -122,6 +132,7 @@ export const OPERATOR_ENDPOINT = {
     path: '/keys/rotate',
     reply: z.looseObject({ rotated: z.boolean(), keys: z.array(OperatorKey) }),
   },
+  createSignInLink: { method: 'POST', path: '/sign-in-links', body: CreateSignInLinkRequest, reply: SignInLink },
   addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
 } as const;
 export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;

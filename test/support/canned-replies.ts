@@ -202,6 +202,7 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   removeOperatorAgent: ok,
   listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
   rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
+  createSignInLink: ({ text }) => ({ url: `http://127.0.0.1/${text}`, account: text, expires_at: TIME }),
   addOperatorClient: ({ text }) => ({
     client_id: `client${text}`,
     client_secret: `secret${text}`,

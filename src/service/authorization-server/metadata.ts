@@ -14,6 +14,7 @@ export const PATH = {
   signIn: '/oauth/sign-in',
   signUp: '/oauth/sign-up',
   signOut: '/oauth/sign-out',
+  signInLink: '/oauth/sign-in-link',
   dashboard: '/dashboard',
 } as const;
 

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { pageHeaders } from '../pages/layout.js';
 import { renderErrorPage } from '../pages/message-page.js';
 import { ServiceError } from '../service-error.js';
+import { enterByLink } from './account/enter-by-link.js';
 import { signIn, signOut, signUp } from './account/sign-in.js';
 import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, refuseOtherMethods } from './api-scope.js';
 import { approveLocally } from './authorize/approve-locally.js';
@@ -25,11 +26,13 @@ export function registerPages(scope: FastifyInstance, server: AuthorizationServe
   );
   scope.get(PATH.consent, GET_ALONE, async (request, reply) => showStoredRequest(server, request, reply));
   scope.get(PATH.signIn, GET_ALONE, async (request, reply) => showSignIn(server, request, reply));
+  scope.get(PATH.signInLink, GET_ALONE, async (request, reply) => enterByLink(server, request, reply));
   scope.post(PATH.signIn, async (request, reply) => signIn(server, request, reply));
   scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
   scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
   refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
   refuseOtherMethods(scope, PATH.consent, ['GET']);
+  refuseOtherMethods(scope, PATH.signInLink, ['GET']);
   refuseOtherMethods(scope, PATH.signIn, ['GET', 'POST']);
   for (const path of [PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
 }

@@ -1,5 +1,6 @@
 import type { SigningKeys } from '../access-token/signing-keys.js';
 import type { ServiceContext } from '../context.js';
+import type { SignInLinks } from './account/sign-in-links.js';
 import { type Attempts, createAttempts } from './attempts.js';
 import { createTurnstile, type Turnstile } from './turnstile.js';
 
@@ -10,6 +11,7 @@ export interface AuthorizationServerOptions {
   readonly keys: SigningKeys;
   /** The secret of the local service record: whoever has it may approve for local accounts, from this machine. */
   readonly localSecret: string;
+  readonly signInLinks: SignInLinks;
 }
 
 /** What every endpoint of the authorization server is given. */
@@ -17,6 +19,7 @@ export interface AuthorizationServer {
   readonly context: ServiceContext;
   readonly keys: SigningKeys;
   readonly localSecret: string;
+  readonly signInLinks: SignInLinks;
   readonly rotations: Turnstile;
   /** Wrong passwords for one account from one address, and from one address for any account. */
   readonly signInsOfAccount: Attempts;
@@ -36,6 +39,7 @@ export function createAuthorizationServer(
     context,
     keys: options.keys,
     localSecret: options.localSecret,
+    signInLinks: options.signInLinks,
     rotations: createTurnstile(),
     signInsOfAccount: createAttempts(clock, { count: 10, windowMs: 15 * MINUTE_MS }),
     signInsOfAddress: createAttempts(clock, { count: 100, windowMs: 15 * MINUTE_MS }),

@@ -21,6 +21,7 @@ import {
   removeOperatorAgent,
   updateOperatorAgent,
 } from './operate.js';
+import { createSignInLink, type SignInLinkParts } from './sign-in-link.js';
 
 /** Below the service's root. */
 export const OPERATOR_PATH = '/operator';
@@ -28,6 +29,7 @@ export const OPERATOR_PATH = '/operator';
 export interface OperatorOptions {
   readonly secret: string;
   readonly keys: SigningKeys;
+  readonly signIn: SignInLinkParts;
   readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
   /** Somebody has asked the service to stop. */
   readonly askToStop: () => void;
@@ -59,6 +61,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
       context.log.info('keys_rotated', { rotated });
       return { rotated, keys: await listOperatorKeys(options.keys) };
     },
+    createSignInLink: (body) => createSignInLink(context, options.signIn, body),
     addOperatorClient: (body) => addOperatorClient(context, body),
   };
   app.register(

@@ -1,4 +1,5 @@
 import type { InboundPolicy } from '../../wire/agent.js';
+import type { AccountRow } from './account-rows.js';
 import type { Dialect, Query } from './database.js';
 
 export interface ServiceCounts {
@@ -33,6 +34,11 @@ const SIZE: Readonly<Record<Dialect, string>> = {
 export async function measureDatabase(query: Query): Promise<number | undefined> {
   const row = await query.get<{ bytes: number }>(SIZE[query.dialect]);
   return row?.bytes;
+}
+
+/** Accounts that nobody signed up for, by name. */
+export function listLocalAccounts(query: Query, limit: number): Promise<AccountRow[]> {
+  return query.all<AccountRow>('SELECT * FROM account WHERE is_local = 1 ORDER BY username LIMIT $1', limit);
 }
 
 export interface OperatorAgentRow {

@@ -2,6 +2,7 @@ import Fastify from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { openSigningKeys, type SigningKeys } from '../../../src/service/access-token/signing-keys.js';
+import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
 import { registerAuthorizationServer } from '../../../src/service/authorization-server/authorization-server.js';
 import {
   createConfidentialClient,
@@ -25,7 +26,7 @@ type Stage = Awaited<ReturnType<typeof openStage>>;
 /** An app that holds the authorization server and nothing else. */
 async function openApp(context: ServiceContext, keys: SigningKeys) {
   const app = Fastify();
-  registerAuthorizationServer(app, context, { keys, localSecret: 'secret' });
+  registerAuthorizationServer(app, context, { keys, localSecret: 'secret', signInLinks: createSignInLinks(context) });
   await app.ready();
   return app;
 }
@@ -207,7 +208,9 @@ describe('What others of the service are not touched by', () => {
     const stage = await openStage();
     const app = Fastify();
     app.post('/elsewhere', async (incoming) => incoming.body);
-    registerAuthorizationServer(app, stage.context, { keys: await openSigningKeys(stage.context), localSecret: 's' });
+    const keys = await openSigningKeys(stage.context);
+    const signInLinks = createSignInLinks(stage.context);
+    registerAuthorizationServer(app, stage.context, { keys, localSecret: 's', signInLinks });
     const answer = await app.inject({ method: 'POST', url: '/elsewhere', payload: { a: 1 } });
     expect(answer.json()).toEqual({ a: 1 });
     expect(answer.headers['pragma']).toBeUndefined();

@@ -266,6 +266,7 @@ export const COMMAND_OUTPUT = {
   serve: service,
   'serve status': z.looseObject({ ...service.shape, ...OperatorStatus.shape }),
   'serve stop': shape({ url: text, pid: count, stopped: yes }),
+  'serve open': shape({ url: text, account: text, expires_at: count, opened: yes }),
   'serve logs': shape({ line: text, entry: z.nullable(shape({})) }),
   'serve reset': shape({ data: text, deleted: yes, attachments: count, bytes: count }),
   'serve backup': z.looseObject({ ...restored.shape, bytes: count, with_keys: yes }),

@@ -105,6 +105,27 @@ export const SERVE_ROWS: readonly Row[] = [
     load: async () => leaf(await import('./stop.js')),
   },
   {
+    words: 'serve open',
+    summary: 'open the dashboard of the local service in the browser, signed in',
+    details: [
+      'As a local account: the only one, or that of the first seeded agent, unless --account says another. The link that',
+      'is opened, and printed, works once, within a minute, and on this machine alone.',
+    ].join('\n'),
+    options: [
+      { flags: '--account <name>', about: 'sign in as this account: alice, who owns @alice.bot' },
+      { flags: '--no-browser', about: 'only print the link' },
+    ],
+    examples: [
+      { line: 'asp serve open', about: 'agents, sessions and their messages, as they come' },
+      {
+        line: 'asp serve open --account alice --no-browser',
+        about: 'the link of one account, to open it somewhere else',
+      },
+    ],
+    effect: 'local',
+    load: async () => leaf(await import('./open.js')),
+  },
+  {
     words: 'serve logs',
     summary: 'what the local service says, when it runs in the background',
     details:

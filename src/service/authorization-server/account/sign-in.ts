@@ -5,7 +5,7 @@ import { createAccount } from '../../agents/create-account.js';
 import type { Mistake } from '../../pages/form.js';
 import { ServiceError } from '../../service-error.js';
 import { type AccountRow, findAccountByUsername } from '../../store/account-rows.js';
-import { deleteAccountSession, insertAccountSession } from '../../store/account-session-rows.js';
+import { deleteAccountSession } from '../../store/account-session-rows.js';
 import { rebindAuthorizationRequests } from '../../store/authorization-rows.js';
 import { findOAuthClient } from '../../store/oauth-client-rows.js';
 import { bodyOf } from '../api-scope.js';
@@ -17,7 +17,8 @@ import { networkOf } from '../network-of.js';
 import { type Parameters, readParameters } from '../parameters.js';
 import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
-import { ACCOUNT_SESSION_LIFETIME_MS, type Browser, isCsrfOf, readBrowser, renewBrowser } from './browser.js';
+import { type Browser, isCsrfOf, readBrowser, renewBrowser } from './browser.js';
+import { enterAs } from './enter-as.js';
 import { hashPassword, isPasswordOf, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.js';
 import { readReturnAddress } from './return-address.js';
 import { forgedForm, requireSameOrigin } from './same-origin.js';
@@ -113,26 +114,13 @@ function readForm(server: AuthorizationServer, request: FastifyRequest): SentFor
   return { form, browser, request: id };
 }
 
-/** A new secret for the browser: one that was known before the sign-in is worth nothing after it. */
 async function enter(
   server: AuthorizationServer,
   reply: FastifyReply,
   sent: SentForm,
   account: AccountRow,
 ): Promise<FastifyReply> {
-  const { clock, database } = server.context;
-  const now = clock.now();
-  const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
-  await database.write(async (transaction) => {
-    await deleteAccountSession(transaction, sent.browser.hash);
-    await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
-    await insertAccountSession(transaction, {
-      id_hash: browser.hash,
-      account_id: account.id,
-      created_at: now,
-      expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
-    });
-  });
+  await enterAs(server, reply, sent.browser, account);
   return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
 }
 

@@ -1,0 +1,92 @@
+import { afterEach, describe, expect, it } from 'vitest';
+
+import type { ServiceOptions } from '../../../src/service/service.js';
+import { operate } from '../../support/actors.js';
+import { mustDeny } from '../../support/answers.js';
+import { createTestClock } from '../../support/clock.js';
+import { type Answer, request } from '../../support/http.js';
+import { text } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+const SEEDS = [{ handle: '@zoe.bot' as const }, { handle: '@alice.bot' as const }];
+
+describe('a link that signs in as a local account', () => {
+  let service: TestService;
+  afterEach(() => service.stop());
+  const start = async (options: Partial<ServiceOptions> = {}): Promise<void> => {
+    service = await startTestService({ seeds: SEEDS, ...options });
+  };
+  const ask = (body: object): Promise<Answer> =>
+    request(`${service.operatorUrl}/sign-in-links`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${service.operatorSecret}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const mustMake = async (body: object = {}): Promise<string> => text((await ask(body)).json, 'url');
+  const dashboardOf = async (answer: Answer): Promise<string> => {
+    const cookie = answer.setCookies.map((one) => one.split(';')[0]).join('; ');
+    return (await request(`${service.webUrl}/dashboard/agents`, { headers: { cookie } })).text;
+  };
+
+  it('signs in once, as the account of the first seed, and leads to the dashboard', async () => {
+    await start();
+    const made = await ask({});
+    expect(made.json).toMatchObject({ account: 'zoe', expires_at: expect.any(Number) });
+    const url = text(made.json, 'url');
+    expect(url).not.toContain(service.operatorSecret);
+    const entered = await request(url);
+    expect(entered).toMatchObject({
+      status: 303,
+      headers: { location: '/dashboard', 'referrer-policy': 'no-referrer' },
+    });
+    expect(await dashboardOf(entered)).toContain('@zoe.bot');
+    const again = await request(url);
+    expect(again.status).toBe(403);
+    expect(again.setCookies).toEqual([]);
+    expect(again.text).toContain('of no use any more');
+  });
+
+  it('signs in as the account that is named, or as the only one', async () => {
+    await start();
+    expect(await dashboardOf(await request(await mustMake({ account: 'alice' })))).toContain('@alice.bot');
+    await service.stop();
+    await start({ seeds: [{ handle: '@only.one' }] });
+    expect(await dashboardOf(await request(await mustMake()))).toContain('@only.one');
+  });
+
+  it('is refused where nobody says which of several accounts, and for one that is not there', async () => {
+    await start({ seeds: [] });
+    mustDeny(await ask({}), 400, 'VALIDATION_ERROR');
+    for (const handle of ['@one.bot', '@two.bot']) await operate(service.operator, 'POST', '/agents', { handle });
+    const several = await ask({});
+    mustDeny(several, 400, 'VALIDATION_ERROR');
+    expect(several.text).toContain('one, two');
+    mustDeny(await ask({ account: 'three' }), 400, 'VALIDATION_ERROR');
+    mustDeny(await ask({ account: '' }), 400, 'VALIDATION_ERROR');
+  });
+
+  it('is dead after a minute', async () => {
+    const clock = createTestClock();
+    await start({ clock });
+    const url = await mustMake();
+    clock.advance(60_001);
+    expect((await request(url)).status).toBe(403);
+  });
+
+  it('is worth nothing through a proxy, and none is made where pages have another address', async () => {
+    await start();
+    const url = await mustMake();
+    expect((await request(url, { headers: { 'x-forwarded-for': '192.0.2.1' } })).status).toBe(403);
+    expect((await request(url)).status).toBe(303);
+    await service.stop();
+    await start({ isBehindProxy: true });
+    mustDeny(await ask({}), 400, 'VALIDATION_ERROR');
+  });
+
+  it('is answered with the page of a dead link when it is made up', async () => {
+    await start();
+    for (const query of ['', '?once=', '?once=x', `?once=${service.operatorSecret}`])
+      expect((await request(`${service.webUrl}/oauth/sign-in-link${query}`)).status).toBe(403);
+    expect((await request(`${service.webUrl}/oauth/sign-in-link`, { method: 'POST' })).status).toBe(405);
+  });
+});
