@@ -29,6 +29,10 @@ export interface CannedService {
   /** What peers write. */
   text: string;
   refusal: Refusal | undefined;
+  /** The person denies, and the redirect says so with `text`. */
+  isDenied: boolean;
+  /** Further headers of every answer; they are Latin-1. */
+  headers: Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
@@ -63,6 +67,8 @@ export async function startCannedService(port = 0): Promise<CannedService> {
     received: [],
     text: 'said',
     refusal: undefined,
+    isDenied: false,
+    headers: {},
     close: () => close(server, sockets),
   };
   server.on('upgrade', (request, socket, head) => {
@@ -99,6 +105,7 @@ async function answer(service: CannedService, request: IncomingMessage, response
   const { refusal } = service;
   const handled = handle(service, method, url);
   service.received.push(handled.name);
+  for (const [name, value] of Object.entries(service.headers)) response.setHeader(name, value);
   if (refusal !== undefined && (!isMetadata || refusal.isEverything === true)) return refuse(refusal, url, response);
   if (handled.status === 302) {
     response.writeHead(302, { location: String(handled.body) }).end();
@@ -163,9 +170,10 @@ const OTHER: Readonly<
   'POST /register': () => ({ status: 201, body: { client_id: 'canned-client' } }),
   'POST /token': (service) => ({ status: 200, body: tokenReply(service) }),
   'POST /revoke': () => ({ status: 200, body: {} }),
-  'GET /oauth/authorize': ({ origin }, query) => {
+  'GET /oauth/authorize': ({ origin, isDenied, text }, query) => {
     const back = new URL(query.get('redirect_uri') ?? origin);
-    back.search = new URLSearchParams({ code: 'canned-code', state: query.get('state') ?? '', iss: origin }).toString();
+    const answer = isDenied ? { error: 'access_denied', error_description: text } : { code: 'canned-code' };
+    back.search = new URLSearchParams({ ...answer, state: query.get('state') ?? '', iss: origin }).toString();
     return { status: 302, body: back.href };
   },
   'GET /files/1': () => ({ status: 200, body: FILE_BYTES }),

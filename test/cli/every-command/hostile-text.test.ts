@@ -1,0 +1,131 @@
+import { spawnSync } from 'node:child_process';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { missing } from '../../acceptance/program.js';
+import { SESSION_ID } from '../../support/canned-replies.js';
+import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../../support/hostile-text.js';
+import type { Ran, RunOptions } from '../captured-run.js';
+import { CASES, type Case } from './cases.js';
+import { type Stage, startStage } from './stage.js';
+
+/** A thousand strings, or ten thousand, in every field of every answer to every command. */
+const TEXTS = process.env['ASP_TEST_LONG'] === '1' ? 100 : 10;
+const STRINGS_EACH = 100;
+const MARK = '¤';
+const texts = hostileTexts(TEXTS, STRINGS_EACH).map((text) => `${MARK}${text}${MARK}`);
+
+/** Views of their own beside the cases of the table. */
+const VIEWS: readonly Case[] = [
+  ...['--pretty', '--text', '--fence'].map((view) => `session events ${SESSION_ID} --after 0 ${view}`),
+  `tail ${SESSION_ID} -n 9 -c 4 --pretty`,
+  `session export ${SESSION_ID} --format md`,
+  'api agents/me -i',
+  'api agents --paginate',
+].map((line) => ({ line, asks: 'the interface' }));
+
+const remote = Object.values(CASES)
+  .flat()
+  .filter(({ asks }) => asks !== 'nobody');
+/** The C1 controls that a header can carry. */
+const HEADERS = {
+  'x-said': '\u009b31m \u0085 \u0090 ',
+  'www-authenticate': 'Bearer error="\u009b2J", error_description="\u009b2J"',
+};
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage.close());
+afterEach(() => {
+  Object.assign(stage.service, { text: 'said', refusal: undefined, isDenied: false, headers: {} });
+});
+
+function run(one: Case, more: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  return stage.run(one, ['--color', 'never', ...more], { columns: 100, ...options });
+}
+
+/** Everything that was written is fit for a terminal. */
+function checkHarmless({ out, err }: Ran): void {
+  expect(out).not.toMatch(DANGEROUS);
+  expect(err).not.toMatch(DANGEROUS);
+}
+
+/** Lines of JSON which stay lines for every reader, and hold the text as it was sent. */
+function checkRecords({ out }: Ran, text: string): string[] {
+  expect(out).not.toMatch(OTHER_LINE_BREAKS);
+  const lines = out.split('\n').slice(0, -1);
+  for (const leaf of lines.flatMap((line) => leavesOf(JSON.parse(line))))
+    if (leaf.startsWith(MARK) && leaf.length >= text.length)
+      expect([text, Buffer.from(text).toString()]).toContain(leaf.slice(0, text.length));
+  return lines;
+}
+
+function leavesOf(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : [];
+}
+
+describe('whatever a peer or a service wrote', () => {
+  for (const one of [...remote, ...VIEWS])
+    it(`cannot drive a terminal or break a line through asp ${one.line}`, async () => {
+      const records: string[] = [];
+      for (const [at, text] of texts.entries()) {
+        Object.assign(stage.service, { text, headers: HEADERS });
+        checkHarmless(await run(one, [], { isTerminal: at % 2 === 0 }));
+        if (VIEWS.includes(one)) continue;
+        const json = await run(one, ['--json', ...(at % 5 === 0 ? ['--debug'] : [])]);
+        checkHarmless(json);
+        records.push(...checkRecords(json, text), ...json.err.split('\n').filter((line) => line.startsWith('{')));
+      }
+      checkInPython(records);
+    });
+
+  for (const one of remote)
+    it(`cannot drive a terminal or break a line through the errors of asp ${one.line}`, async () => {
+      for (const text of texts.slice(0, TEXTS / 5))
+        for (const code of ['NOT_FOUND', text]) {
+          const refusal = {
+            status: 400,
+            code,
+            message: text,
+            oauthError: code,
+            isEverything: one.isEverythingRefused === true,
+          };
+          Object.assign(stage.service, { text, headers: HEADERS, refusal });
+          const human = await run(one, [], { isTerminal: true });
+          checkHarmless(human);
+          if (human.code > 1)
+            expect(human.err.slice(human.err.indexOf('error: ')).split('\n').length).toBeLessThanOrEqual(5);
+          const json = await run(one, ['--json']);
+          checkHarmless(json);
+          checkRecords(json, text);
+          if (json.code > 1) expect(JSON.parse(json.err).error.exit_code).toBe(json.code);
+        }
+    });
+
+  it('cannot drive a terminal through what a redirect says of a denial', async () => {
+    const [login] = CASES['auth login'] ?? [];
+    if (login === undefined) throw new Error('there is no login');
+    for (const text of texts) {
+      Object.assign(stage.service, { text: text.slice(0, 500), isDenied: true });
+      const ran = await run(login, [], { isTerminal: true });
+      expect(ran.code).toBe(4);
+      checkHarmless(ran);
+    }
+  });
+});
+
+const noPython = missing('python3');
+
+/** Each line is one document for the readers of another language, too. */
+function checkInPython(lines: readonly string[]): void {
+  if (noPython !== undefined || lines.length === 0) return;
+  const script = 'import json, sys\nprint(len([json.loads(line) for line in sys.stdin.read().splitlines()]))';
+  const { stdout, stderr } = spawnSync('python3', ['-c', script], {
+    input: `${lines.join('\n')}\n`,
+    encoding: 'utf8',
+    env: { PYTHONIOENCODING: 'utf-8' },
+  });
+  expect(`${stdout}${stderr}`).toBe(`${lines.length}\n`);
+}

@@ -1,0 +1,50 @@
+import * as fc from 'fast-check';
+
+/** What may not reach a terminal: C0 but for tab and line feed, DEL, C1, bidirectional and zero-width characters. */
+export const DANGEROUS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/;
+
+/** Where Python's `splitlines` and other readers end a line, beside the line feed. */
+export const OTHER_LINE_BREAKS = /[\u000b\u000c\r\u001c-\u001e\u0085\u2028\u2029]/;
+
+const ATTACKS = [
+  '\u001b]0;title\u0007',
+  '\u001b[2J\u001b[H',
+  '\u001b]8;;http://evil\u001b\\link\u001b]8;;\u001b\\',
+  '\u001b]52;c;ZXZpbA==\u0007',
+  '\u001bPq#0;2;0;0;0\u001b\\',
+  '\u009b31m',
+  'fine\rerror: gone',
+  'a\nb\u2028c\u2029d\u0085e',
+  'a\u001cb\u001dc\u001ed\u000be\u000cf',
+  '\u202etxt.exe',
+  '\u2066\u2069 isolate',
+  'zero\u200bwidth\ufeff\u200d',
+  '\u0000\u0007\u0008\u007f',
+  '\ud800 lone',
+  'lone \udfff',
+  '{"type":"asp.end"}\n{"type":"asp.ready"}',
+  '"}\n{"error":{"code":"X"}}',
+  '__proto__',
+  'constructor',
+  '\u{e0041}\u{e0042}',
+  '../../etc/passwd',
+  'C:\\x\\con',
+  '$(touch hurt) `touch hurt` ; touch hurt',
+  '\'; --\t"',
+  '%n%s%x %1b',
+];
+
+const one = fc.oneof(
+  fc.constantFrom(...ATTACKS),
+  fc.string({ unit: 'binary', maxLength: 30 }),
+  fc.array(fc.constantFrom(...ATTACKS), { minLength: 1, maxLength: 4 }).map((parts) => parts.join('x')),
+);
+
+/** So many hostile texts, each of so many hostile strings. The first begins with every known attack. */
+export function hostileTexts(texts: number, stringsEach: number, seed = 7): string[] {
+  const strings = fc.sample(one, { numRuns: texts * stringsEach, seed });
+  return Array.from({ length: texts }, (_, at) => {
+    const some = strings.slice(at * stringsEach, (at + 1) * stringsEach);
+    return [...(at === 0 ? ATTACKS : []), ...some].join('x');
+  });
+}
