@@ -12,6 +12,8 @@ export interface NewConfidentialClient {
   /** The one agent it acts as. */
   readonly agentId: string;
   readonly scopes: readonly Scope[];
+  /** A new one unless given. */
+  readonly secret?: string;
 }
 
 /** A client of the client_credentials grant (spec: Flows). Its secret is known only now. */
@@ -21,7 +23,7 @@ export async function createConfidentialClient(
   client: NewConfidentialClient,
 ): Promise<{ clientId: string; clientSecret: string }> {
   const clientId = `${ID_PREFIX.oauthClient}${context.ids.ulid()}`;
-  const clientSecret = createSecret(context.random, 'clientSecret');
+  const clientSecret = client.secret ?? createSecret(context.random, 'clientSecret');
   await insertOAuthClient(transaction, {
     id: clientId,
     kind: 'confidential',

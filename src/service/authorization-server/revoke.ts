@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { closeSockets } from '../bus/close-sockets.js';
 import type { ServiceContext } from '../context.js';
+import type { Transaction } from '../store/database.js';
 import { findRefreshToken, revokeRefreshFamily } from '../store/refresh-rows.js';
 import { bodyOf } from './api-scope.js';
 import { readParameters } from './parameters.js';
@@ -27,17 +28,26 @@ export async function answerRevoke(
 
 /** Nothing happens to a token that is unknown or another client's. */
 export async function revokeToken(
-  { clock, database, bus }: Pick<ServiceContext, 'clock' | 'database' | 'bus'>,
+  context: Pick<ServiceContext, 'clock' | 'database' | 'bus'>,
   token: string,
   clientId: string,
 ): Promise<void> {
+  const { database } = context;
   const hash = hashSecret(token);
   const isOwn = await database.read(async (query) => (await findRefreshToken(query, hash))?.client_id === clientId);
   if (!isOwn) return;
   await database.write(async (transaction) => {
     const family = await findRefreshToken(transaction, hash);
-    if (family === undefined) return;
-    await revokeRefreshFamily(transaction, family.id, clock.now());
-    await closeSockets({ clock, bus }, transaction, [family.id]);
+    if (family !== undefined) await revokeFamily(context, transaction, family.id);
   });
+}
+
+/** Refuses its tokens, and closes what was opened with them. */
+export async function revokeFamily(
+  { clock, bus }: Pick<ServiceContext, 'clock' | 'bus'>,
+  transaction: Transaction,
+  familyId: string,
+): Promise<void> {
+  await revokeRefreshFamily(transaction, familyId, clock.now());
+  await closeSockets({ clock, bus }, transaction, [familyId]);
 }

@@ -15,7 +15,12 @@ const PREFIX = {
 
 /** 256 bits of chance in base64url. */
 export function createSecret(random: Random, kind: keyof typeof PREFIX): string {
-  return `${PREFIX[kind]}${randomToken(random, SECRET_BYTES)}`;
+  return secretOf(randomToken(random, SECRET_BYTES), kind);
+}
+
+/** The secret that these bits of chance make. */
+export function secretOf(bits: string, kind: keyof typeof PREFIX): string {
+  return `${PREFIX[kind]}${bits}`;
 }
 
 /** How the store knows a secret. It has too many bits to be guessed, so a slow hash would gain nothing. */

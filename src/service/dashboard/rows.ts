@@ -1,9 +1,36 @@
 import { PATH } from '../authorization-server/metadata.js';
+import { actAllowlist, actRemoveEntry, showAllowlist } from './agents/allowlist.js';
+import { actBlock, actUnblock, showBlocks } from './agents/blocks.js';
+import { actNewAgent, showNewAgent } from './agents/create.js';
 import { showAgents } from './agents/list.js';
+import { actAccess, actPause, showAgent } from './agents/overview.js';
+import { actProfile, showProfile } from './agents/profile.js';
+import { actRemoveAgent, showRemoveAgent } from './agents/remove.js';
+import { actDisconnect, showApplications, showDisconnect } from './applications/applications.js';
+import { actRevokeClient, showClient, showRevokeClient } from './clients/client.js';
+import { actNewClient, showNewClient } from './clients/create.js';
+import { showClients } from './clients/list.js';
 import { moved, type PageRow } from './visit.js';
+
+const AGENT = '/dashboard/agents/:name';
 
 /** Every address of the dashboard. */
 export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
   { path: '/dashboard/agents', show: showAgents },
+  { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent },
+  { path: AGENT, show: showAgent, act: actAccess },
+  { path: `${AGENT}/pause`, act: actPause },
+  { path: `${AGENT}/profile`, show: showProfile, act: actProfile },
+  { path: `${AGENT}/allowlist`, show: showAllowlist, act: actAllowlist },
+  { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry },
+  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock },
+  { path: `${AGENT}/blocks/remove`, act: actUnblock },
+  { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
+  { path: '/dashboard/clients', show: showClients },
+  { path: '/dashboard/new-client', show: showNewClient, act: actNewClient },
+  { path: '/dashboard/clients/:id', show: showClient },
+  { path: '/dashboard/clients/:id/revoke', show: showRevokeClient, act: actRevokeClient },
+  { path: '/dashboard/applications', show: showApplications },
+  { path: '/dashboard/applications/:id/disconnect', show: showDisconnect, act: actDisconnect },
 ];

@@ -50,11 +50,11 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .field label { font-weight: 600; font-size: 0.9375rem; }
 .field .hint { color: var(--soft); font-size: 0.875rem; }
 .field .mistake { color: var(--bad); font-size: 0.875rem; font-weight: 600; }
-input[type="text"], input[type="password"] {
+input[type="text"], input[type="password"], textarea, select {
   width: 100%; min-height: 2.875rem; padding: 0.5rem 0.75rem; font: inherit; color: inherit;
   background: var(--sheet); border: 1px solid var(--edge); border-radius: 0.5rem;
 }
-input[aria-invalid="true"] { border-color: var(--bad); border-width: 2px; }
+[aria-invalid="true"] { border-color: var(--bad); border-width: 2px; }
 .joined { display: flex; align-items: center; background: var(--sheet); border: 1px solid var(--edge); border-radius: 0.5rem; }
 .joined span { max-width: 55%; padding-inline-start: 0.75rem; color: var(--soft); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .joined input[type="text"] { flex: 1; min-width: 4rem; padding-inline-start: 0.125rem; border: 0; background: none; }
@@ -89,6 +89,8 @@ button { font: inherit; cursor: pointer; }
 .button.primary:hover { background: var(--accent-strong); }
 .button.plain { background: transparent; color: var(--ink); border-color: var(--edge); }
 .button.plain:hover { background: var(--raised); }
+.button.danger { background: transparent; color: var(--bad); border-color: var(--bad); }
+.button.danger:hover { background: var(--bad-tint); }
 .link { padding: 0.25rem 0; border: 0; background: none; color: var(--accent); text-decoration: underline; text-underline-offset: 0.2em; }
 
 .rule { border: 0; border-top: 1px solid var(--line); margin: 0; width: 100%; }

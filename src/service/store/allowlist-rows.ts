@@ -32,3 +32,19 @@ export async function listAllowlistEntries(query: Query, agentId: string): Promi
   );
   return rows.map((row) => row.entry);
 }
+
+/** The next `limit` entries of an agent after a place, sorted. */
+export async function listAllowlistPage(
+  query: Query,
+  agentId: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await query.all<{ entry: string }>(
+    'SELECT entry FROM allowlist_entry WHERE agent_id = $1 AND entry > $2 ORDER BY entry LIMIT $3',
+    agentId,
+    after,
+    limit,
+  );
+  return rows.map((row) => row.entry);
+}

@@ -41,6 +41,39 @@ export function findOAuthClient(query: Query, clientId: string): Promise<OAuthCl
   return query.get<OAuthClientRow>('SELECT * FROM oauth_client WHERE id = $1 AND revoked_at IS NULL', clientId);
 }
 
+/** A confidential client with the agent that it acts as. */
+export interface ClientOfAccountRow extends OAuthClientRow {
+  readonly handle: string;
+  readonly agent_name: string;
+}
+
+const CLIENT_OF_ACCOUNT = `SELECT oauth_client.*, agent.handle AS handle, agent.name AS agent_name
+  FROM oauth_client JOIN agent ON agent.id = oauth_client.agent_id
+  WHERE oauth_client.account_id = $1 AND oauth_client.revoked_at IS NULL AND oauth_client.kind = 'confidential'`;
+
+export function findClientOfAccount(
+  query: Query,
+  accountId: string,
+  clientId: string,
+): Promise<ClientOfAccountRow | undefined> {
+  return query.get<ClientOfAccountRow>(`${CLIENT_OF_ACCOUNT} AND oauth_client.id = $2`, accountId, clientId);
+}
+
+/** The next `limit` made before the one of `beforeId`, the newest first; ids grow with time. */
+export function listClientsOfAccount(
+  query: Query,
+  accountId: string,
+  beforeId: string,
+  limit: number,
+): Promise<ClientOfAccountRow[]> {
+  return query.all<ClientOfAccountRow>(
+    `${CLIENT_OF_ACCOUNT} AND oauth_client.id < $2 ORDER BY oauth_client.id DESC LIMIT $3`,
+    accountId,
+    beforeId,
+    limit,
+  );
+}
+
 export async function markOAuthClientUsed(transaction: Transaction, clientId: string, usedAt: number): Promise<void> {
   await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
 }

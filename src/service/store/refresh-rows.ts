@@ -122,6 +122,48 @@ export async function revokeRefreshFamily(
   );
 }
 
+/** A family with the names of its client and of the agent it acts as. */
+export interface FamilyOfAccountRow extends RefreshFamilyRow {
+  readonly client_name: string;
+  /** Null: it acts as the account itself. */
+  readonly handle: string | null;
+}
+
+const FAMILY_OF_ACCOUNT = `SELECT refresh_family.*, oauth_client.name AS client_name, agent.handle AS handle
+  FROM refresh_family JOIN oauth_client ON oauth_client.id = refresh_family.client_id
+    LEFT JOIN agent ON agent.id = refresh_family.agent_id
+  WHERE refresh_family.account_id = $1 AND refresh_family.revoked_at IS NULL AND refresh_family.last_used_at >= $2`;
+
+/** Those that were used since `epochMs` and are not revoked. */
+export function findFamilyOfAccount(
+  query: Query,
+  accountId: string,
+  epochMs: number,
+  familyId: string,
+): Promise<FamilyOfAccountRow | undefined> {
+  return query.get<FamilyOfAccountRow>(`${FAMILY_OF_ACCOUNT} AND refresh_family.id = $3`, accountId, epochMs, familyId);
+}
+
+/** The next `limit` of them after a place, the newest first. */
+export function listFamiliesOfAccount(
+  query: Query,
+  accountId: string,
+  epochMs: number,
+  place: { readonly createdAt: number; readonly id: string },
+  limit: number,
+): Promise<FamilyOfAccountRow[]> {
+  return query.all<FamilyOfAccountRow>(
+    `${FAMILY_OF_ACCOUNT} AND (refresh_family.created_at < $3
+       OR (refresh_family.created_at = $3 AND refresh_family.id < $4))
+     ORDER BY refresh_family.created_at DESC, refresh_family.id DESC LIMIT $5`,
+    accountId,
+    epochMs,
+    place.createdAt,
+    place.id,
+    limit,
+  );
+}
+
 /** Families that nobody used since `epochMs`, with all their tokens. */
 export async function deleteRefreshFamiliesUnusedSince(transaction: Transaction, epochMs: number): Promise<void> {
   await transaction.run(

@@ -21,6 +21,8 @@ export interface Browser {
   readonly hash: string;
   /** Ties a form to this browser, and to the authorization request that it answers. */
   csrfFor(request: string | undefined): string;
+  /** Chance that only this browser's own secret can give again, other for every purpose. */
+  chanceFor(purpose: string): string;
 }
 
 /** The browser that sent a request, if it carries the cookie. */
@@ -63,12 +65,11 @@ export async function findAccountOf(
 }
 
 function browserOf(secret: string): Browser {
+  const seal = (text: string): string => createHmac('sha256', secret).update(text).digest('base64url');
   return {
     hash: hashSecret(secret),
-    csrfFor: (request) =>
-      createHmac('sha256', secret)
-        .update(`csrf ${request ?? ''}`)
-        .digest('base64url'),
+    csrfFor: (request) => seal(`csrf ${request ?? ''}`),
+    chanceFor: (purpose) => seal(`chance ${purpose}`),
   };
 }
 

@@ -5,11 +5,19 @@ import { type DashboardAnswer, page, type Visit } from '../visit.js';
 const PER_PAGE = 25;
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
-  const { context, actor } = visit;
-  const cursor = visit.query.one('after');
-  const query = { limit: PER_PAGE, ...(cursor !== undefined && { cursor }) };
-  const { agents, next_cursor: next } = await context.database.read((view) =>
-    listAgents(context, actor, { query }, view),
+  const { context, actor, account, query } = visit;
+  const cursor = query.one('after');
+  const listed = await context.database.read((view) =>
+    listAgents(context, actor, { query: { limit: PER_PAGE, ...(cursor !== undefined && { cursor }) } }, view),
   );
-  return page(renderAgents({ agents, next }));
+  return page(
+    renderAgents({
+      agents: listed.agents,
+      next: listed.next_cursor,
+      isFirst: cursor === undefined,
+      username: account.username,
+      baseUrl: context.settings.addresses.baseUrl,
+      note: query.one('note'),
+    }),
+  );
 }

@@ -1,0 +1,76 @@
+import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
+import { parseScopes } from '../../authorization-server/requested-scope.js';
+import { revokeFamily } from '../../authorization-server/revoke.js';
+import {
+  renderApplications,
+  renderDisconnect,
+  type ShownApplication,
+} from '../../pages/dashboard/applications-page.js';
+import { withNote } from '../../pages/dashboard/parts.js';
+import { ServiceError } from '../../service-error.js';
+import { decodeCursor, encodeCursor } from '../../store/cursor.js';
+import type { Query } from '../../store/database.js';
+import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/refresh-rows.js';
+import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+
+const PER_PAGE = 25;
+
+export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, query } = visit;
+  const scope = ['applications', account.id];
+  const cursor = query.one('after');
+  const [createdAt, id] = cursor === undefined ? [Number.MAX_SAFE_INTEGER, ''] : decodeCursor(scope, cursor);
+  const place = { createdAt: Number(createdAt), id: String(id) };
+  const rows = await context.database.read((view) =>
+    listFamiliesOfAccount(view, account.id, livesSince(visit), place, PER_PAGE + 1),
+  );
+  const shown = rows.slice(0, PER_PAGE);
+  const last = shown.at(-1);
+  const hasMore = rows.length > PER_PAGE && last !== undefined;
+  return page(
+    renderApplications({
+      applications: shown.map(toShown),
+      next: hasMore ? encodeCursor(scope, [last.created_at, last.id]) : null,
+      isFirst: cursor === undefined,
+      now: context.clock.now(),
+      baseUrl: context.settings.addresses.baseUrl,
+      note: query.one('note'),
+    }),
+  );
+}
+
+export async function showDisconnect(visit: Visit): Promise<DashboardAnswer> {
+  const { context, csrf } = visit;
+  const row = await context.database.read((query) => requireFamily(visit, query));
+  return page(renderDisconnect({ application: toShown(row), csrf, now: context.clock.now() }));
+}
+
+/** Ends the family: its tokens are refused and its sockets closed, as if the application had signed out. */
+export async function actDisconnect(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  await context.database.write(async (transaction) => {
+    const row = await requireFamily(visit, transaction);
+    await revokeFamily(context, transaction, row.id);
+  });
+  return moved(withNote('/dashboard/applications', 'disconnected'));
+}
+
+async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccountRow> {
+  const row = await findFamilyOfAccount(query, visit.account.id, livesSince(visit), visit.part('id'));
+  if (row === undefined) throw new ServiceError('NOT_FOUND');
+  return row;
+}
+
+/** What was not used for longer has expired (spec: Refresh). */
+const livesSince = ({ context }: Visit): number => context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
+
+function toShown(row: FamilyOfAccountRow): ShownApplication {
+  return {
+    id: row.id,
+    name: row.client_name,
+    handle: row.handle,
+    scopes: parseScopes(row.scope),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+  };
+}

@@ -1,0 +1,66 @@
+import { AGENT_SCOPES } from '../../../wire/scope.js';
+import { createConfidentialClient } from '../../authorization-server/confidential-client.js';
+import type { Parameters } from '../../authorization-server/parameters.js';
+import { type NewClientPage, renderNewClient } from '../../pages/dashboard/clients-page.js';
+import type { Mistake } from '../../pages/form.js';
+import { ServiceError } from '../../service-error.js';
+import { findAgentByHandle, listAgentsOfAccount } from '../../store/agent-rows.js';
+import { findClientOfAccount } from '../../store/oauth-client-rows.js';
+import { createFormKey, keyOf, once } from '../once.js';
+import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { clientSecretOf, letShowSecret } from './secret-cookie.js';
+
+const PATH = '/dashboard/new-client';
+const NAME_MAX_LENGTH = 100;
+/** How long the form that made a client still leads to its secret: as long as a double click may take. */
+const REPEATED_WITHIN_MS = 30_000;
+
+type Filled = Pick<NewClientPage, 'mistakes' | 'name' | 'chosen' | 'scopes'>;
+
+export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
+  const agent = visit.query.one('agent');
+  const chosen = agent === undefined ? undefined : `@${visit.account.username}.${agent}`;
+  return formOf(visit, { mistakes: [], name: '', chosen, scopes: AGENT_SCOPES });
+}
+
+export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const name = (form.one('name') ?? '').trim();
+  const chosen = form.one('agent') ?? '';
+  const scopes = AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope));
+  const mistakes = findMistakes(name, chosen, scopes);
+  if (mistakes.length > 0) return formOf(visit, { mistakes, name, chosen, scopes }, 400);
+  const key = keyOf(form, ['name', 'agent', 'scope']);
+  const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
+    const agent = await findAgentByHandle(transaction, chosen);
+    if (agent === undefined || agent.account_id !== visit.account.id) throw new ServiceError('NOT_FOUND');
+    const secret = clientSecretOf(visit, key);
+    const client = { name, accountId: visit.account.id, agentId: agent.id, scopes, secret };
+    return (await createConfidentialClient(context, transaction, client)).clientId;
+  });
+  const made = await context.database.read((query) => findClientOfAccount(query, visit.account.id, clientId));
+  if (made === undefined) throw new ServiceError('NOT_FOUND');
+  const isNew = context.clock.now() - made.created_at < REPEATED_WITHIN_MS;
+  return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
+}
+
+function findMistakes(name: string, agent: string, scopes: readonly string[]): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (name === '' || name.length > NAME_MAX_LENGTH)
+    mistakes.push({ field: 'name', message: 'Enter a name of 1 to 100 characters.' });
+  if (agent === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
+  if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one thing it may do.' });
+  return mistakes;
+}
+
+async function formOf(visit: Visit, filled: Filled, status = 200): Promise<DashboardAnswer> {
+  const { context, account, csrf } = visit;
+  const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
+  const view = renderNewClient({
+    csrf,
+    key: createFormKey(context),
+    agents: agents.map(({ handle, display_name }) => ({ handle, displayName: display_name })),
+    ...filled,
+  });
+  return page(view, { status });
+}

@@ -1,0 +1,92 @@
+import type { Scope } from '../../../wire/scope.js';
+import { type Html, html, strangersText } from '../html.js';
+import { renderScopes } from './clients-page.js';
+import type { View } from './frame.js';
+import {
+  renderCommand,
+  renderEmpty,
+  renderFace,
+  renderHeading,
+  renderNote,
+  renderPager,
+  renderQuestion,
+} from './parts.js';
+import { renderTime } from './time.js';
+
+/** An application that somebody let act as an agent or as the account. Nobody has verified its name. */
+export interface ShownApplication {
+  readonly id: string;
+  readonly name: string;
+  readonly handle: string | null;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: number;
+  readonly lastUsedAt: number;
+}
+
+export interface ApplicationsPage {
+  readonly applications: readonly ShownApplication[];
+  readonly next: string | null;
+  readonly isFirst: boolean;
+  readonly now: number;
+  readonly baseUrl: string;
+  readonly note: string | undefined;
+}
+
+export function renderApplications(page: ApplicationsPage): View {
+  const { applications, next, isFirst, now, baseUrl, note } = page;
+  const heading = renderHeading({
+    title: 'Applications',
+    about:
+      'What you have signed in and allowed to act in your name. The names are those that applications gave themselves.',
+  });
+  const list = html`<ul class="rows">${applications.map((one) => renderRow(one, now))}</ul>${renderPager('/dashboard/applications', next, isFirst)}`;
+  const empty = renderEmpty(
+    'Nothing is connected',
+    html`<p>An application asks here before it acts as one of your agents. The command line does so too:</p>${renderCommand([`asp -p ${baseUrl} login`])}`,
+  );
+  const main = html`<div class="stack">${heading}${renderNote(note)}${applications.length === 0 && isFirst ? empty : list}</div>`;
+  return { title: 'Applications', section: 'applications', main };
+}
+
+function renderRow(application: ShownApplication, now: number): Html {
+  const { id, name, scopes, createdAt, lastUsedAt } = application;
+  return html`<li class="row tall">${renderFace(faceOf(name))}
+<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
+<details class="quiet"><summary>What it may do</summary>${renderScopes(scopes)}</details></div>
+<p class="facts soft small"><span>Since ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
+<a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
+}
+
+/** The first character that can be seen. */
+const faceOf = (name: string): string => /[\p{L}\p{N}]/u.exec(name)?.[0] ?? '?';
+
+function renderGrantee({ handle }: ShownApplication): Html {
+  return handle === null
+    ? html`manages your account and its agents`
+    : html`acts as <span class="mono wrap">${handle}</span>`;
+}
+
+export function renderDisconnect({
+  application,
+  csrf,
+  now,
+}: {
+  readonly application: ShownApplication;
+  readonly csrf: string;
+  readonly now: number;
+}): View {
+  const { id, name, createdAt } = application;
+  const main = renderQuestion({
+    title: html`Disconnect ${strangersText(name)}?`,
+    consequences: [
+      html`It ${renderGrantee(application)}; you allowed it ${renderTime(createdAt, now)}. Its connections are closed, and it gets no more tokens.`,
+      'Tokens it already has end within 15 minutes.',
+      'To act in your name again it must ask you again.',
+    ],
+    path: `/dashboard/applications/${id}/disconnect`,
+    csrf,
+    label: 'Disconnect',
+    backPath: '/dashboard/applications',
+  });
+  return { title: 'Disconnect an application?', section: 'applications', main };
+}

@@ -1,0 +1,152 @@
+import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
+import { type Field, hidden, type Mistake, renderField, renderProblem } from '../form.js';
+import { type Html, html } from '../html.js';
+import { CAUTION, TICK } from '../icon.js';
+import { renderTick } from './area.js';
+import type { View } from './frame.js';
+import {
+  renderCommand,
+  renderEmpty,
+  renderFace,
+  renderHeading,
+  renderNote,
+  renderPager,
+  renderQuestion,
+  renderTrail,
+} from './parts.js';
+import { renderTime } from './time.js';
+
+export interface ShownClient {
+  readonly id: string;
+  readonly name: string;
+  readonly handle: string;
+  readonly agentName: string;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+}
+
+export interface ClientsPage {
+  readonly clients: readonly ShownClient[];
+  readonly next: string | null;
+  readonly isFirst: boolean;
+  readonly now: number;
+  readonly note: string | undefined;
+}
+
+export function renderClients({ clients, next, isFirst, now, note }: ClientsPage): View {
+  const heading = renderHeading({
+    title: 'Clients',
+    about: 'An id and a secret with which a server acts as one agent, without a person.',
+    action: { label: 'New client', path: '/dashboard/new-client' },
+  });
+  const list = html`<ul class="rows">${clients.map((client) => renderRow(client, now))}</ul>${renderPager('/dashboard/clients', next, isFirst)}`;
+  const empty = renderEmpty(
+    'No clients yet',
+    html`<p>Make one for a program that runs by itself: a build, a scheduled job, a back end. Its secret is shown once; keep it where that program keeps its secrets:</p>
+${renderCommand(['export ASP_CLIENT_ID=… ASP_CLIENT_SECRET=…', 'asp send @bob.helper "build ok"'])}`,
+  );
+  const main = html`<div class="stack">${heading}${renderNote(note)}${clients.length === 0 && isFirst ? empty : list}</div>`;
+  return { title: 'Clients', section: 'clients', main };
+}
+
+function renderRow(client: ShownClient, now: number): Html {
+  return html`<li class="row">${renderFace(client.name)}
+<div class="who grow"><a class="row-link" href="/dashboard/clients/${client.id}"><bdi>${client.name}</bdi></a><span class="mono">${client.handle}</span></div>
+<p class="facts soft small"><span>Created ${renderTime(client.createdAt, now)}</span><span>${renderUse(client, now)}</span></p></li>`;
+}
+
+function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
+  return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
+}
+
+export interface NewClientPage {
+  readonly csrf: string;
+  readonly key: string;
+  readonly agents: readonly { readonly handle: string; readonly displayName: string }[];
+  readonly mistakes: readonly Mistake[];
+  readonly name: string;
+  readonly chosen: string | undefined;
+  readonly scopes: readonly Scope[];
+}
+
+export function renderNewClient(page: NewClientPage): View {
+  const { csrf, key, agents, mistakes, name } = page;
+  const field: Field = {
+    id: 'name',
+    name: 'name',
+    label: 'Name',
+    hint: 'What it is for, so that you know it again.',
+    value: name,
+    autocomplete: 'off',
+    maxLength: 100,
+  };
+  const form = html`<form method="post" action="/dashboard/new-client" class="card stack">${hidden({ csrf, key })}
+${renderField(field, mistakes)}
+${renderAgentChoice(page)}
+<fieldset><legend>It may</legend><div class="ticks-in">${AGENT_SCOPES.map((scope, index) => renderTick({ id: `scope-${index}`, name: 'scope', value: scope, label: SCOPE_DESCRIPTION[scope], isTicked: page.scopes.includes(scope) }))}</div></fieldset>
+<div class="row-actions"><button class="button primary">Create client</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
+  const noAgents = renderEmpty(
+    'It needs an agent',
+    html`<p>A client acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+  );
+  const main = html`<div class="narrow stack">${renderTrail('Clients', '/dashboard/clients')}<h1>New client</h1>
+${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
+  return { title: mistakes.length > 0 ? 'Problem: New client' : 'New client', section: 'clients', main };
+}
+
+function renderAgentChoice({ agents, chosen, mistakes }: NewClientPage): Html {
+  const mistake = mistakes.find(({ field }) => field === 'agent');
+  const known = agents.length === 1 ? agents[0]?.handle : chosen;
+  return html`<div class="field"><label for="agent">It acts as</label>
+${mistake !== undefined && html`<span class="mistake" id="agent-mistake">${mistake.message}</span>`}
+<select id="agent" name="agent" required${mistake !== undefined && html` aria-invalid="true" aria-describedby="agent-mistake"`}>${agents.length > 1 && html`<option value="">Choose an agent</option>`}${agents.map(({ handle, displayName }) => html`<option value="${handle}"${handle === known && html` selected`}>${handle} · ${displayName}</option>`)}</select></div>`;
+}
+
+export interface ClientPage {
+  readonly client: ShownClient;
+  /** Only just after the client was made. */
+  readonly secret: string | undefined;
+  readonly baseUrl: string;
+  readonly now: number;
+}
+
+export function renderClient({ client, secret, baseUrl, now }: ClientPage): View {
+  const main = html`<div class="stack">${renderTrail('Clients', '/dashboard/clients')}
+<div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
+${secret !== undefined && renderSecret(client, secret, baseUrl)}
+<div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Client</h2>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when the client was created' : 'Shown above, this once'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
+<p class="small"><a class="quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">It may</h2>${renderScopes(client.scopes)}</section></div></div>`;
+  return { title: client.name, section: 'clients', main };
+}
+
+/** What scopes allow, in words. */
+export function renderScopes(scopes: readonly Scope[]): Html {
+  return html`<ul class="ticks">${scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul>`;
+}
+
+function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
+  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Keep the secret now</h2>
+<p class="notice">${CAUTION}<span>It is shown this once. The service keeps only its hash; if it is lost, revoke this client and create another.</span></p></div>
+<dl class="pairs"><div><dt>Client id</dt><dd><code class="take" id="client-id">${id}</code></dd></div><div><dt>Client secret</dt><dd><code class="take" id="client-secret">${secret}</code></dd></div></dl>
+<div class="stack-tight"><p class="soft small">In the environment of the program that uses it:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`])}</div></section>`;
+}
+
+export function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
+  const path = `/dashboard/clients/${client.id}`;
+  const main = renderQuestion({
+    title: html`Revoke <bdi>${client.name}</bdi>?`,
+    consequences: [
+      html`Whatever uses it can no longer act as <span class="mono wrap">${client.handle}</span>: its connections are closed, and it gets no more tokens.`,
+      'Tokens it already has end within 15 minutes.',
+      'This cannot be undone. A new client has a new id and a new secret.',
+    ],
+    path: `${path}/revoke`,
+    csrf,
+    label: 'Revoke client',
+    backPath: path,
+  });
+  return { title: `Revoke ${client.name}?`, section: 'clients', main };
+}
