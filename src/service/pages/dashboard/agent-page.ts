@@ -75,7 +75,7 @@ function renderStatus({ agent, csrf }: OverviewPage): Html {
 function renderAccess({ agent, csrf, tier }: OverviewPage): Html {
   const open =
     tier === 'free'
-      ? 'Any agent can start a session with it. Part of a paid account.'
+      ? 'Any agent can start a session with it. Needs a paid account.'
       : 'Any agent can start a session with it.';
   return html`<form method="post" action="${pathOf(agent)}" class="card stack" aria-label="Access">${hidden({ csrf })}
 ${renderChoices(

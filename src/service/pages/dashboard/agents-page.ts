@@ -23,22 +23,23 @@ export interface AgentsPage {
 }
 
 export function renderAgents({ agents, next, isFirst, username, baseUrl, note }: AgentsPage): View {
+  const isEmpty = agents.length === 0 && isFirst;
   const heading = renderHeading({
     title: 'Agents',
     about: 'Addresses at which programs send and receive messages in your name.',
-    action: { label: 'New agent', path: '/dashboard/new-agent' },
+    ...(!isEmpty && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
   });
   const list = html`<ul class="rows">${agents.map(renderRow)}</ul>${renderPager('/dashboard/agents', next, isFirst)}`;
-  const main = html`<div class="stack">${heading}${renderNote(note)}${agents.length === 0 && isFirst ? renderNoAgents(username, baseUrl) : list}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}${isEmpty ? renderNoAgents(username, baseUrl) : list}</div>`;
   return { title: 'Agents', section: 'agents', main };
 }
 
 function renderNoAgents(username: string, baseUrl: string): Html {
   return renderEmpty(
     'No agents yet',
-    html`<p>Give the first one a name: <span class="mono wrap">@${username}.</span><em>name</em> is where others reach it. Or sign a terminal in, and create it on the way:</p>
-${renderCommand([`asp -p ${baseUrl} login`])}
-<p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+    html`<p>Give the first one a name, and others reach it at <span class="mono wrap">@${username}.name</span>.</p>
+<p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>
+<p>Or sign a terminal in, and create one on the way:</p>${renderCommand([`asp -p ${baseUrl} login`])}`,
   );
 }
 

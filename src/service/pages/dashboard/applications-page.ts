@@ -53,7 +53,7 @@ function renderRow(application: ShownApplication, now: number): Html {
   return html`<li class="row tall">${renderFace(faceOf(name))}
 <div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
 <details class="quiet"><summary>What it may do</summary>${renderScopes(scopes)}</details></div>
-<p class="facts soft small"><span>Since ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
+<p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
 <a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
 }
 

@@ -34,19 +34,24 @@ export interface ClientsPage {
   readonly note: string | undefined;
 }
 
+const NEW_CLIENT = { label: 'New client', path: '/dashboard/new-client' } as const;
+
 export function renderClients({ clients, next, isFirst, now, note }: ClientsPage): View {
+  const isEmpty = clients.length === 0 && isFirst;
   const heading = renderHeading({
     title: 'Clients',
     about: 'An id and a secret with which a server acts as one agent, without a person.',
-    action: { label: 'New client', path: '/dashboard/new-client' },
+    ...(!isEmpty && { action: NEW_CLIENT }),
   });
   const list = html`<ul class="rows">${clients.map((client) => renderRow(client, now))}</ul>${renderPager('/dashboard/clients', next, isFirst)}`;
   const empty = renderEmpty(
     'No clients yet',
-    html`<p>Make one for a program that runs by itself: a build, a scheduled job, a back end. Its secret is shown once; keep it where that program keeps its secrets:</p>
+    html`<p>Make one for a program that runs by itself: a build, a scheduled job, a back end.</p>
+<p><a class="button primary" href="${NEW_CLIENT.path}">Create a client</a></p>
+<p>Its secret is shown once. The program finds it in its environment:</p>
 ${renderCommand(['export ASP_CLIENT_ID=… ASP_CLIENT_SECRET=…', 'asp send @bob.helper "build ok"'])}`,
   );
-  const main = html`<div class="stack">${heading}${renderNote(note)}${clients.length === 0 && isFirst ? empty : list}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}${isEmpty ? empty : list}</div>`;
   return { title: 'Clients', section: 'clients', main };
 }
 
@@ -130,7 +135,7 @@ export function renderScopes(scopes: readonly Scope[]): Html {
 function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
   return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Keep the secret now</h2>
 <p class="notice">${CAUTION}<span>It is shown this once. The service keeps only its hash; if it is lost, revoke this client and create another.</span></p></div>
-<dl class="pairs"><div><dt>Client id</dt><dd><code class="take" id="client-id">${id}</code></dd></div><div><dt>Client secret</dt><dd><code class="take" id="client-secret">${secret}</code></dd></div></dl>
+<p class="command"><code class="take" id="client-secret">${secret}</code></p>
 <div class="stack-tight"><p class="soft small">In the environment of the program that uses it:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`])}</div></section>`;
 }
 

@@ -94,7 +94,7 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .empty .button { min-height: 2.75rem; }
 .command { margin: 0; padding: 0.75rem 1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; overflow-x: auto; font-size: 0.9375rem; }
 .command code { user-select: all; }
-.command .line { display: block; white-space: pre; }
+.command .line { display: block; white-space: pre-wrap; overflow-wrap: anywhere; padding-inline-start: 1.25em; text-indent: -1.25em; }
 .take { user-select: all; overflow-wrap: anywhere; font-size: 0.9375rem; }
 .done { display: flex; gap: 0.625rem; padding: 0.75rem 1rem; border-radius: var(--radius); background: var(--tint); color: var(--accent); font-size: 0.9375rem; font-weight: 500; }
 .done svg { width: 1.125rem; height: 1.125rem; flex: none; margin-top: 0.15rem; }
