@@ -26,7 +26,7 @@ const show = (overrides?: AuthorizationParameters['overrides'], clientId?: strin
 
 describe('GET authorization endpoint, a client or redirect URI that is not known to be right', () => {
   it.each([
-    ['oidcc-ensure-registered-redirect-uri', { redirect_uri: 'https://elsewhere.example/callback' }],
+    ['another redirect_uri', { redirect_uri: 'https://elsewhere.example/callback' }],
     ['no redirect_uri', { redirect_uri: undefined }],
     ['no client_id', { client_id: undefined }],
     ['an unknown client_id', { client_id: 'oac_01J00000000000000000000000' }],
@@ -59,7 +59,7 @@ describe('GET authorization endpoint, a client or redirect URI that is not known
 
 describe('GET authorization endpoint, errors that the client hears', () => {
   it.each([
-    ['oidcc-response-type-missing', { response_type: undefined }, 'invalid_request'],
+    ['no response_type', { response_type: undefined }, 'invalid_request'],
     ['response_type token', { response_type: 'token' }, 'unsupported_response_type'],
     ['response_type code token', { response_type: 'code token' }, 'unsupported_response_type'],
     ['response_mode fragment', { response_mode: 'fragment' }, 'invalid_request'],
@@ -124,7 +124,7 @@ describe('GET authorization endpoint', () => {
     expect(shown.headers['access-control-allow-origin']).toBeUndefined();
   });
 
-  it('oidcc-redirect-uri-query-OK: a registered query stays, with the answer behind it', async () => {
+  it('a registered query stays, with the answer behind it', async () => {
     const uri = 'http://127.0.0.1:49152/callback?app=one';
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     const answer = await desk.approve({ clientId, redirectUri: uri });
@@ -148,7 +148,7 @@ describe('GET authorization endpoint', () => {
     }
   });
 
-  it('oidcc-ensure-request-without-state: what was not sent does not come back', async () => {
+  it('what was not sent does not come back', async () => {
     const answer = await desk.approve({ clientId: desk.clientId, overrides: { state: undefined } });
     expect(new URL(answer.headers['location'] ?? '').searchParams.has('state')).toBe(false);
   });

@@ -57,7 +57,7 @@ const outcome = ({ status, json }: Answer) => [status, status === 200 ? 'ok' : f
 const DEAD = [401, 'invalid_client'];
 
 describe('Authentication › Refresh', () => {
-  it('oidcc-refresh-token: every refresh returns a new refresh token, and the old one is invalidated', async () => {
+  it('every refresh returns a new refresh token, and the old one is invalidated', async () => {
     const { refreshToken } = await desk.login(desk.clientId);
     const answer = await rotate(refreshToken);
     expect(answer.status).toBe(200);

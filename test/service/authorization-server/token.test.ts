@@ -226,7 +226,7 @@ describe('Authorization codes', () => {
     ['no verifier', { code_verifier: undefined }],
     ['a verifier of 42 characters', { code_verifier: 'a'.repeat(42) }],
     ['a verifier of 129 characters', { code_verifier: 'a'.repeat(129) }],
-  ])('oidcc-codereuse: a code that met %s is dead', async (_what, change) => {
+  ])('a code that met %s is dead', async (_what, change) => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier, change))).toEqual([
       400,
@@ -261,7 +261,7 @@ describe('Authorization codes', () => {
     ]);
   });
 
-  it('oidcc-codereuse: a second use revokes what the first one got', async () => {
+  it('a second use revokes what the first one got', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     const first = await redeemCode(desk.place, desk.clientId, code, verifier);
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier))).toEqual([400, 'invalid_grant']);
