@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -48,7 +48,7 @@ function __asp_place
                 set next 'profile'
         end
         switch $next
-            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
+            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
                 set path $next
             case '*'
                 break
@@ -104,6 +104,7 @@ complete -c asp -n '__asp_at \'\'' -a 'login' -d 'sign in through the browser as
 complete -c asp -n '__asp_at \'\'' -a 'logout' -d 'end logins at the service and delete them here'
 complete -c asp -n '__asp_at \'\'' -a 'message' -d 'send, list and search messages'
 complete -c asp -n '__asp_at \'\'' -a 'profile' -d 'the services you use'
+complete -c asp -n '__asp_at \'\'' -a 'run' -d 'make an agent of a command: it answers what others send'
 complete -c asp -n '__asp_at \'\'' -a 'schema' -d 'the JSON Schema of what a command prints, of an event or of an object'
 complete -c asp -n '__asp_at \'\'' -a 'send' -d 'send a message to a handle, or into a session'
 complete -c asp -n '__asp_at \'\'' -a 'serve' -d 'run a whole service on this machine'
@@ -299,6 +300,15 @@ complete -c asp -n '__asp_at \'profile set\'' -l ws-url -x -d 'the WebSocket, wh
 complete -c asp -n '__asp_at \'profile set\'' -a '(__asp_remembered profiles)'
 complete -c asp -n '__asp_at \'profile show\'' -a '(__asp_remembered profiles)'
 complete -c asp -n '__asp_at \'profile use\'' -a '(__asp_remembered profiles)'
+complete -c asp -n '__asp_at \'run\'' -l exec -x -d 'the command, as the shell reads it'
+complete -c asp -n '__asp_at \'run\'' -l from -x -a '(__asp_remembered handles)' -d 'only these may invite and are answered'
+complete -c asp -n '__asp_at \'run\'' -l no-join -d 'do not join sessions'
+complete -c asp -n '__asp_at \'run\'' -l end -d 'end the session after the reply'
+complete -c asp -n '__asp_at \'run\'' -l count -s c -x -d 'stop after so many messages'
+complete -c asp -n '__asp_at \'run\'' -l concurrency -x -d 'serve so many sessions at a time (4)'
+complete -c asp -n '__asp_at \'run\'' -l command-timeout -x -d 'what the command may take before it has failed (10m)'
+complete -c asp -n '__asp_at \'run\'' -l tries -x -d 'run a command that fails so many times in all (1)'
+complete -c asp -n '__asp_at \'run\'' -l cursor-file -r -F -d 'keep how far it got here, not in the state directory'
 complete -c asp -n '__asp_at \'serve\'' -a 'agent' -d 'agent …'
 complete -c asp -n '__asp_at \'serve\'' -a 'backup' -d 'save the data of a service in one file, also while it runs'
 complete -c asp -n '__asp_at \'serve\'' -a 'client' -d 'client …'

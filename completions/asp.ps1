@@ -21,7 +21,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words = [System.Collections.Generic.Dictionary[string, string[]]]::new()
   $options = [System.Collections.Generic.Dictionary[string, System.Collections.IDictionary]]::new()
   $values = [System.Collections.Generic.Dictionary[string, string[]]]::new()
-  $words[''] = @('agent', 'allowlist', 'api', 'attachment', 'auth', 'block', 'commands', 'completion', 'config', 'demo', 'doctor', 'explain', 'help', 'login', 'logout', 'message', 'profile', 'schema', 'send', 'serve', 'session', 'status', 'tail', 'use', 'version', 'whoami')
+  $words[''] = @('agent', 'allowlist', 'api', 'attachment', 'auth', 'block', 'commands', 'completion', 'config', 'demo', 'doctor', 'explain', 'help', 'login', 'logout', 'message', 'profile', 'run', 'schema', 'send', 'serve', 'session', 'status', 'tail', 'use', 'version', 'whoami')
   $words['agent'] = @('card', 'create', 'list', 'remove', 'search', 'show', 'update', 'use')
   $words['agent card'] = @()
   $values['agent card'] = @('handles')
@@ -131,6 +131,8 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $values['profile show'] = @('profiles')
   $words['profile use'] = @()
   $values['profile use'] = @('profiles')
+  $words['run'] = @()
+  $options['run'] = @{ '--exec' = 'nothing'; '--from' = 'handles'; '--no-join' = ''; '--end' = ''; '--count' = 'nothing'; '-c' = 'nothing'; '--concurrency' = 'nothing'; '--command-timeout' = 'nothing'; '--tries' = 'nothing'; '--cursor-file' = 'files' }
   $words['schema'] = @()
   $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'open', 'reset', 'restore', 'status', 'stop')
   $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--bus' = 'nothing'; '--bus-creds' = 'files'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--inject' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }

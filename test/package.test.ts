@@ -9,6 +9,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 interface Manifest {
   version: string;
+  man: string[];
   engines: { node: string };
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
@@ -98,6 +99,7 @@ const PACKED = [
   /^dist\/types\/(client|wire|kit)\/[\w./-]+\.d\.ts$/,
   /^dist\/third-party-licenses\.txt$/,
   /^completions\/[\w.-]+$/,
+  /^man\/asp(-[a-z]+)?\.1$/,
 ];
 
 describe('what is packed', () => {
@@ -133,6 +135,12 @@ describe('what is packed', () => {
         'dist/types/client/client.d.ts',
       ]),
     );
+  });
+
+  it('has every manual page, and npm is told of each', () => {
+    const pages = packed.filter((path) => path.startsWith('man/'));
+    expect(pages).toEqual(filesBelow(join(ROOT, 'man')).map((name) => `man/${name}`));
+    expect([...manifest.man].sort()).toEqual(pages.map((path) => `./${path}`));
   });
 
   it('names no source map and no path of the machine that built it', () => {

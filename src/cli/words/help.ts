@@ -17,7 +17,8 @@ function columns(rows: readonly (readonly [string, string])[], style: Style, ind
     .join('\n');
 }
 
-function usageOf(row: CommandRow, spelling: string = shortest(row)): string {
+/** The command as it is typed, with its arguments. */
+export function usageOf(row: CommandRow, spelling: string = shortest(row)): string {
   return [spelling, ...(row.arguments ?? []).map(({ usage }) => usage.replace('...', '…'))].join(' ');
 }
 
@@ -29,15 +30,17 @@ function shortest(row: CommandRow): string {
 function optionRows(options: readonly OptionRow[]): [string, string][] {
   return options
     .filter(({ isHidden }) => isHidden !== true)
-    .map(({ flags, about, isRepeatable, choices, environment }) => [
-      flags.startsWith('--') ? `    ${flags}` : flags,
-      [
-        about,
-        isRepeatable === true ? ' (repeatable)' : '',
-        choices === undefined || about.includes(choices[0] ?? '') ? '' : `: ${choices.join(', ')}`,
-        environment === undefined ? '' : ` [${environment}]`,
-      ].join(''),
-    ]);
+    .map((option) => [option.flags.startsWith('--') ? `    ${option.flags}` : option.flags, optionText(option)]);
+}
+
+/** What an option does, whether it may be repeated, its choices and its variable. */
+export function optionText({ about, isRepeatable, choices, environment }: OptionRow): string {
+  return [
+    about,
+    isRepeatable === true ? ' (repeatable)' : '',
+    choices === undefined || about.includes(choices[0] ?? '') ? '' : `: ${choices.join(', ')}`,
+    environment === undefined ? '' : ` [${environment}]`,
+  ].join('');
 }
 
 /** What `asp` alone shows. */

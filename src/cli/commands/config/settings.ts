@@ -10,8 +10,24 @@ export type Key =
   | { readonly kind: 'local_agent' }
   | { readonly kind: 'profile'; readonly name: string; readonly member: Member };
 
-const MEMBERS = ['base_url', 'auth_url', 'web_url', 'ws_url', 'agent', 'credential_command'] as const;
-type Member = (typeof MEMBERS)[number];
+/** What each member of a profile is. */
+const MEMBER = {
+  base_url: 'the base URL of the service',
+  auth_url: 'the authorization server, where the base URL does not lead to it',
+  web_url: 'the pages for people, likewise',
+  ws_url: 'the WebSocket, likewise',
+  agent: 'the agent to act as',
+  credential_command: 'a program that prints an access token: a JSON list of its words, run without a shell',
+} as const;
+type Member = keyof typeof MEMBER;
+const MEMBERS = Object.keys(MEMBER) as Member[];
+
+/** Every setting and what it is, as the reference shows them. */
+export const SETTING_ABOUT: readonly (readonly [key: string, about: string])[] = [
+  ['default_profile', 'the profile that holds where nobody names one'],
+  [LOCAL_AGENT_SETTING, 'the agent to act as at the service of this machine'],
+  ...MEMBERS.map((member) => [`profiles.<name>.${member}`, MEMBER[member]] as const),
+];
 
 /** `default_profile`, `local_agent`, `profiles.<name>.<member>`. */
 export function readKey(text: string): Key {

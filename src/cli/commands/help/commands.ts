@@ -1,6 +1,7 @@
 import type { Context } from '../../context/context.js';
 import { optionsOf } from '../../words/global-options.js';
 import { type CommandRow, type OptionRow, optionName } from '../../words/row.js';
+import { STDOUT_CONTENTS } from './stdout-contents.js';
 
 export function parse(): Record<never, never> {
   return {};
@@ -24,6 +25,7 @@ function describe(row: CommandRow) {
     /** none: nothing; local: files of this machine; read: asks the service; write: changes what it holds. */
     effect: row.effect,
     endless: row.isEndless === true,
+    stdout: STDOUT_CONTENTS[row.words] ?? null,
     arguments: (row.arguments ?? []).map(({ usage, about }) => ({
       name: usage.replace(/[<>[\].]/g, ''),
       required: usage.startsWith('<'),

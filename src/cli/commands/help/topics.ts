@@ -1,3 +1,14 @@
+import { ENVIRONMENT_VARIABLES } from './environment-variables.js';
+import { EXIT_CODES } from './exit-codes.js';
+
+/** Two columns; a left one that is too wide has a line of its own. */
+function inColumns(rows: readonly (readonly [string, string])[], width: number): string {
+  const gap = ' '.repeat(width + 2);
+  const line = (left: string, right: string): string =>
+    left.length < width ? `  ${left.padEnd(width)}${right}` : `  ${left}\n${gap}${right}`;
+  return rows.map(([left, right]) => line(left, right)).join('\n');
+}
+
 /** Help on what is no single command. */
 export const TOPICS: Readonly<Record<string, string>> = {
   auth: `Signing in
@@ -16,24 +27,11 @@ No option takes a secret: other users of a machine can read command lines.
 `,
   environment: `Environment variables
 
-  ASP_PROFILE                which service: a profile's name, or a base URL
-  ASP_AGENT                  which agent to act as
-  ASP_TOKEN, ASP_WS_TOKEN    access tokens for the REST API and the WebSocket
-  ASP_CLIENT_ID, ASP_CLIENT_SECRET, ASP_CLIENT_SECRET_FILE
-                             a client bound to one agent
-  ASP_TOKEN_STORE            where logins are kept: keychain or file
-  ASP_STORE_PASSPHRASE       encrypts the file store
-  ASP_FORMAT                 json, jsonl or text
-  ASP_TIMEOUT, ASP_RETRIES   deadline of a command; tries after the first
-  ASP_NO_INPUT               never ask
-  ASP_DEBUG                  trace HTTP and WebSocket on stderr, redacted
-  NO_COLOR, FORCE_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM
-                             colour: the flag, then NO_COLOR, then what forces it, then the terminal
-  ACCESSIBLE                 static text instead of redrawn lines
-  BROWSER, VISUAL, EDITOR    programs that are started for you
-  HTTPS_PROXY, NO_PROXY      proxies; this machine's own addresses never use one
-  XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME, XDG_RUNTIME_DIR
-                             where files are kept
+${inColumns(
+  ENVIRONMENT_VARIABLES.map(({ names, about }) => [names.join(', '), about]),
+  26,
+)}
+  ASP_SERVE_<FLAG>          a setting of asp serve: ASP_SERVE_PORT is --port
 `,
   config: `Configuration
 
@@ -60,18 +58,7 @@ A list in a pipe without --json is tab-separated, without a header, and nothing 
 `,
   'exit-codes': `Exit codes
 
-   0  done; the reader closed the pipe; an empty list
-   1  a bug in asp; doctor found a problem
-   2  wrong usage, or the service found the request invalid
-   3  not found or not reachable (the service does not say which)
-   4  signing in is needed
-   5  not permitted
-   6  a conflict: a handle is taken, a key was used for something else, a port is in use
-   7  too many requests, also after the tries
-   8  not in time
-   9  the service could not be reached or failed, also after the tries; a write may have been done
-  10  partly done
- 130  interrupted (SIGINT);  143  told to stop (SIGTERM)
+${EXIT_CODES.map(({ code, means }) => `${String(code).padStart(4)}  ${means}`).join('\n')}
 `,
   scripting: `Scripts
 

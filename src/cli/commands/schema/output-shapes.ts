@@ -113,6 +113,7 @@ const commandTree = shape({
   summary: text,
   effect: z.enum(['none', 'local', 'read', 'write']),
   endless: yes,
+  stdout: maybe,
   arguments: z.array(shape({ name: text, required: yes, repeatable: yes, about: text })),
   options: z.array(
     shape({

@@ -1,0 +1,205 @@
+import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
+import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
+import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { OVERVIEW } from '../../src/cli/program.js';
+import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/words/global-options.js';
+import { optionText, usageOf } from '../../src/cli/words/help.js';
+import type { CommandRow, OptionRow } from '../../src/cli/words/row.js';
+import {
+  EFFECT_TEXT,
+  jsonText,
+  ownOptions,
+  sentence,
+  spellingsOf,
+  stdoutText,
+  type TopWord,
+  topWords,
+} from './command-facts.js';
+import { bold, definition, escapeRoff, italic, page, paragraphs, section, subsection, verbatim } from './roff.js';
+
+/** When the pages last changed their meaning; moved by hand with a release. */
+const DATE = '2026-11-21';
+
+const pageName = (word: string): string => `asp-${word}`;
+const seeAlso = (names: readonly string[]): string =>
+  names.map((name, at) => `.BR ${escapeRoff(name)} (1)${at === names.length - 1 ? '' : ','}`).join('\n');
+
+function heading(name: string, version: string): string {
+  return `.\\" Made of the command table: npm run generate
+.TH ${escapeRoff(name.toUpperCase())} 1 ${DATE} "asp ${escapeRoff(version)}" "asp manual"
+.nh
+.ad l`;
+}
+
+/** `-m, --message <text>` with its names bold and its value in italics. */
+function flagsTerm(flags: string): string {
+  const [, names = flags, value] = /^(.*?)(?: (<.+>))?$/.exec(flags) ?? [];
+  const marked = names.split(', ').map((name) => bold(name));
+  return `${marked.join(', ')}${value === undefined ? '' : ` ${italic(value)}`}`;
+}
+
+const optionList = (options: readonly OptionRow[]): string =>
+  options.map((option) => definition(flagsTerm(option.flags), sentence(optionText(option)))).join('\n');
+
+function synopsis(row: CommandRow, spelling: string): string {
+  const words = usageOf(row, '').trim();
+  return `${bold(`asp ${spelling}`)} ${words === '' ? '' : `${italic(words)} `}[options]`;
+}
+
+function examples({ examples: list }: CommandRow): string {
+  return list.map(({ line, about }) => `.PP\n${escapeRoff(sentence(about, ':'))}\n${verbatim(line)}`).join('\n');
+}
+
+/** What is told of a command; `title` begins a part of it. */
+function commandParts(row: CommandRow, title: (text: string) => string): string[] {
+  const { others } = spellingsOf(row);
+  const shape = jsonText(row);
+  const own = ownOptions(row);
+  const terms = (row.arguments ?? []).map(({ usage, about }) => definition(italic(usage), sentence(about)));
+  return [
+    paragraphs(sentence(row.summary)),
+    ...(row.details === undefined ? [] : ['.PP', paragraphs(row.details)]),
+    '.PP',
+    paragraphs(EFFECT_TEXT[row.effect]),
+    ...(others.length === 0 ? [] : ['.PP', paragraphs(`Also: ${others.map((words) => `asp ${words}`).join(', ')}.`)]),
+    ...(terms.length === 0 ? [] : [title('Arguments'), ...terms]),
+    ...(own.length === 0 ? [] : [title('Options'), optionList(own)]),
+    title('Standard output'),
+    paragraphs(stdoutText(row)),
+    ...(shape === undefined ? [] : ['.PP', `With ${bold('--json')}:`, verbatim(wrapShape(shape))]),
+    title('Examples'),
+    examples(row),
+  ];
+}
+
+/** A shape on lines of a terminal's width, broken where a field ends. */
+function wrapShape(shape: string): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const part of shape.split(/(?<=, )/)) {
+    if (line.length + part.length > 70) {
+      lines.push(line.trimEnd());
+      line = '  ';
+    }
+    line += part;
+  }
+  return [...lines, line].join('\n');
+}
+
+const upperSection = (text: string): string => section(text.toUpperCase());
+/** A part of a command that stands among others. */
+const innerTitle = (text: string): string => `.PP\n${bold(text)}\n.PP`;
+
+/** Commands that have a page of their own are named there only. */
+function commandBelow(row: CommandRow, top: TopWord): string {
+  const { first } = spellingsOf(row);
+  const head = subsection(`asp ${row.words}`);
+  if (!first.startsWith(`${top.word} `))
+    return [head, paragraphs(sentence(row.summary)), '.PP', `See\n${seeAlso([pageName(first)])}.`].join('\n');
+  return [head, synopsis(row, row.words), '.PP', ...commandParts(row, innerTitle)].join('\n');
+}
+
+/** The page of a first word: `asp-send`, `asp-session`. */
+function topPage(top: TopWord, version: string): string {
+  const { word, row, below } = top;
+  const rest = below.length === 0 ? [] : [`${bold(`asp ${word}`)} ${italic('<command>')} ${escapeRoff('[...]')}`];
+  const lines = row === undefined ? rest : [synopsis(row, word), ...rest];
+  return page([
+    heading(pageName(word), version),
+    section('NAME'),
+    `${escapeRoff(pageName(word))} \\- ${escapeRoff(top.summary)}`,
+    section('SYNOPSIS'),
+    lines.join('\n.br\n'),
+    section('DESCRIPTION'),
+    ...(row === undefined
+      ? [paragraphs(sentence(`${top.summary}: ${below.map(({ words }) => words.slice(word.length + 1)).join(', ')}`))]
+      : commandParts(row, upperSection)),
+    ...(below.length === 0 ? [] : [section('COMMANDS'), ...below.map((one) => commandBelow(one, top))]),
+    section('EXIT STATUS'),
+    `As told in\n${seeAlso(['asp'])}.`,
+    section('SEE ALSO'),
+    seeAlso(['asp', ...nearTo(top)]),
+  ]);
+}
+
+/** The pages of the same noun. */
+function nearTo({ word, row, below }: TopWord): string[] {
+  const noun = row?.words.split(' ')[0];
+  const aliased = below.flatMap(({ aliases = [] }) => aliases.filter((alias) => !alias.includes(' ')));
+  return [...new Set([...(noun === undefined || noun === word ? [] : [noun]), ...aliased])].map(pageName);
+}
+
+/** The page of the whole program. */
+function programPage(version: string): string {
+  const tops = topWords();
+  const named = new Set(OVERVIEW.flatMap(({ commands }) => commands));
+  const others = tops.filter(({ word }) => !named.has(word)).map(({ word }) => word);
+  const list = (title: string, words: readonly string[]): string[] => {
+    const shown = words.flatMap((word) => tops.filter((top) => top.word === word));
+    return shown.length === 0
+      ? []
+      : [
+          subsection(title),
+          ...shown.map(
+            ({ word, summary }) => `.TP\n.BR ${escapeRoff(pageName(word))} (1)\n${escapeRoff(sentence(summary))}`,
+          ),
+        ];
+  };
+  return page([
+    heading('asp', version),
+    section('NAME'),
+    'asp \\- messages between agents, and the service that carries them',
+    section('SYNOPSIS'),
+    `${bold('asp')} ${italic('<command>')} ${escapeRoff('[arguments] [options]')}`,
+    section('DESCRIPTION'),
+    paragraphs(DESCRIPTION),
+    section('COMMANDS'),
+    ...OVERVIEW.flatMap(({ title, commands }) => list(title, commands)),
+    ...list('More', others),
+    section('OPTIONS OF EVERY COMMAND'),
+    optionList(GLOBAL_OPTIONS),
+    section('OPTIONS OF COMMANDS THAT WRITE'),
+    optionList(WRITE_OPTIONS),
+    section('EXIT STATUS'),
+    ...EXIT_CODES.map(({ code, means }) => definition(bold(String(code)), sentence(means))),
+    section('ENVIRONMENT'),
+    ...ENVIRONMENT_VARIABLES.map(({ names, about }) => definition(names.map(bold).join(', '), sentence(about))),
+    definition(bold('ASP_SERVE_<FLAG>'), 'A setting of asp serve: ASP_SERVE_PORT is --port.'),
+    section('FILES'),
+    ...FILES.map(([path, about]) => definition(italic(path), about)),
+    section('EXAMPLES'),
+    verbatim(EXAMPLES),
+    section('SEE ALSO'),
+    `Pages of the program itself:\n${Object.keys(TOPICS)
+      .map((topic) => bold(`asp help ${topic}`))
+      .join(',\n')}.`,
+    '.PP',
+    seeAlso(tops.map(({ word }) => pageName(word))),
+  ]);
+}
+
+const DESCRIPTION = `Software agents talk to each other in sessions: durable conversations of two or more. asp is the
+command line for them, and asp serve is the whole service on one machine.
+
+Standard output carries data only, and its shape does not depend on a terminal; everything else goes to standard error.
+Every command has --json and --help.`;
+
+const FILES: readonly (readonly [string, string])[] = [
+  ['$XDG_CONFIG_HOME/asp-cli/config.json', 'Profiles and settings; ~/.config where the variable is not set.'],
+  ['$XDG_STATE_HOME/asp-cli', 'Registrations, the list of logins, cursors, words for completions; ~/.local/state.'],
+  ['$XDG_RUNTIME_DIR/asp-cli', 'The record of a local service, and access tokens, encrypted.'],
+  ['$XDG_DATA_HOME/asp-cli/serve', 'The data of local services; ~/.local/share.'],
+  ['.asp.json', 'In a folder or above it: the profile and the agent that hold there, and nothing else.'],
+];
+
+const EXAMPLES = `asp login
+asp send @alice.bot "hi" --end
+asp tail sess_… | jq -r 'select(.type=="session.message") | .payload.content'`;
+
+/** Every page, by the name of its file. */
+export function manPages(version: string): ReadonlyMap<string, string> {
+  return new Map([
+    ['asp.1', programPage(version)],
+    ...topWords().map((top) => [`${pageName(top.word)}.1`, topPage(top, version)] as const),
+  ]);
+}

@@ -1,0 +1,136 @@
+import { SETTING_ABOUT } from '../../src/cli/commands/config/settings.js';
+import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
+import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
+import { OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from '../../src/cli/commands/help/meanings.js';
+import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { SETTING_NAMES, variableOf } from '../../src/cli/commands/serve/settings.js';
+import { exitCodeOf } from '../../src/cli/context/describe-failure.js';
+import { PROGRAM } from '../../src/cli/program.js';
+import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/words/global-options.js';
+import { optionText, usageOf } from '../../src/cli/words/help.js';
+import type { CommandRow, OptionRow } from '../../src/cli/words/row.js';
+import { ERROR, isErrorCode } from '../../src/wire/error.js';
+import { COMMANDS, EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf, stdoutText } from './command-facts.js';
+
+/** Text in which Markdown finds nothing to do. */
+function plain(text: string): string {
+  const unmarked = text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replace(/[\\`*|]/g, '\\$&');
+  return unmarked.replace(/(?<![A-Za-z0-9])_/g, '\\_');
+}
+
+/** A word of the program, as it is typed; in a table a bar would end the cell. */
+const code = (text: string): string => `\`${text.replaceAll('|', '\\|')}\``;
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+const optionTable = (options: readonly OptionRow[]): string =>
+  table(
+    ['Option', 'Meaning'],
+    options.map((option) => [code(option.flags), plain(sentence(optionText(option)))]),
+  );
+
+function commandSection(row: CommandRow): string {
+  const { first, others } = spellingsOf(row);
+  const shape = jsonText(row);
+  const own = ownOptions(row);
+  const examples = row.examples.map(({ line, about }) => `# ${about}\n${line}`).join('\n');
+  const facts = [
+    `**stdout**: ${plain(stdoutText(row))}`,
+    ...(shape === undefined ? [] : [`**\`--json\`**: \`${shape}\``]),
+    `**Effect**: ${row.effect}. ${EFFECT_TEXT[row.effect]}${row.isEndless === true ? ' It runs until it is done or told to stop.' : ''}`,
+    ...(others.length === 0 ? [] : [`**Also**: ${others.map((words) => `\`asp ${words}\``).join(', ')}`]),
+  ];
+  return [
+    `### asp ${first}`,
+    `\`asp ${usageOf(row, first)} [options]\``,
+    plain(sentence(row.summary)),
+    ...(row.details === undefined ? [] : [plain(row.details)]),
+    ...(row.arguments === undefined || row.arguments.length === 0
+      ? []
+      : [
+          table(
+            ['Argument', 'Meaning'],
+            row.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]),
+          ),
+        ]),
+    ...(own.length === 0 ? [] : [optionTable(own)]),
+    facts.map((fact) => `- ${fact}`).join('\n'),
+    `\`\`\`sh\n${examples}\n\`\`\``,
+  ].join('\n\n');
+}
+
+/** Each noun with its commands, in the order of the table; commands of one word are a noun of their own. */
+function commandSections(): string {
+  const nouns = [...new Set(COMMANDS.map(({ words }) => words.split(' ', 1)[0] ?? ''))];
+  const alone = nouns.filter((noun) => COMMANDS.every(({ words }) => !words.startsWith(`${noun} `)));
+  const rowsOf = (noun: string): CommandRow[] =>
+    COMMANDS.filter(({ words }) => words === noun || words.startsWith(`${noun} `));
+  const grouped = nouns.filter((noun) => !alone.includes(noun));
+  const summary = (noun: string): string => PROGRAM.groups.find((group) => group.noun === noun)?.summary ?? '';
+  return [
+    ...grouped.flatMap((noun) => [
+      `## ${noun}`,
+      `${plain(sentence(summary(noun)))}`,
+      ...rowsOf(noun).map(commandSection),
+    ]),
+    '## More commands',
+    ...alone.flatMap((noun) => rowsOf(noun).map(commandSection)),
+  ].join('\n\n');
+}
+
+const errorTable = (): string =>
+  table(
+    ['Code', 'From', 'Exit', 'HTTP', 'What it means', 'What helps'],
+    Object.entries({ ...OWN_MEANING, ...SERVICE_MEANING, ...OAUTH_MEANING }).map(([name, { means, helps }]) => [
+      code(name),
+      isErrorCode(name) ? 'service' : Object.hasOwn(OWN_MEANING, name) ? 'asp' : 'OAuth',
+      String(exitCodeOf(name, undefined)),
+      isErrorCode(name) ? String(ERROR[name].status) : '',
+      plain(means),
+      plain(helps),
+    ]),
+  );
+
+const topicSections = (): string[] =>
+  Object.entries(TOPICS).map(([name, text]) => `### asp help ${name}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``);
+
+/** Everything about the command line on one page. */
+export function referencePage(): string {
+  return `${[
+    '# Reference',
+    'Made of the command table (`npm run generate`). The same stands in `asp <command> --help`, `man asp` and, for programs, `asp commands --json`.',
+    '## Options of every command',
+    optionTable(GLOBAL_OPTIONS),
+    '## Options of commands that write',
+    optionTable(WRITE_OPTIONS),
+    commandSections(),
+    '## Exit codes',
+    table(
+      ['Code', 'Meaning'],
+      EXIT_CODES.map((row) => [String(row.code), plain(sentence(row.means))]),
+    ),
+    '## Error codes',
+    'With `--json` an error is one line on stderr: `{"error":{code, message, exit_code, retryable, outcome, hint?, next?, …}}`, its schema is `asp schema error`. `asp explain <code>` says what is here.',
+    errorTable(),
+    '## Environment variables',
+    table(
+      ['Variable', 'Meaning'],
+      ENVIRONMENT_VARIABLES.map(({ names, about }) => [names.map(code).join(', '), plain(sentence(about))]),
+    ),
+    `Each setting of \`asp serve\` has a variable: ${SETTING_NAMES.map((name) => `\`${variableOf(name)}\``).join(', ')}. A flag wins over a variable, a variable over the configuration file.`,
+    '## Configuration keys',
+    'For `asp config get`, `set` and `unset`; `asp config path` names the file.',
+    table(
+      ['Key', 'Meaning'],
+      SETTING_ABOUT.map(([key, about]) => [code(key), plain(sentence(about))]),
+    ),
+    '## Help topics',
+    ...topicSections(),
+  ].join('\n\n')}\n`;
+}
