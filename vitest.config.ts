@@ -10,9 +10,9 @@ const longTestsAreWanted = process.env['ASP_TEST_LONG'] === '1';
 const withoutLong = longTestsAreWanted ? [] : ['test/**/*.long.test.ts'];
 
 /** What rests on the store, and so is run on each kind of it. */
-const ON_EVERY_STORE = ['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server'].map(
-  (room) => `test/service/${room}/**/*.test.ts`,
-);
+const ON_EVERY_STORE = [
+  ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard'],
+].map((room) => `test/service/${room}/**/*.test.ts`);
 /** Of these, what asks nothing of a store, or only what SQLite answers. */
 const ON_SQLITE_ALONE = [
   ...['filename', 'content', 'hostile-upload', 'receive-upload'].map((name) => `attachments/${name}`),

@@ -11,12 +11,15 @@ export interface Page {
   readonly text: string;
 }
 
+/** What a person changes in a form; undefined: what stood there is taken away. */
+export type FormValues = Readonly<Record<string, string | readonly string[] | undefined>>;
+
 /** A browser without pictures: cookies, links, forms, redirects within the places it knows. */
 export interface Browser {
   /** Goes there and follows redirects; one that leaves the service's own origins is shown, not followed. */
   open(url: string): Promise<Page>;
   /** Fills the form and presses the button whose label fits. */
-  submit(page: Page, form: HtmlForm, values: Readonly<Record<string, string>>, press?: RegExp): Promise<Page>;
+  submit(page: Page, form: HtmlForm, values: FormValues, press?: RegExp): Promise<Page>;
   follow(page: Page, label: RegExp): Promise<Page>;
   readonly cookies: ReadonlyMap<string, string>;
 }
@@ -52,7 +55,7 @@ export function openBrowser(): Browser {
       const button = press === undefined ? form.buttons[0] : form.buttons.find(({ label }) => press.test(label));
       if (press !== undefined && button === undefined) throw new Error(`no button ${String(press)} on: ${page.text}`);
       const pressed = button?.name === undefined ? {} : { [button.name]: button.value };
-      const sent = formBody({ ...form.values, ...values, ...pressed });
+      const sent = formBody({ ...form.ticked, ...form.values, ...values, ...pressed });
       const target = new URL(form.action, page.url);
       if (form.method === 'GET') return load(`${target.href}?${sent}`, 'GET', undefined, page.url);
       return load(target.href, form.method, sent, page.url);

@@ -11,6 +11,8 @@ export interface HtmlForm {
   readonly method: string;
   /** What is sent when nothing is changed. */
   readonly values: Readonly<Record<string, string>>;
+  /** Boxes of one name that are ticked together. */
+  readonly ticked: Readonly<Record<string, readonly string[]>>;
   /** The type of each field: text, password, hidden, radio, checkbox, select… */
   readonly types: Readonly<Record<string, string>>;
   /** The values a radio group or a select offers, with the text beside each. */
@@ -67,6 +69,7 @@ function readForm(head: Readonly<Record<string, string>>, inner: string): HtmlFo
   const values: Record<string, string> = {};
   const types: Record<string, string> = {};
   const choices: Record<string, { value: string; label: string }[]> = {};
+  const ticked: Record<string, string[]> = {};
   for (const match of inner.matchAll(/<(input|textarea)\b[^>]*>/gi)) {
     const tag = attributesOf(match[0]);
     const { name, type = 'text', value = '' } = tag;
@@ -75,23 +78,35 @@ function readForm(head: Readonly<Record<string, string>>, inner: string): HtmlFo
     if (type === 'radio') {
       choices[name] = [...(choices[name] ?? []), { value, label: labelAfter(inner, match.index) }];
       if ('checked' in tag) values[name] = value;
-    } else if (type !== 'checkbox') values[name] = value;
-    else if ('checked' in tag) values[name] = value === '' ? 'on' : value;
+    } else if (match[1] === 'textarea') values[name] = textAfter(inner, match.index);
+    else if (type !== 'checkbox') values[name] = value;
+    else if ('checked' in tag) ticked[name] = [...(ticked[name] ?? []), value === '' ? 'on' : value];
   }
   for (const [, select = '', options = ''] of inner.matchAll(/<select\b([^>]*)>([\s\S]*?)<\/select>/gi)) {
     const { name } = attributesOf(`<select ${select}`);
     if (name === undefined) continue;
     types[name] = 'select';
     choices[name] = optionsOf(options);
-    values[name] = choices[name][0]?.value ?? '';
+    values[name] = selectedOf(options) ?? choices[name][0]?.value ?? '';
   }
   const { action = '', method = 'get' } = head;
-  return { action, method: method.toUpperCase(), values, types, choices, buttons: buttonsOf(inner) };
+  return { action, method: method.toUpperCase(), values, ticked, types, choices, buttons: buttonsOf(inner) };
 }
 
 function labelAfter(html: string, index: number): string {
   const end = html.indexOf('</label>', index);
   return visibleText(html.slice(index, end === -1 ? index + 200 : end));
+}
+
+/** What stands in a text area; the first line end after its tag is none of it. */
+function textAfter(html: string, index: number): string {
+  const begin = html.indexOf('>', index) + 1;
+  return decodeHtml(html.slice(begin, html.indexOf('</textarea', begin))).replace(/^\n/, '');
+}
+
+function selectedOf(html: string): string | undefined {
+  const [tag] = /<option\b[^>]*\sselected[^>]*>/i.exec(html) ?? [];
+  return tag === undefined ? undefined : attributesOf(tag)['value'];
 }
 
 function optionsOf(html: string): { value: string; label: string }[] {

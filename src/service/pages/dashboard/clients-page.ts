@@ -121,7 +121,7 @@ export function renderClient({ client, secret, baseUrl, now }: ClientPage): View
 <div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
 ${secret !== undefined && renderSecret(client, secret, baseUrl)}
 <div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Client</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when the client was created' : 'Shown above, this once'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when the client was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
 <p class="small"><a class="quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
 <section class="card stack-tight" aria-labelledby="may"><h2 id="may">It may</h2>${renderScopes(client.scopes)}</section></div></div>`;
   return { title: client.name, section: 'clients', main };

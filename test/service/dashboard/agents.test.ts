@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { formsOf } from '../../support/html-form.js';
+import { mustFindForm } from '../../support/person.js';
+import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+
+let stage: Stage;
+let ada: Visitor;
+let names = 0;
+beforeAll(async () => {
+  stage = await openStage();
+  ada = await stage.enter('ada');
+});
+afterAll(() => stage.close());
+
+const CREATE = /^create agent$/i;
+/** A new agent of Ada's, and its address in the dashboard. */
+async function newAgent(): Promise<{ name: string; handle: string; path: string }> {
+  names += 1;
+  const name = `agent-${names}`;
+  return { name, handle: await ada.createAgent(name), path: `/dashboard/agents/${name}` };
+}
+
+describe('Making an agent', () => {
+  it('gives it an address; its allowlist begins with the own agents', async () => {
+    const page = await ada.press('/dashboard/new-agent', CREATE, {
+      name: 'first',
+      display_name: 'The first',
+      description: 'One\r\ntwo',
+    });
+    expect(pathOf(page)).toBe('/dashboard/agents/first');
+    expect(page.text).toContain('The agent was created.');
+    expect(page.text).toContain('One two');
+    expect((await ada.open('/dashboard/agents/first/allowlist')).text).toContain(`@${ada.username}.*`);
+  });
+
+  it('one form makes one agent, however often it is sent', async () => {
+    const page = await ada.open('/dashboard/new-agent');
+    const form = mustFindForm(page, CREATE);
+    const send = () => ada.browser.submit(page, form, { name: 'twice', display_name: 'Twice' }, CREATE);
+    const pages = await Promise.all([send(), send(), send()]);
+    expect(pages.map(pathOf)).toEqual(pages.map(() => '/dashboard/agents/twice'));
+    expect(pathOf(await send())).toBe('/dashboard/agents/twice');
+    const other = await ada.browser.submit(page, form, { name: 'thrice', display_name: 'Twice' }, CREATE);
+    expect(pathOf(other)).toBe('/dashboard/agents/thrice');
+  });
+
+  it('an address that is taken, was taken or is none is said at its field, and nothing typed is lost', async () => {
+    const gone = await newAgent();
+    await ada.press(`${gone.path}/remove`, /^remove agent$/i);
+    for (const [name, words] of [
+      ['main', 'is or was in use'],
+      [gone.name, 'is or was in use'],
+      ['Not A Name', 'lowercase letters'],
+      ['', 'lowercase letters'],
+      ['x'.repeat(65), 'lowercase letters'],
+    ] as const) {
+      const page = await ada.press('/dashboard/new-agent', CREATE, {
+        name,
+        display_name: 'Kept',
+        description: 'Kept too',
+      });
+      expect([name, page.answer.status]).toEqual([name, 400]);
+      expect(page.text).toContain(words);
+      expect(page.answer.text).toMatch(/id="name"[^>]*aria-invalid="true"/);
+      expect(mustFindForm(page, CREATE).values).toMatchObject({ name, display_name: 'Kept', description: 'Kept too' });
+    }
+  });
+});
+
+describe('Changing an agent', () => {
+  it('profile: what is typed is what is shown, in several lines and with hostile text', async () => {
+    const { path } = await newAgent();
+    const hostile = '</textarea><script>alert(1)</script>"\'&amp;\u202e';
+    const values = {
+      display_name: hostile,
+      description: `${hostile}\r\nsecond`,
+      card_body: `\n# ${hostile}`,
+      skill_1: 'a',
+      skill_1_about: 'b',
+    };
+    const saved = await ada.press(`${path}/profile`, /^save profile$/i, values);
+    expect(saved.text).toContain('Your changes were saved.');
+    const page = await ada.open(`${path}/profile`);
+    expect(page.answer.text).not.toContain('<script');
+    expect(mustFindForm(page, /^save profile$/i).values).toMatchObject({
+      display_name: hostile,
+      description: `${hostile}\nsecond`,
+      card_body: `\n# ${hostile}`,
+      skill_1: 'a',
+      skill_1_about: 'b',
+    });
+    for (const shown of ['/dashboard/agents', path, `${path}/remove`, '/dashboard/new-client'])
+      expect((await ada.open(shown)).answer.text).not.toContain('<script');
+    const emptied = await ada.press(`${path}/profile`, /^save profile$/i, {
+      description: '',
+      card_body: '',
+      skill_1: '',
+      skill_1_about: '',
+    });
+    expect(emptied.text).not.toContain('second');
+  });
+
+  it('profile: a skill without a name and a name that is missing are said, and nothing is changed', async () => {
+    const { path, name } = await newAgent();
+    const page = await ada.press(`${path}/profile`, /^save profile$/i, {
+      display_name: '',
+      skill_2_about: 'only this',
+    });
+    expect(page.answer.status).toBe(400);
+    expect(page.answer.text).toMatch(/href="#display-name"[\s\S]*href="#skill-1"/);
+    expect(mustFindForm(page, /^save profile$/i).values).toMatchObject({
+      display_name: '',
+      skill_1_about: 'only this',
+    });
+    expect(mustFindForm(await ada.open(`${path}/profile`), /^save profile$/i).values['display_name']).toBe(name);
+  });
+
+  it('pausing shuts the door and resuming opens it', async () => {
+    const { path, handle } = await newAgent();
+    expect((await ada.press(path, /^pause$/i)).text).toContain('It is paused');
+    expect((await ada.open('/dashboard/agents')).text).toMatch(new RegExp(`${handle} Paused`));
+    expect((await ada.press(path, /^resume$/i)).text).not.toContain('It is paused');
+  });
+
+  it('access: open is refused in words on a free account, and nothing of the form is kept', async () => {
+    const { path } = await newAgent();
+    const page = await ada.press(path, /^save$/i, { inbound_policy: 'open', visibility: 'private' });
+    expect(page.answer.status).toBe(403);
+    expect(page.text).toContain('Only agents of a paid account can be open to anyone.');
+    const form = mustFindForm(await ada.open(path), /^save$/i);
+    expect(form.values).toMatchObject({ inbound_policy: 'allowlist', visibility: 'public' });
+    expect(form.ticked).toMatchObject({ can_initiate_sessions: ['true'] });
+  });
+
+  it('access: an agent of a paid account can be open, and is found to be so', async () => {
+    const alice = await stage.enterLocally('alice');
+    await alice.createAgent('desk');
+    const page = await alice.press('/dashboard/agents/desk', /^save$/i, { inbound_policy: 'open' });
+    expect(page.text).toContain('Your changes were saved.');
+    expect(page.text).not.toContain('paid account');
+    expect((await alice.open('/dashboard/agents')).text).toContain('@alice.desk Open');
+    expect((await alice.open('/dashboard/agents/desk/allowlist')).text).toContain('This agent is open');
+  });
+
+  it('access: who finds it and whether it starts sessions are kept', async () => {
+    const { path } = await newAgent();
+    await ada.press(path, /^save$/i, { visibility: 'private', can_initiate_sessions: undefined });
+    const form = mustFindForm(await ada.open(path), /^save$/i);
+    expect(form.values).toMatchObject({ inbound_policy: 'allowlist', visibility: 'private' });
+    expect(form.ticked).toEqual({});
+  });
+
+  it('removing asks first, and then takes it away with its clients', async () => {
+    const { path, handle } = await newAgent();
+    const client = await ada.press('/dashboard/new-client', /^create client$/i, { name: 'c', agent: handle });
+    const asked = await ada.open(`${path}/remove`);
+    expect(asked.text).toContain('This cannot be undone.');
+    expect((await ada.open(path)).answer.status).toBe(200);
+    const gone = await ada.browser.submit(asked, mustFindForm(asked, /^remove agent$/i), {}, /^remove agent$/i);
+    expect(pathOf(gone)).toBe('/dashboard/agents');
+    expect(gone.text).not.toContain(handle);
+    expect((await ada.open(path)).answer.status).toBe(404);
+    expect((await ada.open(pathOf(client))).answer.status).toBe(404);
+  });
+});
+
+describe('Whom an agent lets in', () => {
+  const entriesOf = async (path: string): Promise<string[]> =>
+    formsOf((await ada.open(path)).answer.text)
+      .flatMap(({ values }) => values['entry'] ?? values['handle'] ?? [])
+      .filter((entry) => entry !== '');
+
+  it('several are added at once and each is removed by itself', async () => {
+    const { path } = await newAgent();
+    const list = `${path}/allowlist`;
+    await ada.press(list, /^add$/i, { entry: ' @bob.helper,@grace.*  @bob.helper ' });
+    expect(await entriesOf(list)).toEqual([`@${ada.username}.*`, '@bob.helper', '@grace.*'].sort());
+    const page = await ada.open(list);
+    const form = page.forms.find(({ values }) => values['entry'] === '@bob.helper');
+    if (form === undefined) throw new Error('no form for the entry');
+    await ada.browser.submit(page, form, {});
+    expect(await entriesOf(list)).toEqual([`@${ada.username}.*`, '@grace.*'].sort());
+    expect((await ada.browser.submit(page, form, {})).answer.status).toBe(404);
+  });
+
+  it.each(['', 'bob', '@bob', '@*.*', '@Bob.helper', '<script>', '@bob.helper @'])('%j is no entry', async (entry) => {
+    const page = await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry });
+    expect(page.answer.status).toBe(400);
+    expect(page.text).toContain('Enter addresses such as');
+    expect(page.answer.text).not.toContain('<script');
+    expect(mustFindForm(page, /^add$/i).values['entry']).toBe(entry);
+  });
+
+  it('an agent is blocked, whether or not there is one, and unblocked', async () => {
+    const { path, handle } = await newAgent();
+    const list = `${path}/blocks`;
+    await ada.press(list, /^block$/i, { handle: '@bob.bot' });
+    await ada.press(list, /^block$/i, { handle: '@nobody.here' });
+    expect(await entriesOf(list)).toEqual(['@nobody.here', '@bob.bot']);
+    for (const wrong of [handle, '@bob.*', ''])
+      expect((await ada.press(list, /^block$/i, { handle: wrong })).answer.status).toBe(400);
+    await ada.press(list, /^unblock @nobody.here$/i);
+    await ada.press(list, /^unblock/i);
+    expect((await ada.open(list)).text).toContain('Nobody is blocked');
+  });
+
+  it('long lists go on on the next page', async () => {
+    const { path } = await newAgent();
+    const all = Array.from({ length: 60 }, (_, index) => `@many.a${String(index).padStart(3, '0')}`);
+    await ada.press(`${path}/allowlist`, /^add$/i, { entry: all.join(' ') });
+    const first = await ada.open(`${path}/allowlist`);
+    const second = await ada.browser.follow(first, /^next page$/i);
+    const listed = [first, second].flatMap((page) => page.text.match(/@many\.a\d+(?= Remove)/g) ?? []);
+    expect(listed).toEqual(all);
+    expect((await ada.open(`${path}/allowlist?after=nonsense`)).answer.status).toBe(400);
+    expect((await ada.browser.follow(second, /^first page$/i)).text).toContain('@many.a000');
+  });
+});
+
+it('many agents go on on the next page, each once', async () => {
+  const bea = await stage.enter('bea');
+  const made = [bea.handle];
+  for (let index = 0; index < 27; index += 1) made.push(await bea.createAgent(`n${index}`));
+  const first = await bea.open('/dashboard/agents');
+  const second = await bea.browser.follow(first, /^next page$/i);
+  const handlesOf = (text: string) => text.match(/@bea-[0-9a-f]+\.[a-z0-9]+/g) ?? [];
+  expect([...handlesOf(first.text), ...handlesOf(second.text)]).toEqual(made);
+  expect(second.text).not.toContain('Next page');
+});
+
+it('changes are as many as an account token may make in a minute', async () => {
+  const limited = await openStage({ areLimitsOn: true });
+  try {
+    const cora = await limited.enter('cora');
+    const page = await cora.open('/dashboard/agents/main');
+    const form = mustFindForm(page, /^pause$/i);
+    const answers = await Promise.all(Array.from({ length: 310 }, () => cora.browser.submit(page, form, {})));
+    const refused = answers.filter(({ answer }) => answer.status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(10);
+    expect(refused[0]?.answer.headers['retry-after']).toMatch(/^\d+$/);
+    expect(refused[0]?.text).toContain('Too many changes');
+  } finally {
+    await limited.close();
+  }
+});

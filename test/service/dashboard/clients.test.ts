@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { actorOf } from '../../support/actors.js';
+import { mustRefuse, mustSucceed } from '../../support/answers.js';
+import type { Page } from '../../support/browser.js';
+import { text } from '../../support/json.js';
+import { askClientToken, refresh } from '../../support/oauth.js';
+import { mustFindForm, signIn } from '../../support/person.js';
+import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+
+let stage: Stage;
+let ada: Visitor;
+beforeAll(async () => {
+  stage = await openStage();
+  ada = await stage.enter('ada');
+});
+afterAll(() => stage.close());
+
+const CREATE = /^create client$/i;
+const newClient = (visitor: Visitor, values = {}): Promise<Page> =>
+  visitor.press('/dashboard/new-client', CREATE, { name: 'nightly', agent: visitor.handle, ...values });
+const secretOf = ({ answer }: Page): string | undefined => /asp_cs_[A-Za-z0-9_-]{43}/.exec(answer.text)?.[0];
+const idOf = (page: Page): string => pathOf(page).split('/').at(-1) ?? '';
+const credentialsOf = (page: Page) => ({ clientId: idOf(page), clientSecret: secretOf(page) ?? '' });
+
+describe('A client', () => {
+  it('its secret is shown once, and gets tokens for its agent and its scopes', async () => {
+    const page = await newClient(ada, { scope: ['agents:read', 'sessions:read'] });
+    const credentials = credentialsOf(page);
+    expect(page.answer.headers['cache-control']).toBe('no-store');
+    const granted = mustSucceed(await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl));
+    expect(text(granted, 'agent_handle')).toBe(ada.handle.slice(1));
+    expect(text(granted, 'scope')).toBe('agents:read sessions:read');
+    for (const again of [await ada.open(pathOf(page)), await ada.open('/dashboard/clients')]) {
+      expect(again.text).toContain('nightly');
+      expect(secretOf(again)).toBeUndefined();
+    }
+    expect((await ada.open('/dashboard/clients')).text).toContain('Last used just now');
+  });
+
+  it('a double click makes one client and shows its secret; later the form shows it no more', async () => {
+    const page = await ada.open('/dashboard/new-client');
+    const form = mustFindForm(page, CREATE);
+    const send = (name = 'double') => ada.browser.submit(page, form, { name, agent: ada.handle }, CREATE);
+    const [first, second] = [await send(), await send()];
+    expect(credentialsOf(second)).toEqual(credentialsOf(first));
+    expect(secretOf(second)).toBeDefined();
+    stage.desk.clock.advance(30_000);
+    const late = await send();
+    expect([idOf(late), secretOf(late)]).toEqual([idOf(first), undefined]);
+    const other = await send('another');
+    expect(idOf(other)).not.toBe(idOf(first));
+    expect(secretOf(other)).not.toBe(secretOf(first));
+    expect((await ada.open('/dashboard/clients')).text.match(/double/g)).toHaveLength(1);
+  });
+
+  it('sent many times at once it is still one', async () => {
+    const page = await ada.open('/dashboard/new-client');
+    const form = mustFindForm(page, CREATE);
+    const pages = await Promise.all(
+      Array.from({ length: 6 }, () => ada.browser.submit(page, form, { name: 'crowd', agent: ada.handle }, CREATE)),
+    );
+    expect(new Set(pages.map(idOf)).size).toBe(1);
+    expect((await ada.open('/dashboard/clients')).text.match(/crowd/g)).toHaveLength(1);
+  });
+
+  it('what lets a page show the secret is of no use to another browser or another client', async () => {
+    const page = await ada.open('/dashboard/new-client');
+    const form = mustFindForm(page, CREATE);
+    const made = await ada.browser.submit(page, form, { name: 'mine', agent: ada.handle }, CREATE);
+    const other = await newClient(ada, { name: 'other' });
+    const again = await ada.browser.submit(page, form, { name: 'mine', agent: ada.handle }, CREATE);
+    expect(secretOf(again)).toBe(secretOf(made));
+    expect(secretOf(await ada.open(pathOf(other)))).toBeUndefined();
+    const answer = await ada.open(pathOf(made));
+    expect(secretOf(answer)).toBeUndefined();
+  });
+
+  it('acts as an own agent only, and for something', async () => {
+    const eve = await stage.enter('eve');
+    expect((await newClient(ada, { agent: eve.handle })).answer.status).toBe(404);
+    expect((await newClient(ada, { agent: '@nobody.here' })).answer.status).toBe(404);
+    for (const values of [
+      { name: '' },
+      { name: 'x'.repeat(101) },
+      { agent: '' },
+      { scope: undefined },
+      { scope: 'account:read' },
+    ]) {
+      const page = await newClient(ada, values);
+      expect([values, page.answer.status]).toEqual([values, 400]);
+    }
+    expect((await eve.open('/dashboard/clients')).text).toContain('No clients yet');
+  });
+
+  it('needs an agent, and says so to whoever has none', async () => {
+    const noah = await stage.enter('noah');
+    await noah.press('/dashboard/agents/main/remove', /^remove agent$/i);
+    expect((await noah.open('/dashboard/new-client')).text).toContain('It needs an agent');
+    expect((await noah.open('/dashboard/agents')).text).toContain('No agents yet');
+  });
+
+  it('revoking asks first, closes its sockets, and it gets no token; others go on', async () => {
+    const revoked = await newClient(ada, { name: 'leaving' });
+    const kept = await newClient(ada, { name: 'staying' });
+    const credentials = credentialsOf(revoked);
+    const socket = await actorOf(stage.desk.place, ada.handle, credentials).mustConnect();
+    const bystander = await actorOf(stage.desk.place, ada.handle, credentialsOf(kept)).mustConnect();
+    const asked = await ada.open(`${pathOf(revoked)}/revoke`);
+    expect(asked.text).toContain('Revoke leaving');
+    await socket.mustPing();
+    const list = await ada.browser.submit(asked, mustFindForm(asked, /^revoke client$/i), {}, /^revoke client$/i);
+    expect(pathOf(list)).toBe('/dashboard/clients');
+    expect(list.text).not.toContain('leaving');
+    expect(await socket.mustBeClosed(10_000)).toBe(1008);
+    mustRefuse(await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl), 401, 'invalid_client');
+    expect((await ada.open(pathOf(revoked))).answer.status).toBe(404);
+    await bystander.mustPing();
+    await bystander.close();
+  });
+
+  it('many go on on the next page, the newest first', async () => {
+    const bea = await stage.enter('bea');
+    for (let index = 0; index < 27; index += 1) await newClient(bea, { name: `c${index}.` });
+    const first = await bea.open('/dashboard/clients');
+    const second = await bea.browser.follow(first, /^next page$/i);
+    const listed = [first, second].flatMap((page) => page.text.match(/\bc\d+\./g) ?? []);
+    expect(listed).toEqual(Array.from({ length: 27 }, (_, index) => `c${26 - index}.`));
+  });
+});
+
+describe('A connected application', () => {
+  it('is listed under the name it gave itself, harmless, with what it may do and since when', async () => {
+    const uma = await stage.enter('uma');
+    await stage.connect(uma, '<script>alert(1)</script>\u202eevil');
+    stage.desk.clock.advance(3 * 60 * 60 * 1000);
+    const page = await uma.open('/dashboard/applications');
+    expect(page.answer.text).not.toContain('<script');
+    expect(page.answer.text).not.toContain('\u202e');
+    expect(page.text).toContain('<script>alert(1)</script>evil');
+    expect(page.text).toContain(`acts as ${uma.handle}`);
+    expect(page.text).toContain('Start sessions, send messages');
+    expect(page.text).toContain('Allowed 3 hours ago');
+    expect(page.answer.text).toMatch(/<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z" title="[^"]+ UTC">3 hours ago<\/time>/);
+  });
+
+  it('is disconnected: its sockets close, its tokens are refused; another one stays', async () => {
+    const { place } = stage.desk;
+    const uma = await stage.enter('uma');
+    const [gone, kept] = [await stage.connect(uma, 'leaving'), await stage.connect(uma, 'staying')];
+    const rotated = mustSucceed(await refresh(place, gone.clientId, gone.refreshToken, { resource: place.wsUrl }));
+    const actor = actorOf(place, uma.handle, { clientId: '', clientSecret: '' });
+    const socket = await actor.mustConnect(text(rotated, 'access_token'));
+    const asked = await uma.browser.follow(await uma.open('/dashboard/applications'), /disconnect leaving/i);
+    expect(asked.text).toContain('Disconnect leaving');
+    await socket.mustPing();
+    const list = await uma.browser.submit(asked, mustFindForm(asked, /^disconnect$/i), {}, /^disconnect$/i);
+    expect(list.text).toContain('The application was disconnected');
+    expect(list.text).not.toContain('leaving');
+    expect(list.text).toContain('staying');
+    expect(await socket.mustBeClosed(10_000)).toBe(1008);
+    mustRefuse(await refresh(place, gone.clientId, text(rotated, 'refresh_token')), 401, 'invalid_client');
+    mustSucceed(await refresh(place, kept.clientId, kept.refreshToken));
+  });
+
+  it('that was not used for 30 days is connected no more', async () => {
+    const uma = await stage.enter('uma');
+    await stage.connect(uma, 'forgotten');
+    const before = await uma.open('/dashboard/applications');
+    expect(before.text).toContain('forgotten');
+    stage.desk.clock.advance(30 * 24 * 60 * 60 * 1000 + 1);
+    const signedOut = await uma.open('/dashboard/applications');
+    const page = await signIn(uma.browser, signedOut, uma);
+    expect(pathOf(page)).toBe('/dashboard/applications');
+    expect(page.text).toContain('Nothing is connected');
+  });
+});

@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { PAGE_ROWS } from '../../../src/service/dashboard/rows.js';
+import { openBrowser } from '../../support/browser.js';
+import { formBody, request } from '../../support/http.js';
+import { mustFindForm, signIn } from '../../support/person.js';
+import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+
+let stage: Stage;
+let ada: Visitor;
+let eve: Visitor;
+beforeAll(async () => {
+  stage = await openStage();
+  [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
+});
+afterAll(() => stage.close());
+
+const filled = (path: string): string => path.replace(':name', 'main').replace(/:\w+/, 'none');
+const shown = PAGE_ROWS.filter(({ show }) => show !== undefined).map(({ path }) => path);
+const acting = PAGE_ROWS.filter(({ act }) => act !== undefined).map(({ path }) => path);
+
+const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
+  cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+});
+const csrfOf = async (visitor: Visitor): Promise<string> => {
+  const page = await visitor.open('/dashboard/new-agent');
+  return String(mustFindForm(page, /^create agent$/i).values['csrf']);
+};
+const post = (path: string, headers: Record<string, string>, fields: Record<string, string> = {}) =>
+  request(`${stage.web}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+    body: formBody(fields),
+  });
+
+describe('Who is let in', () => {
+  it.each(shown)('%s asks a stranger to sign in, and goes on there', async (path) => {
+    const asked = await request(`${stage.web}${filled(path)}?after=x`);
+    expect([asked.status, asked.text]).toEqual([303, '']);
+    const browser = openBrowser();
+    const page = await browser.open(`${stage.web}${filled(path)}`);
+    expect(pathOf(page)).toBe('/oauth/sign-in');
+    if (path !== '/dashboard/clients') return;
+    const arrived = await signIn(browser, page, ada);
+    expect(pathOf(arrived)).toBe(path);
+  });
+
+  it.each(acting)('%s does nothing for a stranger', async (path) => {
+    const answer = await post(filled(path), {});
+    expect([answer.status, answer.headers['location']?.split('?')[0]]).toEqual([303, '/oauth/sign-in']);
+  });
+
+  it('the web origin leads to the dashboard', async () => {
+    expect(pathOf(await ada.open('/'))).toBe('/dashboard/agents');
+  });
+
+  it.each([
+    'https://evil.example/',
+    '//evil.example/dashboard',
+    '/\\evil.example',
+    '/dashboard//evil.example',
+    '/dashboard/../oauth/sign-in',
+    '/dashboardx',
+    '/oauth/sign-out',
+    '/dashboard/\r\nx',
+    `/dashboard/${'a'.repeat(600)}`,
+  ])('signing in never leads to %j', async (address) => {
+    const browser = openBrowser();
+    const page = await browser.open(`${stage.web}/oauth/sign-in?return_to=${encodeURIComponent(address)}`);
+    const arrived = await signIn(browser, page, ada);
+    expect(arrived.url).toBe(`${stage.web}/dashboard/agents`);
+    const again = await browser.open(`${stage.web}/oauth/sign-in?return_to=${encodeURIComponent(address)}`);
+    expect(again.url).toBe(`${stage.web}/dashboard/agents`);
+  });
+
+  it('whoever has signed out is a stranger, with the old cookie too', async () => {
+    const zoe = await stage.enter('zoe');
+    const before = cookiesOf(zoe);
+    const left = await zoe.press('/dashboard/agents', /^sign out$/i);
+    expect(pathOf(left)).toBe('/oauth/sign-in');
+    const answer = await request(`${stage.web}/dashboard/agents`, { headers: before });
+    expect(answer.status).toBe(303);
+  });
+});
+
+describe('Forms', () => {
+  it.each(acting)('%s takes no form without its secret, or from elsewhere', async (path) => {
+    const own = cookiesOf(ada);
+    const csrf = await csrfOf(ada);
+    const answers = [
+      await post(filled(path), own),
+      await post(filled(path), own, { csrf: 'wrong' }),
+      await post(filled(path), own, { csrf: await csrfOf(eve) }),
+      await post(filled(path), { ...own, origin: 'https://evil.example' }, { csrf }),
+      await post(filled(path), { ...own, 'sec-fetch-site': 'cross-site' }, { csrf }),
+      await post(filled(path), { ...own, origin: 'null' }, { csrf }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 403));
+  });
+
+  it('whatever changes something is no GET', async () => {
+    const showing = new Set(shown);
+    for (const path of acting.filter((one) => !showing.has(one))) {
+      const answer = await request(`${stage.web}${filled(path)}`, { headers: cookiesOf(ada) });
+      expect([path, answer.status, answer.headers['allow']]).toEqual([path, 405, 'POST']);
+    }
+    expect((await ada.open('/dashboard/agents')).text).toContain(ada.handle);
+  });
+
+  it('a field that comes twice is refused as a whole', async () => {
+    const csrf = await csrfOf(ada);
+    const answer = await request(`${stage.web}/dashboard/new-agent`, {
+      method: 'POST',
+      headers: { ...cookiesOf(ada), 'content-type': 'application/x-www-form-urlencoded' },
+      body: `csrf=${csrf}&key=k&name=one&name=two&display_name=x`,
+    });
+    expect(answer.status).toBe(400);
+    expect((await ada.open('/dashboard/agents')).text).not.toContain(`@${ada.username}.one`);
+  });
+});
+
+describe('Every page', () => {
+  it.each([...shown.filter((path) => !path.includes(':id')), '/dashboard/none'])(
+    '%s runs no script, cannot be framed, is not kept and gives no address away',
+    async (path) => {
+      const { answer } = await ada.open(filled(path));
+      const policy = answer.headers['content-security-policy'] ?? '';
+      expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
+      expect(policy).toContain("frame-ancestors 'none'; base-uri 'none'");
+      expect(policy).not.toContain('unsafe');
+      expect(answer.headers).toMatchObject({
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+        'x-frame-options': 'DENY',
+        'x-content-type-options': 'nosniff',
+      });
+      expect(answer.text).not.toMatch(/ style=| on\w+=|javascript:/i);
+    },
+  );
+
+  it('what is not there, never was, or is another account’s is one page', async () => {
+    await eve.createAgent('hers');
+    const key = await eve.press('/dashboard/new-client', /^create client$/i, { name: 'hers', agent: eve.handle });
+    const family = await stage.connect(eve, 'hers');
+    expect(family.refreshToken).not.toBe('');
+    const [, hers = ''] =
+      /applications\/(fam_\w+)\/disconnect/.exec((await eve.open('/dashboard/applications')).answer.text) ?? [];
+    const addresses = [
+      '/dashboard/none',
+      '/dashboard/agents/hers',
+      '/dashboard/agents/hers/profile',
+      '/dashboard/agents/hers/allowlist',
+      '/dashboard/agents/hers/blocks',
+      '/dashboard/agents/hers/remove',
+      '/dashboard/agents/Not%20A%20Name',
+      `/dashboard/agents/${encodeURIComponent('../../oauth/sign-in')}`,
+      pathOf(key),
+      `${pathOf(key)}/revoke`,
+      '/dashboard/clients/oac_01ARZ3NDEKTSV4RRFFQ69G5FAV',
+      `/dashboard/applications/${hers}/disconnect`,
+      '/dashboard/applications/fam_01ARZ3NDEKTSV4RRFFQ69G5FAV/disconnect',
+    ];
+    expect(pathOf(key)).toMatch(/^\/dashboard\/clients\/oac_/);
+    expect(hers).toMatch(/^fam_/);
+    const answers = await Promise.all(addresses.map(async (path) => (await ada.open(path)).answer));
+    const kinds = new Set(answers.map(({ status, text }) => `${status} ${text}`));
+    expect([kinds.size, answers[0]?.status]).toEqual([1, 404]);
+
+    const csrf = await csrfOf(ada);
+    const writes = [
+      '/dashboard/agents/hers',
+      '/dashboard/agents/hers/pause',
+      '/dashboard/agents/hers/remove',
+      `${pathOf(key)}/revoke`,
+      `/dashboard/applications/${hers}/disconnect`,
+    ];
+    for (const path of writes) expect([path, (await post(path, cookiesOf(ada), { csrf })).status]).toEqual([path, 404]);
+    expect((await eve.open(pathOf(key))).answer.status).toBe(200);
+    expect((await eve.open('/dashboard/agents/hers')).answer.status).toBe(200);
+    expect((await eve.open(`/dashboard/applications/${hers}/disconnect`)).answer.status).toBe(200);
+  });
+});

@@ -1,0 +1,92 @@
+import type { ServiceOptions } from '../../../src/service/service.js';
+import { operate } from '../../support/actors.js';
+import {
+  type Browser,
+  type FormValues,
+  newPerson,
+  openBrowser,
+  type Page,
+  type Person,
+} from '../../support/browser.js';
+import { text } from '../../support/json.js';
+import { authorizationUrl, createVerifier, mustRegister, redeemCode, redirectParameters } from '../../support/oauth.js';
+import { mustFindForm, signUp } from '../../support/person.js';
+import { type Desk, openDesk, type TokenSet } from '../authorization-server/desk.js';
+
+/** Somebody in front of the dashboard. */
+export interface Visitor extends Person {
+  readonly browser: Browser;
+  open(path: string): Promise<Page>;
+  /** Opens a page, fills in the form of that button and presses it. */
+  press(path: string, button: RegExp, values?: FormValues): Promise<Page>;
+  createAgent(name: string, values?: FormValues): Promise<string>;
+}
+
+export interface Stage {
+  readonly desk: Desk;
+  readonly web: string;
+  /** Somebody new, signed in; with an agent called `main`. */
+  enter(name: string): Promise<Visitor>;
+  /** The local account of that name, signed in by its operator. */
+  enterLocally(username: string): Promise<Visitor>;
+  /** An application that they allow to act as `main`, and its tokens. */
+  connect(visitor: Visitor, clientName: string): Promise<TokenSet & { readonly clientId: string }>;
+  close(): Promise<void>;
+}
+
+export async function openStage(options: Partial<ServiceOptions> = {}): Promise<Stage> {
+  const desk = await openDesk(options);
+  const web = desk.service.webUrl;
+  return {
+    desk,
+    web,
+    async enter(name) {
+      const person = newPerson(name);
+      const browser = openBrowser();
+      await signUp(browser, await browser.open(`${web}/dashboard`), person);
+      const visitor = visitorOf(web, browser, person);
+      await visitor.createAgent(person.agentName);
+      return visitor;
+    },
+    async enterLocally(username) {
+      const operator = { url: desk.service.operatorUrl, secret: desk.service.operatorSecret };
+      const link = await operate(operator, 'POST', '/sign-in-links', { account: username });
+      const browser = openBrowser();
+      await browser.open(text(link, 'url'));
+      return visitorOf(web, browser, { username, password: '', agentName: 'bot', handle: `@${username}.bot` });
+    },
+    async connect(visitor, clientName) {
+      const clientId = await mustRegister(desk.place, { client_name: clientName });
+      const { verifier, challenge } = createVerifier();
+      const url = authorizationUrl(desk.place, { clientId, challenge, agentHandle: visitor.handle });
+      const consent = await visitor.browser.open(url);
+      const back = await visitor.browser.submit(consent, mustFindForm(consent, /^allow$/i), {}, /^allow$/i);
+      const code = redirectParameters(back.answer).get('code') ?? '';
+      const { json } = await redeemCode(desk.place, clientId, code, verifier);
+      return { clientId, accessToken: text(json, 'access_token'), refreshToken: text(json, 'refresh_token') };
+    },
+    close: () => desk.stop(),
+  };
+}
+
+function visitorOf(web: string, browser: Browser, person: Person): Visitor {
+  const open: Visitor['open'] = (path) => browser.open(`${web}${path}`);
+  const press: Visitor['press'] = async (path, button, values = {}) => {
+    const page = await open(path);
+    return browser.submit(page, mustFindForm(page, button), values, button);
+  };
+  return {
+    ...person,
+    browser,
+    open,
+    press,
+    async createAgent(name, values = {}) {
+      const made = await press('/dashboard/new-agent', /^create agent$/i, { name, display_name: name, ...values });
+      if (!made.text.includes('The agent was created.')) throw new Error(made.text);
+      return `@${person.username}.${name}`;
+    },
+  };
+}
+
+/** Where a browser without a picture was led in the end. */
+export const pathOf = (page: Page): string => new URL(page.url).pathname;
