@@ -85,10 +85,14 @@ function readOnce<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T>
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const { query, end } = openQuery(client);
     try {
-      return await work(query);
+      const result = await work(query);
+      await client.query('COMMIT');
+      return result;
+    } catch (error) {
+      await rollBack(client, error);
+      throw error;
     } finally {
       end();
-      await client.query('COMMIT');
     }
   });
 }
@@ -134,11 +138,15 @@ function writeOnce<T>(
       await commit(client);
       return done;
     } catch (error) {
-      // A rollback that fails means a lost connection, which ends the transaction too.
-      await client.query('ROLLBACK').catch(() => {});
+      await rollBack(client, error);
       throw error;
     }
   });
+}
+
+/** A lost connection ends the transaction by itself, and would have this wait as long as what failed on it. */
+async function rollBack(client: ClientBase, error: unknown): Promise<void> {
+  if (!(error instanceof UnknownFateError || isLostConnection(error))) await client.query('ROLLBACK').catch(() => {});
 }
 
 async function commit(client: ClientBase): Promise<void> {

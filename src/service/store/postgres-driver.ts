@@ -5,11 +5,14 @@ import { decodeText } from './stored-text.js';
 
 /** How long each step may take before it fails instead of holding up others. */
 const CONNECT_TIMEOUT_MS = 5_000;
-const STATEMENT_TIMEOUT_MS = 30_000;
+const STATEMENT_TIMEOUT_MS = 15_000;
+/** Longer than the database lets a statement take: it is the line then that says nothing any more. */
+const ANSWER_TIMEOUT_MS = 17_000;
 const LOCK_TIMEOUT_MS = 10_000;
 /** A process that stands still in the middle of a transaction loses it, and its locks. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 const IDLE_CONNECTION_MS = 30_000;
+const KEEP_ALIVE_AFTER_MS = 10_000;
 
 const OID = { int8: 20, text: 25 } as const;
 
@@ -28,8 +31,10 @@ function configOf({ connectionString }: DatabaseAddress): pg.ClientConfig {
     types,
     application_name: 'asp',
     keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
   };
@@ -46,6 +51,6 @@ export function createPool(address: DatabaseAddress, connectionsMax: number): pg
 
 /** A connection of its own, without limits of time. */
 export function createClient(address: DatabaseAddress): pg.Client {
-  const { statement_timeout: _, lock_timeout: __, ...config } = configOf(address);
+  const { statement_timeout: _, query_timeout: __, lock_timeout: ___, ...config } = configOf(address);
   return new pg.Client(config);
 }

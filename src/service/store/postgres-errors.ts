@@ -18,7 +18,8 @@ const LOST: ReadonlySet<string> = new Set([
   ...['57P01', '57P02', '57P03', '25P03', '08000', '08003', '08006', '08P01'],
   ...['ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ETIMEDOUT'],
 ]);
-const LOST_MESSAGE = /^(Connection terminated|Client (was closed|has encountered a connection error)|timeout expired)/;
+const LOST_MESSAGE =
+  /^(Connection terminated|Client (was closed|has encountered a connection error)|timeout expired|Query read timeout)/;
 
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';

@@ -1,0 +1,210 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, type Running } from '../../acceptance/program.js';
+import { type Actor, callApi, createActor } from '../../support/actors.js';
+import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { createLedger, findFaults } from '../../support/ledger.js';
+import { discover } from '../../support/oauth.js';
+import { operatorOf } from '../../support/operator.js';
+import { POSTGRES_URL } from '../../support/postgres-server.js';
+import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { createSchema } from '../../support/stores.js';
+import { createTally, IS_LONG, quantile } from '../../support/tally.js';
+import { until } from '../../support/until.js';
+
+const NODES = 3;
+const [ROUNDS, WRITERS, SESSIONS] = IS_LONG ? [10, 32, 10] : [1, 9, 3];
+/** One in so many acknowledgements is looked up at another node at once. */
+const READ_BACK_EVERY = 10;
+const HEALED_WITHIN_MS = 60_000;
+
+/** One service of three, behind a line to the database that can be cut. */
+interface Node {
+  readonly home: Home;
+  readonly cutter: SocketCutter;
+  running: Running;
+  port: number;
+}
+
+const schema = createSchema();
+const NAME = new URL(schema.url).searchParams.get('search_path') ?? '';
+const nodes: Node[] = [];
+const baseOf = ({ port }: Node): string => `http://127.0.0.1:${port}/v1`;
+
+async function startNode(home: Home, cutter: SocketCutter, port: number, publicUrl?: string): Promise<Node> {
+  const url = new URL(schema.url);
+  url.port = String(cutter.port);
+  // By this name its connections are known to the database.
+  url.searchParams.set('application_name', NAME);
+  const words = ['serve', '--port', String(port), '--data', `${home.directory}/data`, '--limits', 'off'];
+  const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
+    environment: { ASP_DATABASE: url.href },
+  });
+  const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
+  const [, listening] = publicUrl === undefined ? [] : await running.until('stderr', /Listening on \S+:(\d+)\./);
+  return { home, cutter, running, port: Number(listening ?? new URL(address).port) };
+}
+
+beforeAll(async () => {
+  for (let index = 0; index < NODES; index += 1) {
+    const cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
+    const [first] = nodes;
+    const publicUrl = first === undefined ? undefined : `http://127.0.0.1:${first.port}`;
+    nodes.push(await startNode(createHome(), cutter, 0, publicUrl));
+  }
+});
+afterAll(async () => {
+  for (const { home, cutter } of nodes) {
+    await home.dispose();
+    await cutter.stop();
+  }
+  await schema.drop();
+});
+
+const isReady = async (node: Node): Promise<boolean> => {
+  const late = pause(2_000, undefined, { ref: false });
+  const answer = await Promise.race([request(`http://127.0.0.1:${node.port}/ready`).catch(() => undefined), late]);
+  return answer?.status === 200;
+};
+
+/** What is done to a node; resolves when it is over, with how often it took effect. */
+type Fault = (node: Node, holdMs: number) => Promise<number>;
+
+const EVERY_FAULT = {
+  async kill(node, holdMs) {
+    node.running.kill('SIGKILL');
+    await node.running.ended;
+    await pause(holdMs);
+    const index = nodes.indexOf(node);
+    const publicUrl = index === 0 ? undefined : `http://127.0.0.1:${nodes[0]?.port}`;
+    Object.assign(node, await startNode(node.home, node.cutter, node.port, publicUrl));
+    return 1;
+  },
+  async stop(node, holdMs) {
+    node.running.kill('SIGSTOP');
+    await pause(holdMs);
+    node.running.kill('SIGCONT');
+    return 1;
+  },
+  async reset(node, holdMs) {
+    const { targetPort } = node.cutter;
+    node.cutter.targetPort = 1;
+    const count = node.cutter.cutAll('reset');
+    await pause(holdMs);
+    node.cutter.targetPort = targetPort;
+    return count;
+  },
+  async silence(node) {
+    return node.cutter.cutAll('silence');
+  },
+  async terminate() {
+    const client = new pg.Client({ connectionString: POSTGRES_URL });
+    await client.connect();
+    // The schema is known by the names of locks and by what its services prepared; both are their own.
+    const { rowCount } = await client.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE application_name = $1 AND pid <> pg_backend_pid()`,
+      [NAME],
+    );
+    await client.end();
+    return rowCount ?? 0;
+  },
+} satisfies Readonly<Record<string, Fault>>;
+/** Those that are over quickly, on every change. */
+const { stop: _, silence: __, ...QUICK } = EVERY_FAULT;
+const FAULTS: Readonly<Record<string, Fault>> = IS_LONG ? EVERY_FAULT : QUICK;
+
+describe(`${NODES} services on one database, while things break`, () => {
+  it(
+    `nothing acknowledged is lost or doubled, there is one order without holes, and every service knows what any acknowledged: ${ROUNDS} rounds of ${Object.keys(FAULTS).join(', ')}`,
+    async () => {
+      const tally = createTally('three services on one database');
+      const [one] = nodes;
+      if (one === undefined) throw new Error('no node');
+      const place = await discover(baseOf(one));
+      const alice: Actor = await createActor(place, operatorOf(one.home), 'alice');
+      const token = await alice.token();
+      const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => alice.mustCreate()));
+      const ledger = createLedger();
+      let isOver = false;
+      const reads = { fresh: 0, stale: 0, unanswered: 0 };
+
+      const readBack = async (session: string, sequence: number, id: string, notAt: Node): Promise<void> => {
+        const other = tally.random.pick(nodes.filter((node) => node !== notAt));
+        const path = `/sessions/${session}/events?after_sequence=${sequence - 1}&limit=1`;
+        const late = pause(8_000, undefined, { ref: false });
+        const asked = callApi(baseOf(other), token, 'GET', path).catch(() => undefined);
+        const answer = await Promise.race([asked, late]);
+        if (answer?.status !== 200) reads.unanswered += 1;
+        else if (field(answer.json, 'events.0.payload.id') === id) reads.fresh += 1;
+        else reads.stale += 1;
+      };
+      const writers = Array.from({ length: WRITERS }, (_, index) => {
+        const session = sessions[index % SESSIONS] ?? '';
+        let node = one;
+        return ledger.writeUntil(
+          () => isOver,
+          session,
+          ({ key, content }) => {
+            node = tally.random.pick(nodes);
+            return callApi(baseOf(node), token, 'POST', `/sessions/${session}/messages`, { content }, { key });
+          },
+          async (_write, { sequence, id }) => {
+            if (tally.random.below(READ_BACK_EVERY) === 0) await readBack(session, sequence, id, node);
+          },
+        );
+      });
+
+      const healing: Record<string, number[]> = {};
+      for (let round = 0; round < ROUNDS; round += 1) {
+        for (const [name, fault] of Object.entries(FAULTS)) {
+          const { ok } = ledger.counts;
+          await until('the services work', async () => ledger.counts.ok > ok + 2 * WRITERS, HEALED_WITHIN_MS);
+          const node = tally.random.pick(nodes);
+          const count = await fault(node, 200 + tally.random.below(IS_LONG ? 4_000 : 800));
+          if (count > 0) tally.fired(name);
+          const before = performance.now();
+          const acknowledged = ledger.counts.ok;
+          await until(
+            `all are ready and write again after ${name}`,
+            async () =>
+              (await Promise.all(nodes.map(isReady))).every(Boolean) && ledger.counts.ok > acknowledged + WRITERS,
+            HEALED_WITHIN_MS,
+          );
+          healing[name] = [...(healing[name] ?? []), performance.now() - before];
+        }
+      }
+      isOver = true;
+      await Promise.all(writers);
+
+      const faults: string[] = [];
+      const logs = new Set<string>();
+      let events = 0;
+      for (const session of sessions) {
+        const log = await alice.mustReplay(session);
+        events += log.length;
+        faults.push(...findFaults(session, log, ledger));
+        for (const node of nodes) {
+          const path = `/sessions/${session}/events?after_sequence=${log.length - 1}&limit=1`;
+          logs.add(`${session} ${(await callApi(baseOf(node), token, 'GET', path)).text}`);
+        }
+      }
+      const healed = Object.entries(healing).map(([name, times]) => [name, Math.round(quantile(times, 1))]);
+      tally.finish(Object.keys(FAULTS), {
+        ...ledger.counts,
+        events,
+        reads,
+        healed_ms_max: Object.fromEntries(healed),
+      });
+      expect(faults).toEqual([]);
+      expect(logs.size).toBe(SESSIONS);
+      expect(reads.stale).toBe(0);
+      expect(reads.fresh).toBeGreaterThan(0);
+    },
+    IS_LONG ? 3_600_000 : 180_000,
+  );
+});
