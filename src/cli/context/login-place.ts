@@ -42,7 +42,8 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
     retries: globals.retries,
     kind: await chooseStore(context, asked),
     directories: { state: paths.stateDirectory, runtime: paths.runtimeDirectory },
-    passphrase: environment['ASP_STORE_PASSPHRASE'],
+    // Set to nothing it is not set: a login sealed with nothing is not sealed.
+    passphrase: environment['ASP_STORE_PASSPHRASE'] === '' ? undefined : environment['ASP_STORE_PASSPHRASE'],
     platform: machine.platform,
     environment,
     addressesOf(baseUrl) {

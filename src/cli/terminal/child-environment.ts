@@ -2,7 +2,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const SECRETS = [
   ...['ASP_TOKEN', 'ASP_WS_TOKEN', 'ASP_CLIENT_SECRET', 'ASP_STORE_PASSPHRASE'],
-  ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'PGPASSWORD'],
+  ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'ASP_SERVE_BUS', 'PGPASSWORD'],
 ];
 
 /** The environment for a program that we start: without our secrets. */

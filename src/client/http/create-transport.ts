@@ -10,7 +10,7 @@ import { secureUrl } from './address.js';
 import { failureOf, timeout } from './failure.js';
 import { noProxy } from './proxy.js';
 import { type Outcome, RequestError } from './request-error.js';
-import { redactBody, redactHeaders, redactUrl } from './trace.js';
+import { redactBody, redactHeaders, redactSecrets, redactUrl, secretsOf } from './trace.js';
 import type { HttpAnswer, HttpRequest, HttpStream, Transport, TransportOptions } from './transport.js';
 
 const BODY_MAX_BYTES = 64 * 1024 * 1024;
@@ -35,6 +35,7 @@ export function createTransport(options: TransportOptions): Transport {
     const url = secureUrl(request.url);
     const headers = { 'user-agent': userAgent, ...request.headers };
     trace?.({ kind: 'request', text: describe(request, headers) });
+    const startedAt = clock.monotonic();
     let answer: IncomingMessage;
     try {
       answer = await exchange(connections, transport, url, { ...request, headers });
@@ -44,7 +45,10 @@ export function createTransport(options: TransportOptions): Transport {
     }
     const status = answer.statusCode ?? 0;
     const head = flatten(answer);
-    trace?.({ kind: 'answer', text: `${status} ${redactHeaders(head)}` });
+    if (trace !== undefined) {
+      const shown = redactSecrets(redactHeaders(head), secretsOf(request.headers, request.body));
+      trace({ kind: 'answer', text: `${status} after ${Math.round(clock.monotonic() - startedAt)} ms ${shown}` });
+    }
     const isRedirect = status >= 300 && status < 400 && status !== 304 && head['location'] !== undefined;
     if (!isRedirect || request.isRedirectAnAnswer === true)
       return { status, headers: head, body: readBody(answer, url, request.signal) };
@@ -63,9 +67,14 @@ export function createTransport(options: TransportOptions): Transport {
     async send(request): Promise<HttpAnswer> {
       const stream = await open(request);
       const body = await collect(stream.body, request.maxBytes ?? BODY_MAX_BYTES, new URL(request.url).origin);
+      const answer = {
+        status: stream.status,
+        headers: stream.headers,
+        body: withoutEcho(request, stream.status, body),
+      };
       if (trace !== undefined && body.length > 0)
-        trace({ kind: 'answer', text: redactBody(stream.headers['content-type'], body) });
-      return { status: stream.status, headers: stream.headers, body };
+        trace({ kind: 'answer', text: redactBody(answer.headers['content-type'], answer.body) });
+      return answer;
     },
     async close() {
       connections.plain.destroy();
@@ -73,6 +82,13 @@ export function createTransport(options: TransportOptions): Transport {
     },
   };
   return transport;
+}
+
+/** A refusal that repeats the credential it refuses must not lead it to whoever reads the refusal. */
+function withoutEcho(request: HttpRequest, status: number, body: Buffer): Buffer {
+  const secrets = status < 400 ? [] : secretsOf(request.headers, request.body);
+  if (!secrets.some((secret) => body.includes(secret))) return body;
+  return Buffer.from(redactSecrets(body.toString('utf8'), secrets));
 }
 
 async function exchange(

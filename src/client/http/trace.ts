@@ -9,15 +9,25 @@ export type Trace = (entry: TraceEntry) => void;
 
 const SHOWN_BYTES_MAX = 2048;
 const SECRET_NAME =
-  /^(authorization|proxy-authorization|cookie|set-cookie|code|state|code_verifier|client_secret|.*token|secret|password|signature|sig|assertion)$/i;
+  /^(authorization|proxy-authorization|cookie|set-cookie|code_verifier|.*token|.*secret|password|passphrase|signature|sig|assertion|.*api[-_]key)$/i;
+/** In JSON these are the code of an error and the state of a session. */
+const FORM_SECRET_NAME = /^(code|state)$/i;
 const PUBLIC_NAME = /^(token_type|token_type_hint)$/i;
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]*)*/g;
-const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]+/gi;
+const BEARER = /\b(Bearer|Basic)\s+(?![\w-]+=")[\w.~+/=-]+/gi;
+const USER_INFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"'<>]+@/gi;
 const QUERY = /([?&;][\w.-]+=)[^&\s"'<>]+/g;
 
-/** `text` without bearer tokens, JSON web tokens and query values. */
+/** Shorter ones are words that stand anywhere. */
+const SECRET_MIN_LENGTH = 8;
+
+/** `text` without bearer tokens, JSON web tokens, passwords in addresses and query values. */
 export function redactText(text: string): string {
-  return text.replace(BEARER, '$1 [redacted]').replace(TOKEN, '[redacted]').replace(QUERY, '$1[redacted]');
+  return text
+    .replace(BEARER, '$1 [redacted]')
+    .replace(TOKEN, '[redacted]')
+    .replace(USER_INFO, '$1[redacted]@')
+    .replace(QUERY, '$1[redacted]');
 }
 
 /** `url` with the values of its query removed: some of them sign, some of them are codes. */
@@ -48,8 +58,38 @@ export function redactBody(contentType: string | undefined, body: string | Uint8
   }
   if (contentType?.includes('x-www-form-urlencoded') !== true) return bytes;
   return [...new URLSearchParams(text)]
-    .map(([name, value]) => `${name}=${isSecretName(name) ? '[redacted]' : redactText(value)}`)
+    .map(
+      ([name, value]) =>
+        `${name}=${isSecretName(name) || FORM_SECRET_NAME.test(name) ? '[redacted]' : redactText(value)}`,
+    )
     .join('&');
+}
+
+/** The secrets that a request carries: its credential, and what its body gives such a name. */
+export function secretsOf(
+  headers: Readonly<Record<string, string>> | undefined,
+  body?: string | Uint8Array | AsyncIterable<Uint8Array>,
+): string[] {
+  const credential = headers?.['authorization']?.replace(/^\S+\s+/, '') ?? '';
+  return [credential, ...(typeof body === 'string' ? secretsOfBody(headers?.['content-type'], body) : [])].filter(
+    (secret) => secret.length >= SECRET_MIN_LENGTH,
+  );
+}
+
+function secretsOfBody(contentType: string | undefined, body: string): string[] {
+  if (contentType?.includes('x-www-form-urlencoded') === true)
+    return [...new URLSearchParams(body)].flatMap(([name, value]) =>
+      isSecretName(name) || FORM_SECRET_NAME.test(name) ? [value] : [],
+    );
+  return [];
+}
+
+/** `text` in which an answer repeats none of these. */
+export function redactSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce(
+    (rest, secret) => rest.replaceAll(secret, '[redacted]').replaceAll(encodeURIComponent(secret), '[redacted]'),
+    text,
+  );
 }
 
 function isSecretName(name: string): boolean {

@@ -6,6 +6,7 @@ import { errorOfAnswer } from '../http/decode.js';
 import { abortion, failureOf } from '../http/failure.js';
 import type { RequestError } from '../http/request-error.js';
 import { readRetryAfter } from '../http/retry-after.js';
+import { redactSecrets, redactText, secretsOf } from '../http/trace.js';
 import type { Transport } from '../http/transport.js';
 import { createAsyncQueue } from './async-queue.js';
 
@@ -63,7 +64,8 @@ export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   transport.trace?.({ kind: 'socket', text: `connect ${url.origin}${url.pathname}` });
   const socket = new WebSocket(url, settings);
   const live = read(transport, socket, signal);
-  await opened(transport, socket, url, signal);
+  await opened(options, socket, url);
+  transport.trace?.({ kind: 'socket', text: 'open' });
   live.start();
   return live;
 }
@@ -78,12 +80,12 @@ async function proxyOptions(transport: Transport, url: URL, signal?: AbortSignal
   return { createConnection: () => tunnel };
 }
 
-function opened(transport: Transport, socket: WebSocket, url: URL, signal?: AbortSignal): Promise<void> {
+function opened({ transport, token, signal }: SocketOptions, socket: WebSocket, url: URL): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('open', resolve);
     socket.once('error', (error) => reject(failureOf(error, url.origin, 'not_applied', signal)));
     socket.once('unexpected-response', (_, answer) => {
-      void refusal(transport, answer, url).then((error) => {
+      void refusal(transport, answer, url, token).then((error) => {
         transport.trace?.({ kind: 'failure', text: `${error.status} ${error.code}` });
         reject(error);
         socket.terminate();
@@ -92,7 +94,7 @@ function opened(transport: Transport, socket: WebSocket, url: URL, signal?: Abor
   });
 }
 
-async function refusal(transport: Transport, answer: IncomingMessage, url: URL): Promise<RequestError> {
+async function refusal(transport: Transport, answer: IncomingMessage, url: URL, token: string): Promise<RequestError> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -108,7 +110,9 @@ async function refusal(transport: Transport, answer: IncomingMessage, url: URL):
   for (const [name, value] of Object.entries(answer.headers)) if (value !== undefined) headers[name] = String(value);
   const status = answer.statusCode ?? 0;
   const retryAfterMs = readRetryAfter(headers, transport.clock.now());
-  const received = { status, headers, body: Buffer.concat(chunks) };
+  const secrets = secretsOf({ authorization: `Bearer ${token}` });
+  const body = Buffer.from(redactSecrets(Buffer.concat(chunks).toString('utf8'), secrets));
+  const received = { status, headers, body };
   const sent = { answer: received, attempts: 1, outcome: 'not_applied', retryAfterMs } as const;
   return errorOfAnswer(sent, { method: 'GET', url: url.href, retries: 0 });
 }
@@ -139,6 +143,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     const event = isBinary ? undefined : decode(data);
     if (event === undefined) return;
     hasDelivered = true;
+    trace?.({ kind: 'socket', text: summaryOf(event, sizeOf(data)) });
     waitingBytes += sizeOf(data);
     queue.push(event);
     if (isPaused || (queue.size < WAITING_MAX && waitingBytes < WAITING_MAX_BYTES)) return;
@@ -147,7 +152,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
   });
   socket.on('close', (code, reason) => {
     closure ??= { code: code === 0 ? ABNORMAL : code, reason: reason.toString('utf8').slice(0, 200) };
-    trace?.({ kind: 'socket', text: `closed ${closure.code}` });
+    trace?.({ kind: 'socket', text: `closed ${closure.code} ${redactText(closure.reason)}`.trimEnd() });
     health.stop();
     signal?.removeEventListener('abort', close);
     queue.end();
@@ -181,6 +186,7 @@ function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => bo
       return;
     }
     socket.ping();
+    transport.trace?.({ kind: 'socket', text: 'ping' });
     cancel = clock.schedule(PONG_TIMEOUT_MS, () => {
       if (isPaused()) {
         restart();
@@ -190,7 +196,10 @@ function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => bo
       socket.terminate();
     });
   };
-  socket.on('pong', restart);
+  socket.on('pong', () => {
+    transport.trace?.({ kind: 'socket', text: 'pong' });
+    restart();
+  });
   return { restart, stop: () => cancel(), notice: restart };
 }
 
@@ -202,6 +211,11 @@ function decode(data: RawData): EventEnvelope | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Which event came; what is said in it is no matter of the network. */
+function summaryOf({ type, session_id, sequence }: EventEnvelope, bytes: number): string {
+  return `event ${type} ${session_id} #${sequence} (${bytes} bytes)`;
 }
 
 function sizeOf(data: RawData): number {

@@ -85,10 +85,28 @@ describe('the trace', () => {
     expect(text).toContain('grant_type=refresh_token');
   });
 
+  it('hides the credential of a request that an answer repeats, also from whoever reads the answer', async () => {
+    const [token, secret] = ['opaque-canary-token', 'opaque canary/secret'];
+    const error = { code: 'X', message: `the token ${token} and ${secret} are bad` };
+    server.expect({ method: 'POST', path: '/a', status: 401, headers: { 'x-said': token }, body: { error } });
+    const answer = await transport.send({
+      method: 'POST',
+      url: `${server.origin}/a`,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ client_secret: secret }).toString(),
+    });
+    const text = trace.map((entry) => entry.text).join('\n');
+    expect(`${text}${answer.body.toString()}`).not.toMatch(/canary/);
+    expect(JSON.parse(answer.body.toString()).error.message).toBe('the token [redacted] and [redacted] are bad');
+  });
+
   it('redacts what looks like a token anywhere', () => {
     const jwt = `eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(40)}.${'b'.repeat(40)}`;
     expect(redactText(`at ${jwt} and Bearer abc.def`)).toBe('at [redacted] and Bearer [redacted]');
     expect(redactUrl('https://x.test/p?code=1&exp=2#f')).toBe('https://x.test/p?code=[redacted]&exp=[redacted]');
+    expect(redactBody('application/json', '{"error":{"code":"NOT_FOUND"}}')).toContain('NOT_FOUND');
+    expect(redactText('Bearer error="invalid_token"')).toBe('Bearer error="invalid_token"');
+    expect(redactUrl('postgres://me:canary@host/db')).toBe('postgres://[redacted]@host/db');
     expect(redactHeaders({ cookie: 'a=b', accept: 'x' })).toBe('cookie: [redacted]; accept: x');
     expect(redactBody('application/json', '{"url":"https://x.test/?sig=abc"}')).not.toContain('abc');
   });
