@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -28,7 +28,7 @@ _asp_find_place() {
       'profiles') next='profile' ;;
     esac
     case $next in
-      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
+      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'mcp'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
       *) return ;;
     esac
   done
@@ -90,6 +90,7 @@ _asp_find_kind() {
     'block list --cursor') _asp_kind='nothing' ;;
     'block remove --idempotency-key') _asp_kind='nothing' ;;
     'block remove --once') _asp_kind='nothing' ;;
+    'mcp --files') _asp_kind='files' ;;
     'message list --last'|'message list -n') _asp_kind='nothing' ;;
     'message list --after') _asp_kind='nothing' ;;
     'message list --limit') _asp_kind='nothing' ;;
@@ -273,7 +274,7 @@ _asp_remembered() {
 _asp_find_words() {
   _asp_words=''
   case $_asp_path in
-    '') _asp_words='agent allowlist api attachment auth block commands completion config demo doctor explain help login logout message profile run schema send serve session status tail use version whoami' ;;
+    '') _asp_words='agent allowlist api attachment auth block commands completion config demo doctor explain help login logout mcp message profile run schema send serve session status tail use version whoami' ;;
     'agent') _asp_words='card create list remove search show update use' ;;
     'allowlist') _asp_words='add apply check list remove' ;;
     'attachment') _asp_words='download list show upload' ;;
@@ -315,6 +316,7 @@ _asp_find_options() {
     'block remove') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'config list') _asp_options="--origin $_asp_options" ;;
     'doctor') _asp_options="--fix $_asp_options" ;;
+    'mcp') _asp_options="--read-only --files $_asp_options" ;;
     'message list') _asp_options="--last -n --after --limit --all --from $_asp_options" ;;
     'message search') _asp_options="--session --with --limit $_asp_options" ;;
     'message send') _asp_options="--end --topic --message -m --message-file -F --file --filename --attach --data --parts --meta --lines --wait --end-after-reply --edit --strict --dry-run --idempotency-key --once $_asp_options" ;;
@@ -376,7 +378,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

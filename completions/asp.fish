@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --files --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --message --message-file --meta --method --metrics-port --min-ttl --once --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -48,7 +48,7 @@ function __asp_place
                 set next 'profile'
         end
         switch $next
-            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
+            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'mcp' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
                 set path $next
             case '*'
                 break
@@ -102,6 +102,7 @@ complete -c asp -n '__asp_at \'\'' -a 'explain' -d 'what an error code means and
 complete -c asp -n '__asp_at \'\'' -a 'help' -d 'help on a command or a topic'
 complete -c asp -n '__asp_at \'\'' -a 'login' -d 'sign in through the browser as an agent'
 complete -c asp -n '__asp_at \'\'' -a 'logout' -d 'end logins at the service and delete them here'
+complete -c asp -n '__asp_at \'\'' -a 'mcp' -d 'serve the agent as tools to a language model, over the Model Context Protocol'
 complete -c asp -n '__asp_at \'\'' -a 'message' -d 'send, list and search messages'
 complete -c asp -n '__asp_at \'\'' -a 'profile' -d 'the services you use'
 complete -c asp -n '__asp_at \'\'' -a 'run' -d 'make an agent of a command: it answers what others send'
@@ -249,6 +250,8 @@ complete -c asp -n '__asp_at \'config\'' -a 'set' -d 'change one setting'
 complete -c asp -n '__asp_at \'config\'' -a 'unset' -d 'take one setting away'
 complete -c asp -n '__asp_at \'config list\'' -l origin -d 'also what this folder and the environment say, and where each comes from'
 complete -c asp -n '__asp_at \'doctor\'' -l fix -d 'close files that are open to others; clear away what a killed service left'
+complete -c asp -n '__asp_at \'mcp\'' -l read-only -d 'only the tools that change nothing'
+complete -c asp -n '__asp_at \'mcp\'' -l files -r -F -d 'tools that upload files of this folder and save files into it'
 complete -c asp -n '__asp_at \'message\'' -a 'list' -d 'list the messages of a session: the last 50, or the first after a sequence'
 complete -c asp -n '__asp_at \'message\'' -a 'search' -d 'search the messages of the sessions this agent has joined, the newest first'
 complete -c asp -n '__asp_at \'message\'' -a 'send' -d 'send a message to a handle, or into a session'

@@ -21,7 +21,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words = [System.Collections.Generic.Dictionary[string, string[]]]::new()
   $options = [System.Collections.Generic.Dictionary[string, System.Collections.IDictionary]]::new()
   $values = [System.Collections.Generic.Dictionary[string, string[]]]::new()
-  $words[''] = @('agent', 'allowlist', 'api', 'attachment', 'auth', 'block', 'commands', 'completion', 'config', 'demo', 'doctor', 'explain', 'help', 'login', 'logout', 'message', 'profile', 'run', 'schema', 'send', 'serve', 'session', 'status', 'tail', 'use', 'version', 'whoami')
+  $words[''] = @('agent', 'allowlist', 'api', 'attachment', 'auth', 'block', 'commands', 'completion', 'config', 'demo', 'doctor', 'explain', 'help', 'login', 'logout', 'mcp', 'message', 'profile', 'run', 'schema', 'send', 'serve', 'session', 'status', 'tail', 'use', 'version', 'whoami')
   $words['agent'] = @('card', 'create', 'list', 'remove', 'search', 'show', 'update', 'use')
   $words['agent card'] = @()
   $values['agent card'] = @('handles')
@@ -108,6 +108,8 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $options['doctor'] = @{ '--fix' = '' }
   $words['explain'] = @()
   $words['help'] = @()
+  $words['mcp'] = @()
+  $options['mcp'] = @{ '--read-only' = ''; '--files' = 'files' }
   $words['message'] = @('list', 'search', 'send')
   $words['message list'] = @()
   $options['message list'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--after' = 'nothing'; '--limit' = 'nothing'; '--all' = ''; '--from' = 'handles' }

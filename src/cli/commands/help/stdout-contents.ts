@@ -67,6 +67,7 @@ export const STDOUT_CONTENTS: Readonly<Record<string, string>> = {
   version: 'the version; with --check the newest one',
   run: 'a line of JSON for each message: what became of it',
   api: 'the body of the answer; with -i its head before it',
+  mcp: 'messages of the Model Context Protocol, one a line',
   demo: 'each command and what it printed',
   serve: 'the base URL, once requests are accepted',
   'serve status': 'the running service, a line for each fact',

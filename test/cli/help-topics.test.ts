@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+
+import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { COMMAND_OUTPUT, OBJECT } from '../../src/cli/commands/schema/output-shapes.js';
+import { PROGRAM } from '../../src/cli/program.js';
+import { findCommand } from '../../src/cli/words/find-command.js';
+import { optionsOf as optionRowsOf } from '../../src/cli/words/global-options.js';
+import { readWords } from '../../src/cli/words/read-words.js';
+import { optionName } from '../../src/cli/words/row.js';
+import { optionsOf, runWords, splitWords } from './captured-run.js';
+
+/** What stands for something else in a page, and something it may stand for. */
+const STANDS_FOR: readonly (readonly [RegExp, string])[] = [
+  [/\b(sess|msg|att)_…/g, `$1_${'0'.repeat(25)}7`],
+  [/<code>/g, 'NOT_FOUND'],
+  [/<handle>/g, 'alice.bot'],
+  [/"\$sid"/g, `sess_${'0'.repeat(25)}7`],
+];
+
+/**
+ * The command lines of a page, a word list each: indented by two, up to a pipe, a closing bracket or the gap before the
+ * explanation. A line that assigns is the line inside the brackets.
+ */
+function commandLines(page: string): string[][] {
+  return page.split('\n').flatMap((line) => {
+    const [, typed] = /^ {2}(?:\w+=\$\()?(asp .*?)(?:\)? {3,}.*| \| .*|\)?)$/.exec(line) ?? [];
+    if (typed === undefined) return [];
+    const filled = STANDS_FOR.reduce((text, [pattern, value]) => text.replace(pattern, value), typed);
+    return [splitWords(filled).slice(1)];
+  });
+}
+
+/** Every `asp …` inside running text, with its words as far as they are plain. */
+const mentions = (page: string): string[] =>
+  [...page.matchAll(/\basp((?: [a-z]+)+)/g)].map(([, words = '']) => words.trim());
+
+describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
+  it('shows lines that are commands, with options and arguments that they take', () => {
+    for (const words of commandLines(page)) {
+      const { row, rest, typed, stray } = findCommand(PROGRAM, words);
+      if (row === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${stray ?? ''}`);
+      expect(() => readWords({ row, typed }, rest), words.join(' ')).not.toThrow();
+    }
+  });
+
+  it('shows lines whose values are such as their commands take', async () => {
+    for (const words of commandLines(page))
+      if (!words.includes('--help')) await expect(optionsOf(words), words.join(' ')).resolves.toBeDefined();
+  });
+
+  it('names commands that there are', () => {
+    for (const words of mentions(page)) {
+      const [first = ''] = words.split(' ');
+      const isNoun = PROGRAM.groups.some(({ noun }) => noun === first);
+      expect(findCommand(PROGRAM, [first]).row !== undefined || isNoun, words).toBe(true);
+    }
+  });
+
+  it('names options that there are', () => {
+    const known = PROGRAM.commands.flatMap((row) =>
+      optionRowsOf(row).map(({ flags }) => `--${optionName(flags).long}`),
+    );
+    for (const [option] of page.matchAll(/(?<![\w-])--[a-z][a-z-]+/g)) expect(known, option).toContain(option);
+  });
+
+  it('is what the program prints, on lines that a terminal shows whole', async () => {
+    expect(await runWords(['help', name])).toEqual({ code: 0, out: page, err: '' });
+    for (const line of page.split('\n')) expect(line.length, line).toBeLessThanOrEqual(120);
+  });
+});
+
+describe('asp help agents', () => {
+  const page = TOPICS['agents'] ?? '';
+
+  it('is short enough to be read at once', () => expect(page.split('\n').length).toBeLessThan(120));
+
+  it('is mostly commands that can be run', () => expect(commandLines(page).length).toBeGreaterThan(25));
+
+  it('tells of everything that a program needs', () => {
+    const words = ['whoami', 'commands --json', 'schema', '--wait', '--end-after-reply', 'session wait', '--once'];
+    const more = ['--dry-run', '--cursor-file', '--fence', '--no-input', 'untrusted', '"next"', 'outcome', 'asp run'];
+    for (const word of [...words, ...more, 'asp mcp', 'asp explain', 'asp serve']) expect(page).toContain(word);
+    for (const code of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+      expect(page).toMatch(new RegExp(`(?:^|\\s)${code} [a-z]`, 'm'));
+  });
+
+  it('names fields that documents and events have', () => {
+    expect(Object.keys(OBJECT.error.shape.error.shape)).toEqual(
+      expect.arrayContaining(['code', 'message', 'exit_code', 'retryable', 'outcome', 'hint', 'next', 'request']),
+    );
+    expect(Object.keys(COMMAND_OUTPUT['message send'].shape)).toEqual(
+      expect.arrayContaining(['session_id', 'sequence', 'invited', 'omitted', 'reply']),
+    );
+    expect(Object.keys(OBJECT.event.shape)).toEqual(
+      expect.arrayContaining(['type', 'session_id', 'event_id', 'sequence', 'created_at', 'payload']),
+    );
+  });
+});
