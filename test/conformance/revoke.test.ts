@@ -1,10 +1,12 @@
 import { expect } from 'vitest';
 
-import { callApi, operate } from '../support/actors.js';
+import { actorOf, callApi, operate } from '../support/actors.js';
 import { mustRefuse, mustSucceed } from '../support/answers.js';
+import { newPerson, openBrowser } from '../support/browser.js';
 import { mustGrant } from '../support/grants.js';
 import { text } from '../support/json.js';
 import { askClientToken, mustRegister, refresh, revoke } from '../support/oauth.js';
+import { mustFindForm, signUp } from '../support/person.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
@@ -83,6 +85,40 @@ rule(
     await operate(service.operator, 'DELETE', `/agents/${encodeURIComponent(alice.handle)}`);
     expect(await socket.mustBeClosed(2_000)).toBe(1008);
     mustRefuse(await askClientToken(service.place, alice.credentials, service.place.baseUrl), 401, 'invalid_client');
+    await bystander.mustPing();
+    await bystander.close();
+  },
+);
+
+rule(
+  ['spec/revoke/client', 'spec/Flows/client_credentials'],
+  'a person makes a client in the dashboard and revokes it there: its sockets close, no more tokens, the others go on',
+  async () => {
+    const [browser, person] = [openBrowser(), newPerson('alice')];
+    const dashboard = new URL('/dashboard', service.place.authorizeUrl).href;
+    const press = async (address: string, button: RegExp, values = {}) => {
+      const page = await browser.open(new URL(address, dashboard).href);
+      return browser.submit(page, mustFindForm(page, button), values, button);
+    };
+    await signUp(browser, await browser.open(dashboard), person);
+    await press('/dashboard/new-agent', /^create agent$/i, { name: person.agentName, display_name: 'Main' });
+    const make = async (name: string) => {
+      const page = await press('/dashboard/new-client', /^create client$/i, { name, agent: person.handle });
+      const [clientId = ''] = /oac_[0-9A-Z]{26}/.exec(page.text) ?? [];
+      const [clientSecret = ''] = /asp_cs_[\w-]+/.exec(page.text) ?? [];
+      expect((await browser.open(page.url)).text).not.toContain(clientSecret);
+      return { address: page.url, actor: actorOf(service.place, person.handle, { clientId, clientSecret }) };
+    };
+    const [leaving, staying] = [await make('leaving'), await make('staying')];
+    const [socket, bystander] = [await leaving.actor.mustConnect(), await staying.actor.mustConnect()];
+    mustSucceed(await leaving.actor.get('/agents/me'));
+    await press(`${leaving.address}/revoke`, /^revoke client$/i);
+    expect(await socket.mustBeClosed(2_000)).toBe(1008);
+    for (const resource of both()) {
+      mustRefuse(await askClientToken(service.place, leaving.actor.credentials, resource), 401, 'invalid_client');
+    }
+    mustSucceed(await leaving.actor.get('/agents/me'));
+    mustSucceed(await askClientToken(service.place, staying.actor.credentials, service.place.baseUrl));
     await bystander.mustPing();
     await bystander.close();
   },
