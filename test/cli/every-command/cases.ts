@@ -163,6 +163,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'block remove': [api(`block remove ${PEER}`)],
   serve: [local('serve --print-config --data memory', { object: 'serve-settings' })],
   'serve status': [operator('serve status')],
+  'serve open': [operator('serve open --no-browser')],
   'serve stop': [operator('serve stop')],
   'serve logs': [local('serve logs -n 1')],
   'serve reset': [local('serve reset --data $HOME/none --yes')],
@@ -209,5 +210,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
 
 /** What is not in the matrix, and where it is shown instead. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
+  run: 'it goes on until it is told to stop: test/acceptance/run-agent.test.ts',
+  mcp: 'it speaks a protocol of its own on its streams: test/cli/mcp',
   demo: 'it is the program run over and over against a service of its own: test/cli/demo/demo.test.ts',
 };

@@ -103,7 +103,8 @@ const commands = PROGRAM.commands.filter(({ isHidden }) => isHidden !== true).ma
 
 describe('the table of cases', () => {
   it('has every command, and no other', () => {
-    expect([...Object.keys(CASES), ...Object.keys(ELSEWHERE)].sort()).toEqual([...commands].sort());
+    const elsewhere = Object.keys(ELSEWHERE).filter((words) => commands.includes(words));
+    expect([...Object.keys(CASES), ...elsewhere].sort()).toEqual([...commands].sort());
   });
 
   it('says why wherever a cell differs from the table of exit codes', () => {
