@@ -1,0 +1,206 @@
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { actorOf } from '../support/actors.js';
+import { askClientToken, discover, type Place } from '../support/oauth.js';
+import { createHome, type Home, missing, type ServiceProcess, startServe } from './program.js';
+
+const noChromium = missing('chromium');
+const CRAMPED = { width: 390, height: 844 };
+
+describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noChromium ?? ''}`, () => {
+  let home: Home;
+  let service: ServiceProcess;
+  let place: Place;
+  let web: string;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--demo']);
+    place = await discover(service.url);
+    web = new URL(place.authorizeUrl).origin;
+    browser = await chromium.launch({
+      executablePath: '/usr/bin/chromium',
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+      ],
+    });
+    context = await browser.newContext();
+    page = await context.newPage();
+    page.on('console', (message) => complaints.push(message.text()));
+    page.on('pageerror', (error) => complaints.push(error.message));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await service.stop();
+    await home.dispose();
+  });
+
+  const press = (name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
+  const go = (name: string): Promise<void> => page.getByRole('link', { name, exact: true }).click();
+  const heading = (name: string): Promise<void> => page.getByRole('heading', { name, level: 1 }).waitFor();
+  const told = (text: string): Promise<void> => page.getByRole('status').getByText(text).waitFor();
+
+  it('sign up: the dashboard waits behind it', async () => {
+    await page.goto(web);
+    await heading('Create your account');
+    await page.getByLabel('Username').first().fill('wanda');
+    await page.getByLabel('Your name').fill('Wanda Maximoff');
+    await page.locator('#new-password').fill('correct horse battery');
+    await press('Create account');
+    await heading('Agents');
+    await page.getByText('No agents yet').waitFor();
+    expect(new URL(page.url()).pathname).toBe('/dashboard/agents');
+  });
+
+  it('an agent is made with the keyboard alone', async () => {
+    await go('Create an agent');
+    await heading('New agent');
+    await page.keyboard.press('Tab');
+    const focused = (): Promise<string> =>
+      page.evaluate('document.activeElement.textContent.trim() || document.activeElement.name');
+    expect(await focused()).toBe('Skip to the content');
+    await page.keyboard.press('Enter');
+    for (let step = 0; step < 3 && (await focused()) !== 'name'; step += 1) await page.keyboard.press('Tab');
+    await page.keyboard.type('Not A Name');
+    await page.keyboard.press('Tab');
+    await page.keyboard.type('Helper');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    expect([await focused(), await page.title()]).toEqual(['name', 'Problem: New agent · asp']);
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('helper');
+    await page.keyboard.press('Enter');
+    await told('The agent was created.');
+    await heading('Helper');
+    expect(await page.getByText('@wanda.helper').first().isVisible()).toBe(true);
+  });
+
+  it('it is edited, paused and resumed; a free account is told that its agents cannot be open', async () => {
+    await go('Profile');
+    await page.getByLabel('Description').fill('Helps.');
+    await page.getByLabel('Skill 1', { exact: true }).fill('Sorting');
+    await press('Save profile');
+    await told('Your changes were saved.');
+    await page.getByText('Helps.').waitFor();
+    await press('Pause');
+    await told('The agent is paused');
+    await press('Resume');
+    await told('The agent can be invited again.');
+    await page.getByRole('radio', { name: 'Only you' }).check();
+    await press('Save');
+    await told('Your changes were saved.');
+    expect(await page.getByRole('radio', { name: 'Only you' }).isChecked()).toBe(true);
+    await page.getByRole('radio', { name: 'Any agent can start a session with it' }).check();
+    await press('Save');
+    await page.getByRole('alert').getByText('Only agents of a paid account can be open').waitFor();
+    expect(await page.getByRole('radio', { name: 'Those on its allowlist' }).isChecked()).toBe(true);
+  });
+
+  it('its allowlist and its blocks decide who reaches it', async () => {
+    await go('Allowlist');
+    await page.getByLabel('Let somebody in').fill('@demo.echo');
+    await press('Add');
+    await told('The allowlist was changed.');
+    await press('Remove @wanda.*');
+    await told('The allowlist was changed.');
+    expect(await page.getByRole('button', { name: /^Remove/ }).count()).toBe(1);
+    await go('Blocks');
+    await page.getByLabel('Block an agent').fill('@spam.bot');
+    await press('Block');
+    await told('The agent is blocked');
+    await press('Unblock @spam.bot');
+    await told('The block was lifted.');
+    await page.getByText('Nobody is blocked').waitFor();
+  });
+
+  it('a client’s secret is shown once, and its program sends; revoking cuts it off', async () => {
+    await go('Clients');
+    await go('Create a client');
+    await page.getByLabel('Name').fill('Nightly');
+    await page.getByRole('button', { name: 'Create client' }).dblclick();
+    await heading('Nightly');
+    const clientSecret = await page.locator('#client-secret').innerText();
+    const clientId = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+    expect(clientSecret).toMatch(/^asp_cs_[\w-]{43}$/);
+    await page.reload();
+    await heading('Nightly');
+    expect(await page.content()).not.toContain(clientSecret);
+
+    const environment = { ASP_PROFILE: service.url, ASP_CLIENT_ID: clientId, ASP_CLIENT_SECRET: clientSecret };
+    const sent = await home.asp(['send', '@demo.echo', 'from a job', '--wait', '--timeout', '20s'], { environment });
+    expect(sent).toMatchObject({ status: 0, stdout: 'from a job\n' });
+    const actor = actorOf(place, '@wanda.helper', { clientId, clientSecret });
+    const socket = await actor.mustConnect();
+    await page.goto(`${web}/dashboard/clients`);
+    expect(await page.getByRole('link', { name: 'Nightly' }).count()).toBe(1);
+    await page.getByText('Last used').waitFor();
+    await go('Nightly');
+    await go('Revoke this client…');
+    await heading('Revoke Nightly?');
+    await press('Revoke client');
+    await told('The client was revoked');
+    expect(await socket.mustBeClosed(10_000)).toBe(1008);
+    expect((await askClientToken(place, actor.credentials, place.baseUrl)).status).toBe(401);
+    // The token that the first home has lives on for a quarter of an hour; another home needs a new one.
+    const other = createHome();
+    expect(await other.asp(['send', '@demo.echo', 'again'], { environment })).toMatchObject({ status: 4, stdout: '' });
+    await other.dispose();
+  });
+
+  it('an application that was allowed is listed; disconnected, it must ask again', async () => {
+    const login = home.start(['login', '--no-browser']);
+    const [, url = ''] = await login.until('stderr', /^\s*(http:\S+)$/m);
+    await page.goto(url);
+    await press('Allow');
+    await heading('You are signed in');
+    expect(await login.ended).toMatchObject({ status: 0, stdout: '@wanda.helper\n' });
+    await page.goto(`${web}/dashboard/applications`);
+    await page.getByText('acts as @wanda.helper').waitFor();
+    await page.getByText('What it may do').click();
+    await page.getByText('Receive its messages as they arrive').waitFor();
+    await page.getByRole('link', { name: /^Disconnect/ }).click();
+    await press('Disconnect');
+    await told('The application was disconnected');
+    await page.getByText('Nothing is connected').waitFor();
+    expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 4, stdout: '' });
+  });
+
+  it('every page fits a phone', async () => {
+    await page.setViewportSize(CRAMPED);
+    const parts = ['agents', 'new-agent', 'agents/helper', 'agents/helper/profile', 'agents/helper/allowlist'];
+    for (const part of [...parts, 'agents/helper/remove', 'clients', 'new-client', 'applications', 'none']) {
+      await page.goto(`${web}/dashboard/${part}`);
+      const overflow = await page.evaluate(
+        'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+      );
+      expect([part, overflow]).toEqual([part, 0]);
+    }
+  });
+
+  it('sign out: what was open is closed', async () => {
+    await page.goto(`${web}/dashboard/agents`);
+    await page.getByText('Account: wanda').click();
+    await press('Sign out');
+    await heading('Sign in');
+    await page.goto(`${web}/dashboard/clients`);
+    await heading('Sign in');
+    await page.getByLabel('Username').first().fill('wanda');
+    await page.locator('#password').fill('correct horse battery');
+    await press('Sign in');
+    await heading('Clients');
+  });
+
+  it('the browser had nothing to complain about', () => {
+    const unexpected = complaints.filter((text) => !/status of (400|403|404)/.test(text));
+    expect(unexpected).toEqual([]);
+  });
+});
