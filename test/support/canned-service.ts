@@ -31,6 +31,8 @@ export interface CannedService {
   refusal: Refusal | undefined;
   /** The person denies, and the redirect says so with `text`. */
   isDenied: boolean;
+  /** Every answer is kept back so long: for what shows while something takes its time. */
+  delayMs: number;
   /** Further headers of every answer; they are Latin-1. */
   headers: Readonly<Record<string, string>>;
   close(): Promise<void>;
@@ -68,6 +70,7 @@ export async function startCannedService(port = 0): Promise<CannedService> {
     text: 'said',
     refusal: undefined,
     isDenied: false,
+    delayMs: 0,
     headers: {},
     close: () => close(server, sockets),
   };
@@ -99,6 +102,7 @@ const envelopeOf = ({ code, message = 'refused by the service' }: Refusal): unkn
 
 async function answer(service: CannedService, request: IncomingMessage, response: ServerResponse): Promise<void> {
   for await (const _ of request);
+  if (service.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, service.delayMs));
   const url = new URL(request.url ?? '/', service.origin);
   const method = request.method ?? '';
   const isMetadata = url.pathname.includes('/.well-known/');

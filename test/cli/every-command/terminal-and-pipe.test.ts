@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { CASES, type Case } from './cases.js';
+import { type Stage, startStage } from './stage.js';
+
+/** Forces colour wherever colour is possible. */
+const COLOURFUL = { FORCE_COLOR: '1', TERM: 'xterm-256color' };
+/** What they print is new at every run: keys, tokens, addresses of a sign-in, the time and the folder of the test itself. */
+const NEW_EVERY_TIME =
+  /"(?:idempotency_key|login_id|authorize_url|expires_at|signed_in_at|registered_at|path|data|file|origin|config|state|runtime)":(?:"[^"]*"|\d+)|http:\S+authorize\S+|\/tmp\/[\w./-]+|\b\d+ (?:bytes|ms)\b/g;
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage.close());
+
+const known = (text: string): string => text.replace(NEW_EVERY_TIME, '…');
+
+async function outOf(one: Case, more: readonly string[], isTerminal: boolean): Promise<string> {
+  const environment = isTerminal ? COLOURFUL : {};
+  const { out } = await stage.run(one, more, {
+    isTerminal,
+    environment,
+    stdin: one.stdin ?? '',
+    columns: isTerminal ? 37 : 80,
+  });
+  return known(out);
+}
+
+/** A list is a table for people and values between tabs for programs; that is the one difference there is. */
+async function isList(one: Case): Promise<boolean> {
+  const { out } = await stage.run(one, ['--json']);
+  return /^\{"items":/.test(out);
+}
+
+describe('what is emitted does not depend on a terminal', () => {
+  for (const one of Object.values(CASES).flat())
+    it(`asp ${one.line}`, async () => {
+      for (const format of ['--json', '--jsonl'])
+        expect(await outOf(one, [format], true)).toBe(await outOf(one, [format], false));
+      const [shown, piped] = [
+        await outOf(one, ['--color', 'never'], true),
+        await outOf(one, ['--color', 'never'], false),
+      ];
+      if (!(await isList(one))) return expect(shown).toBe(piped);
+      expect(piped).not.toMatch(/\u001b| {2}/);
+      const rows = shown.split('\n').slice(1).filter(Boolean);
+      expect(rows).toHaveLength(piped.split('\n').filter(Boolean).length);
+    });
+});
