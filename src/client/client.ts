@@ -52,7 +52,7 @@ export interface Client {
   ): Promise<CallResult<ReplyOf<Name>>>;
   /** Uploads a file (spec: POST /attachments). @throws RequestError */
   upload(file: Upload, options?: CallOptions): Promise<CallResult<Attachment>>;
-  /** Opens the bytes of an attachment (wire: Attachments). @throws RequestError */
+  /** Opens the bytes of an attachment (wire: Content and attachments). @throws RequestError */
   download(attachmentId: string, options?: CallOptions): Promise<Download>;
   /** Sends what it is told, with the bearer and, on writes, a key; any status is an answer. @throws RequestError */
   raw(request: RawRequest): Promise<RawAnswer>;

@@ -43,11 +43,11 @@ const shortShape = {
   owner_image_url: z.nullable(z.string()),
 };
 
-/** The agent record, short form: what others see (wire: Agents). */
+/** The agent record, short form: what others see (wire: Agents, search, trust). */
 export const AgentSummary = lazily(() => z.looseObject(shortShape));
 export type AgentSummary = z.infer<typeof AgentSummary>;
 
-/** The agent record, long form: what its account sees (wire: Agents). */
+/** The agent record, long form: what its account sees (wire: Agents, search, trust). */
 export const Agent = lazily(() =>
   z.looseObject({
     ...shortShape,

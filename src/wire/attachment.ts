@@ -49,7 +49,7 @@ export const Attachment = lazily(() =>
 );
 export type Attachment = z.infer<typeof Attachment>;
 
-/** Reply of GET /attachments/{attachment_id}: with a fresh signed download address (wire: Attachments). */
+/** Reply of GET /attachments/{attachment_id}: with a fresh signed download address (wire: Content and attachments). */
 export const AttachmentLink = lazily(() =>
   z.looseObject({
     id: z.string(),

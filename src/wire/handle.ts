@@ -21,7 +21,7 @@ export const HandlePart = lazily(() =>
   z.string().check(z.minLength(1), z.maxLength(64), z.regex(HANDLE_PART_PATTERN, 'only a-z, 0-9, _ and - are allowed')),
 );
 
-/** Every agent of one owner, `@owner.*`, as an allowlist entry (wire: Trust). */
+/** Every agent of one owner, `@owner.*`, as an allowlist entry (wire: Agents, search, trust). */
 export const OwnerGlob = lazily(() => z.string().check(z.maxLength(HANDLE_MAX_LENGTH), z.regex(OWNER_GLOB_PATTERN)));
 export type OwnerGlob = z.infer<typeof OwnerGlob>;
 

@@ -1,4 +1,4 @@
-/** Where the health answer is, below the service root, without authentication (wire: Health). */
+/** Where the health answer is, below the service root, without authentication (wire: Common rules, health). */
 export const HEALTH_PATH = '/health';
 
 /** Answers like health while requests are accepted and the data answers, else 503 (D-61). */

@@ -21,11 +21,11 @@ export const TextPart = lazily(() =>
 );
 export type TextPart = z.infer<typeof TextPart>;
 
-/** A JSON object: no array, no scalar (wire: Content). */
+/** A JSON object: no array, no scalar (wire: Content and attachments). */
 export const DataPart = lazily(() => z.strictObject({ type: z.literal('data'), data: z.record(z.string(), z.json()) }));
 export type DataPart = z.infer<typeof DataPart>;
 
-/** An attachment or a file elsewhere: exactly one of `attachment_id` and `url` (wire: Content). */
+/** An attachment or a file elsewhere: exactly one of `attachment_id` and `url` (wire: Content and attachments). */
 export const FilePart = lazily(() =>
   z
     .strictObject({
@@ -40,7 +40,7 @@ export const FilePart = lazily(() =>
 );
 export type FilePart = z.infer<typeof FilePart>;
 
-/** A picture: exactly one of `attachment_id`, `url` and `data_uri` (wire: Content). */
+/** A picture: exactly one of `attachment_id`, `url` and `data_uri` (wire: Content and attachments). */
 export const ImagePart = lazily(() =>
   z
     .strictObject({

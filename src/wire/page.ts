@@ -22,7 +22,7 @@ export function queryLimit(max: number = LIST_LIMIT_MAX, standard: number = LIST
   return z._default(queryInteger(1, max), standard);
 }
 
-/** An opaque cursor: the `next_cursor` of the page before (wire: Lists). */
+/** An opaque cursor: the `next_cursor` of the page before (wire: Common rules, lists). */
 export const Cursor = lazily(() => z.string().check(z.minLength(1), z.maxLength(512)));
 
 /** `limit` and `cursor`, as every list takes them. */

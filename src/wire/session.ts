@@ -41,7 +41,7 @@ export type Session = z.infer<typeof Session>;
 export const InitialMessage = lazily(() => z.strictObject({ content: Content, metadata: z.optional(Metadata) }));
 export type InitialMessage = z.infer<typeof InitialMessage>;
 
-/** An idempotency key that an ASP client puts in the body instead of the header (wire: Idempotency). */
+/** An idempotency key that an ASP client puts in the body instead of the header (wire: Common rules, idempotency). */
 export const BodyIdempotencyKey = lazily(() =>
   z.string().check(z.minLength(1), z.maxLength(IDEMPOTENCY_KEY_MAX_LENGTH)),
 );

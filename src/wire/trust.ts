@@ -3,7 +3,7 @@ import { Handle, OwnerGlob } from './handle.js';
 import { lazily } from './lazily.js';
 import { EpochMs } from './page.js';
 
-/** A handle, or every agent of an owner (wire: Trust). */
+/** A handle, or every agent of an owner (wire: Agents, search, trust). */
 export const AllowlistEntry = lazily(() => z.union([Handle, OwnerGlob]));
 export type AllowlistEntry = z.infer<typeof AllowlistEntry>;
 
@@ -23,7 +23,7 @@ export type Allowlist = z.infer<typeof Allowlist>;
 export const BlockRequest = lazily(() => z.strictObject({ handle: Handle }));
 export type BlockRequest = z.infer<typeof BlockRequest>;
 
-/** One block. `blocked_agent_id` is an id for an unknown handle too: the answer must not tell (wire: Trust). */
+/** One block. `blocked_agent_id` is an id for an unknown handle too: the answer must not tell (wire: Agents, search, trust). */
 export const Block = lazily(() =>
   z.looseObject({
     blocked_agent_id: z.string(),

@@ -94,7 +94,7 @@ export function readHandles(words: readonly string[]): string[] {
 
 const SEARCH_TEXT_LENGTHS = { min: 2, max: 100 } as const;
 
-/** The text of a search (spec: Search; wire: Search). */
+/** The text of a search (spec: Search; wire: Agents, search, trust). */
 export function readSearchText(text: string): string {
   const { length } = [...text.trim()];
   if (length >= SEARCH_TEXT_LENGTHS.min && length <= SEARCH_TEXT_LENGTHS.max) return text.trim();

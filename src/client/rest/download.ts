@@ -17,7 +17,7 @@ export interface Download {
 }
 
 /**
- * Opens the bytes of an attachment. The signed address gets no bearer, whatever its host (wire: Attachments).
+ * Opens the bytes of an attachment. The signed address gets no bearer, whatever its host (wire: Content and attachments).
  * When the connection breaks or the address expires on the way, a fresh address is asked for and the download goes
  * on where it stopped. @throws RequestError
  */

@@ -47,7 +47,7 @@ export async function createAgent(
   return toAgent({ ...agent, owner_display_name: account.display_name, is_online: 0 });
 }
 
-/** Its allowlist starts with all agents of its own account, visibly and removably (wire: Trust). */
+/** Its allowlist starts with all agents of its own account, visibly and removably (wire: Agents, search, trust). */
 export async function createAgentRecord(
   context: Pick<ServiceContext, 'clock' | 'ids'>,
   transaction: Transaction,

@@ -10,7 +10,7 @@ export interface ContentChecker {
   end(): boolean;
 }
 
-/** Binary types by their signature, text types as UTF-8 without NUL, JSON also by its grammar (wire: Attachments). */
+/** Binary types by their signature, text types as UTF-8 without NUL, JSON also by its grammar (wire: Content and attachments). */
 export function createContentChecker(type: AttachmentType): ContentChecker {
   if (ATTACHMENT_TYPE[type].signatures.length > 0) return createSignatureChecker(type);
   const text = createTextChecker();

@@ -9,7 +9,7 @@ export const DOWNLOAD_PATH = '/attachments';
 
 const EXPIRES = /^[1-9]\d{12,14}$/;
 
-/** Whoever holds the address may read the file until it expires (wire: Attachments). */
+/** Whoever holds the address may read the file until it expires (wire: Content and attachments). */
 export async function signDownload(
   context: Pick<ServiceContext, 'clock' | 'settings'>,
   query: Query,

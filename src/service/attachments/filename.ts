@@ -10,7 +10,7 @@ const TRAILING = /[. ]+$/;
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 const EXTENSION = /\.[A-Za-z0-9]{1,16}$/;
 
-/** What is left of a sender's file name: a plain base name that is safe to show and to save (wire: Attachments). */
+/** What is left of a sender's file name: a plain base name that is safe to show and to save (wire: Content and attachments). */
 export function sanitiseFilename(name: string): string {
   const segments = name.replace(CONTROL, '').split(SEPARATOR);
   const base = segments.findLast((segment) => trim(segment) !== '') ?? '';

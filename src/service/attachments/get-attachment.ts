@@ -23,7 +23,7 @@ export async function getAttachment(
   };
 }
 
-/** While pending its uploader; then whoever may see the message now (wire: Attachments; spec: Eligibility filtering). */
+/** While pending its uploader; then whoever may see the message now (wire: Content and attachments; spec: Eligibility filtering). */
 async function maySee(
   context: Pick<ServiceContext, 'clock'>,
   query: Query,

@@ -98,7 +98,7 @@ function sendFrames(socket: LiveSocket, events: readonly EventEnvelope[]): { cou
   return { count: events.length, refusedBytes: 0 };
 }
 
-/** A reader that leaves its buffer full for too long is closed; its cursor stays where it was (wire: Slow reader). */
+/** A reader that leaves its buffer full for too long is closed; its cursor stays where it was (wire: Live delivery, slow readers). */
 async function waitForRoom(context: ServiceContext, socket: LiveSocket, bytes: number): Promise<void> {
   const cancel = context.clock.schedule(
     SLOW_READER_MS,

@@ -89,7 +89,7 @@ export function createPresence(context: ServiceContext, processId: string): Pres
   };
 }
 
-/** Disconnected at once, left when the grace is over, reconnected before (wire: Presence). */
+/** Disconnected at once, left when the grace is over, reconnected before (wire: Live delivery, presence). */
 function createGraceRule(context: ServiceContext, graceMs: number) {
   let cancel: (() => void) | undefined;
   let isStopped = false;

@@ -17,7 +17,7 @@ export interface Rest {
   readonly verify: VerifyToken;
 }
 
-/** ASP clients may send the key in the body of these two (wire: Idempotency). */
+/** ASP clients may send the key in the body of these two (wire: Common rules, idempotency). */
 const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sendMessage']);
 
 /**
@@ -68,7 +68,7 @@ async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise
   );
 }
 
-/** Without a key nothing is said of the body, not even that it is malformed (wire: Idempotency). */
+/** Without a key nothing is said of the body, not even that it is malformed (wire: Common rules, idempotency). */
 async function readKeyAndJson({ key, operation, request }: AdmittedCall): Promise<{ key: string; json: unknown }> {
   if (key !== undefined) return { key, json: await readJsonBody(request.raw) };
   if (!MAY_HAVE_BODY_KEY.has(operation)) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');

@@ -34,7 +34,7 @@ export function readKey(header: string | string[] | undefined): string | undefin
   return header;
 }
 
-/** The key that an ASP client puts in the body instead (wire: Idempotency). */
+/** The key that an ASP client puts in the body instead (wire: Common rules, idempotency). */
 export function readBodyKey(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'idempotency_key')) return undefined;
   const key: unknown = Reflect.get(body, 'idempotency_key');

@@ -11,7 +11,7 @@ export interface Invitee {
 }
 
 /**
- * Those of `handles`, in order, whom `inviter` may invite (wire: Trust). The others are left out without a word, and
+ * Those of `handles`, in order, whom `inviter` may invite (wire: Agents, search, trust). The others are left out without a word, and
  * each costs the same look-ups, whatever the reason (spec: Non-enumeration, rule 1).
  */
 export async function admits(
