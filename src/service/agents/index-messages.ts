@@ -18,11 +18,11 @@ export function startIndexing(context: Pick<ServiceContext, 'clock' | 'database'
 
 /** Takes the next events into the full text; false: there were none left. */
 export async function indexMessages(context: Pick<ServiceContext, 'database'>): Promise<boolean> {
-  const isBehind = await context.database.read(async (query) => (await listUnindexed(query, 0, 1)).length > 0);
+  const isBehind = await context.database.read(async (query) => (await listUnindexed(query, 1)).length > 0);
   if (!isBehind) return false;
   return await context.database.write(async (transaction) => {
     await transaction.lock([SEARCH_INDEX_LOCK]);
-    const events = await listUnindexed(transaction, 0, BATCH);
+    const events = await listUnindexed(transaction, BATCH);
     for (const event of events)
       if (event.type === 'session.message') await indexText(transaction, event, messageTermsOf(event.payload));
     await markIndexed(transaction, events);

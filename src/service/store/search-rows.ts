@@ -1,4 +1,5 @@
-import type { Query, Transaction } from './database.js';
+import type { Query, SqlValue, Transaction } from './database.js';
+import type { ListPlace } from './session-list-rows.js';
 
 export type SearchKind = 'agent' | 'person';
 
@@ -72,22 +73,40 @@ export interface ReadableSessionRow {
   readonly changed_at: number;
 }
 
-/** The sessions that an agent has joined and, if asked, `counterpart` takes or took part in; the latest changed first. */
+/** Whose messages are searched: those of the sessions that the agent has joined and, if asked, of one or with one other. */
+export interface SearchScope {
+  readonly agentId: string;
+  readonly sessionId: string | undefined;
+  readonly counterpart: string | undefined;
+}
+
+/** `mine` is a participation of $1 within the scope; the other parameters follow. */
+function readable({ agentId, sessionId, counterpart }: SearchScope): { condition: string; parameters: SqlValue[] } {
+  const parameters: SqlValue[] = [agentId];
+  let condition = "mine.agent_id = $1 AND mine.status = 'joined'";
+  if (sessionId !== undefined) condition += ` AND mine.session_id = $${parameters.push(sessionId)}`;
+  if (counterpart !== undefined)
+    condition += ` AND EXISTS (SELECT 1 FROM participant AS other JOIN agent ON agent.id = other.agent_id
+      WHERE other.session_id = mine.session_id AND agent.handle = $${parameters.push(counterpart)})`;
+  return { condition, parameters };
+}
+
+/** The next `limit` sessions of the scope after `place`, the latest changed first. */
 export function listReadableSessions(
   query: Query,
-  agentId: string,
-  filter: { readonly sessionId: string | undefined; readonly counterpart: string | undefined },
+  scope: SearchScope,
+  place: ListPlace,
+  limit: number,
 ): Promise<ReadableSessionRow[]> {
+  const { condition, parameters } = readable(scope);
+  const [changedAt, sessionId, count] = [place.changedAt, place.sessionId, limit].map(
+    (value) => `$${parameters.push(value)}`,
+  );
   return query.all<ReadableSessionRow>(
     `SELECT mine.session_id, mine.changed_at FROM participant AS mine
-     WHERE mine.agent_id = $1 AND mine.status = 'joined' AND (CAST($2 AS TEXT) IS NULL OR mine.session_id = $2)
-       AND (CAST($3 AS TEXT) IS NULL OR EXISTS (
-         SELECT 1 FROM participant AS other JOIN agent ON agent.id = other.agent_id
-         WHERE other.session_id = mine.session_id AND agent.handle = $3))
-     ORDER BY mine.changed_at DESC, mine.session_id DESC`,
-    agentId,
-    filter.sessionId ?? null,
-    filter.counterpart ?? null,
+     WHERE ${condition} AND (mine.changed_at, mine.session_id) < (${changedAt}, ${sessionId})
+     ORDER BY mine.changed_at DESC, mine.session_id DESC LIMIT ${count}`,
+    ...parameters,
   );
 }
 
@@ -108,8 +127,8 @@ const FULL_TEXT = {
     question: (sessions: readonly string[], phrases: readonly (readonly string[])[]): string =>
       `session : (${sessions.map((word) => `"${word}"`).join(' OR ')})
        AND text : (${phrases.map((phrase) => `"${phrase.join(' ')}"`).join(' AND ')})`,
-    listUnindexed: `SELECT position, session_id, type, created_at, payload FROM event
-      WHERE position > MAX($1, (SELECT indexed_position FROM search_progress)) ORDER BY position LIMIT $2`,
+    unindexed: 'event',
+    isUnindexed: 'event.position > (SELECT indexed_position FROM search_progress)',
     add: 'INSERT INTO message_search (rowid, session, text) VALUES ($1, $2, $3)',
     settle: 'UPDATE search_progress SET indexed_position = $1',
   },
@@ -121,9 +140,8 @@ const FULL_TEXT = {
       `(${sessions.map((word) => `'${word}'`).join('|')})&${phrases
         .map((phrase) => `(${phrase.map((term) => `'${term}'`).join('<->')})`)
         .join('&')}`,
-    listUnindexed: `SELECT event.position, session_id, type, created_at, payload
-      FROM search_queue JOIN event ON event.position = search_queue.position
-      WHERE search_queue.position > $1 ORDER BY search_queue.position LIMIT $2`,
+    unindexed: 'search_queue JOIN event ON event.position = search_queue.position',
+    isUnindexed: 'TRUE',
     add: `INSERT INTO message_search (position, words)
       VALUES ($1, array_to_tsvector(ARRAY[$2::text]) || $3::tsvector)`,
     settle: 'DELETE FROM search_queue WHERE position IN (SELECT value::bigint FROM json_array_elements_text($1::json))',
@@ -141,9 +159,34 @@ export function searchIndex(
   return query.all<FoundEventRow>(find, question(sessionIds.map(toSessionWord), phrases), limit);
 }
 
-/** What was appended and is not in the full text yet, after `position`, in order. */
-export function listUnindexed(query: Query, position: number, limit: number): Promise<FoundEventRow[]> {
-  return query.all<FoundEventRow>(FULL_TEXT[query.dialect].listUnindexed, position, limit);
+const FOUND = 'event.position, event.session_id, event.type, event.created_at, event.payload';
+
+/** The first that was appended and is not in the full text yet, in order. */
+export function listUnindexed(query: Query, limit: number): Promise<FoundEventRow[]> {
+  const { unindexed, isUnindexed } = FULL_TEXT[query.dialect];
+  return query.all<FoundEventRow>(
+    `SELECT ${FOUND} FROM ${unindexed} WHERE ${isUnindexed} ORDER BY event.position LIMIT $1`,
+    limit,
+  );
+}
+
+/** Of these the messages within a scope, after `position`. */
+export function listUnindexedOf(
+  query: Query,
+  scope: SearchScope,
+  position: number,
+  limit: number,
+): Promise<FoundEventRow[]> {
+  const { unindexed, isUnindexed } = FULL_TEXT[query.dialect];
+  const { condition, parameters } = readable(scope);
+  const [after, count] = [position, limit].map((value) => `$${parameters.push(value)}`);
+  return query.all<FoundEventRow>(
+    `SELECT ${FOUND} FROM ${unindexed}
+     WHERE ${isUnindexed} AND event.position > ${after} AND event.type = 'session.message'
+       AND EXISTS (SELECT 1 FROM participant AS mine WHERE mine.session_id = event.session_id AND ${condition})
+     ORDER BY event.position LIMIT ${count}`,
+    ...parameters,
+  );
 }
 
 export async function indexText(

@@ -1,0 +1,154 @@
+import { searchMessages } from '../../src/service/agents/search-messages.js';
+import type { AgentActor } from '../../src/service/context.js';
+import { replayEvents } from '../../src/service/events/replay-events.js';
+import { listSessions } from '../../src/service/sessions/list-sessions.js';
+import { sendMessage } from '../../src/service/sessions/send-message.js';
+import { costOf, type ReadCost } from './cost.js';
+import { fillEvents, fillSessions, indexEverything } from './fill.js';
+import { openPlace, type Place } from './place.js';
+
+const RATIO_MAX = 1.3;
+const ROUNDS = 16;
+const CALLS_PER_ROUND = 10;
+const WARM_UP_ROUNDS = 3;
+
+export interface GrowthOptions {
+  readonly database?: string;
+  readonly small: boolean;
+  readonly folder: string;
+}
+
+/** One kind of call, on the small side and on the large one. */
+interface Measured {
+  readonly title: string;
+  readonly sides: readonly [Call, Call];
+  /** Undefined: it grows on purpose, and is only shown. */
+  readonly atMost: number | undefined;
+}
+type Call = () => Promise<unknown>;
+
+/** Fills, measures and prints a table; 1 when a ratio is above its bound. */
+export async function measureGrowth({ database, small, folder }: GrowthOptions): Promise<number> {
+  const [few, many] = small ? [1_000, 5_000] : [1_000, 100_000];
+  const sides = [
+    await fill('few', few, 100, folder, database),
+    await fill('many', many, many, folder, database),
+  ] as const;
+  const readCost = await costOf(sides.map(({ place }) => place.context.database));
+  const rows = listMeasured(sides);
+  console.log(
+    `\n| call | ${few.toLocaleString('en')} sessions (ms) | ${many.toLocaleString('en')} (ms) | ratio | at most |`,
+  );
+  console.log('|---|---|---|---|---|');
+  let isWithin = true;
+  for (const row of rows) {
+    // The service itself does so each second.
+    for (const { place } of sides) await indexEverything(place);
+    const { costs, ratio } = await measure(row, readCost);
+    if (row.atMost !== undefined && ratio > row.atMost) isWithin = false;
+    console.log(
+      `| ${row.title} | ${costs.map((cost) => cost.toFixed(3)).join(' | ')} | ${ratio.toFixed(2)} | ${row.atMost ?? ''} |`,
+    );
+  }
+  for (const { place } of sides) await place.close();
+  return isWithin ? 0 : 1;
+}
+
+interface Side {
+  readonly place: Place;
+  readonly carolsSession: string;
+  readonly long: string;
+  readonly events: number;
+}
+
+async function fill(
+  name: string,
+  sessions: number,
+  events: number,
+  folder: string,
+  url: string | undefined,
+): Promise<Side> {
+  const started = performance.now();
+  const place = await openPlace(name, folder, url);
+  const carols = await fillSessions(place, sessions);
+  const long = await fillEvents(place, events);
+  await indexEverything(place);
+  await settle(place);
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  console.error(`${sessions} sessions and a session of ${events} messages: ${seconds} s`);
+  return { place, carolsSession: carols.at(-1) ?? '', long, events };
+}
+
+/** What the database's own upkeep would have done by the time that so much has come together. */
+async function settle({ context: { database } }: Place): Promise<void> {
+  if ('aside' in database) await (database as { aside: { run(sql: string): Promise<number> } }).aside.run('ANALYZE');
+}
+
+function listMeasured(sides: readonly [Side, Side]): Measured[] {
+  const both = (title: string, call: (side: Side) => Call, atMost: number | undefined = RATIO_MAX): Measured => ({
+    title,
+    sides: [call(sides[0]), call(sides[1])],
+    atMost,
+  });
+  const alice = ({ place }: Side): AgentActor => place.alice;
+  const carol = ({ place }: Side): AgentActor => place.carol;
+  return [
+    both('list, of one who is in all of them', (side) => list(side.place, alice(side))),
+    both('list, of one who is in 500', (side) => list(side.place, carol(side))),
+    both('replay of a session', (side) => replay(side.place, carol(side), side.carolsSession, 0)),
+    both('send to a session', (side) => send(side.place, carol(side), side.carolsSession)),
+    both('search, a word that is often said, by one who is in all', (side) => search(side.place, alice(side), 'heron')),
+    both('search, the same by one who is in 500', (side) => search(side.place, carol(side), 'heron')),
+    both('search, a word that nobody says, by one who is in 500', (side) => search(side.place, carol(side), 'nowhere')),
+    both('search, the same by one who is in all', (side) => search(side.place, alice(side), 'nowhere'), undefined),
+    both('100 or 100,000 events: replay from the start', (side) => replay(side.place, alice(side), side.long, 0)),
+    both('100 or 100,000 events: replay of the last 50', (side) =>
+      replay(side.place, alice(side), side.long, side.events - 50),
+    ),
+    both('100 or 100,000 events: send', (side) => send(side.place, alice(side), side.long)),
+    both('100 or 100,000 events: search in it', (side) => search(side.place, alice(side), 'heron', side.long)),
+  ];
+}
+
+const list = ({ context }: Place, actor: AgentActor): Call => {
+  const query = { state: undefined, limit: 50, cursor: undefined };
+  return () => context.database.read((view) => listSessions(context, actor, { query }, view));
+};
+
+const replay = ({ context }: Place, actor: AgentActor, session_id: string, after_sequence: number): Call => {
+  const input = { path: { session_id }, query: { after_sequence, limit: 50 } };
+  return () => context.database.read((view) => replayEvents(context, actor, input, view));
+};
+
+const send = ({ context }: Place, actor: AgentActor, session_id: string): Call => {
+  const input = { path: { session_id }, body: { content: 'one more' } };
+  return () => context.database.write((transaction) => sendMessage(context, actor, input, transaction));
+};
+
+const search = ({ context }: Place, actor: AgentActor, q: string, session_id?: string): Call => {
+  const query = { q, limit: 20, session_id, counterpart: undefined };
+  return () => context.database.read((view) => searchMessages(context, actor, { query }, view));
+};
+
+/** The sides take turns; the medians of the milliseconds a call, and of the ratios of neighbours. */
+async function measure({ sides }: Measured, readCost: ReadCost): Promise<{ costs: number[]; ratio: number }> {
+  const costs: [number[], number[]] = [[], []];
+  for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1)
+    for (const index of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
+      const before = await readCost();
+      for (let call = 0; call < CALLS_PER_ROUND; call += 1) await sides[index]();
+      const cost = ((await readCost()) - before) / CALLS_PER_ROUND;
+      if (round >= WARM_UP_ROUNDS) costs[index].push(cost);
+    }
+  return {
+    costs: costs.map(medianOf),
+    ratio: medianOf(costs[1].map((cost, index) => cost / (costs[0][index] as number))),
+  };
+}
+
+function medianOf(values: readonly number[]): number {
+  const sorted = [...values].sort((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const [low = 0, high = 0] = [sorted[sorted.length % 2 === 1 ? middle : middle - 1], sorted[middle]];
+  return (low + high) / 2;
+}

@@ -1,0 +1,100 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+
+import { createIds } from '../../src/kit/ids.js';
+import { systemRandom } from '../../src/kit/random.js';
+import { createAccount } from '../../src/service/agents/create-account.js';
+import { createAgentRecord } from '../../src/service/agents/create-agent.js';
+import { openAttachmentFiles } from '../../src/service/attachments/attachment-files.js';
+import { createLocalBus } from '../../src/service/bus/local-bus.js';
+import type { AgentActor, ServiceContext } from '../../src/service/context.js';
+import { unlimited } from '../../src/service/limits/rate-limits.js';
+import { unmetered } from '../../src/service/meter.js';
+import type { Database, SharedDatabase } from '../../src/service/store/database.js';
+import { openPostgres } from '../../src/service/store/postgres-database.js';
+import { openSqlite } from '../../src/service/store/sqlite-database.js';
+
+/** The domain of a service on a database of its own, without HTTP. */
+export interface Place {
+  readonly context: ServiceContext;
+  /** Takes part in every session. */
+  readonly alice: AgentActor;
+  /** Takes part in as many sessions however many there are. */
+  readonly carol: AgentActor;
+  readonly others: readonly AgentActor[];
+  close(): Promise<void>;
+}
+
+const OTHERS = 50;
+
+export async function openPlace(name: string, folder: string, databaseUrl: string | undefined): Promise<Place> {
+  const fail = (error: unknown): never => {
+    throw error;
+  };
+  const database = await openDatabase(name, folder, databaseUrl, fail);
+  const files = await openAttachmentFiles(undefined);
+  let now = Date.now();
+  // Each moment is another one, so that the order of changes is that of the calls.
+  const clock = { now: () => ++now, monotonic: () => performance.now(), schedule: () => () => {} };
+  const context: ServiceContext = {
+    clock,
+    ids: createIds(clock, systemRandom),
+    random: systemRandom,
+    database,
+    files,
+    bus: createLocalBus(fail),
+    limits: unlimited,
+    settings: {
+      addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
+      trust: 'recipient',
+      areLimitsOn: false,
+      presenceGraceMs: undefined,
+      isBehindProxy: false,
+    },
+    meter: unmetered,
+    log: { info: () => {}, error: (_event, error) => fail(error) },
+  };
+  const addAgent = (username: string): Promise<AgentActor> =>
+    database.write(async (transaction) => {
+      const person = { username, displayName: username, passwordHash: null, tier: 'paid', isLocal: false } as const;
+      const account = await createAccount(context, transaction, person);
+      const agent = { name: 'main', displayName: username, inboundPolicy: 'open' } as const;
+      const { id, handle } = await createAgentRecord(context, transaction, account, agent);
+      return { kind: 'agent', agentId: id, handle, accountId: account.id, scopes: [] };
+    });
+  const [alice, carol] = [await addAgent('alice'), await addAgent('carol')];
+  const others: AgentActor[] = [];
+  for (let index = 0; index < OTHERS; index += 1) others.push(await addAgent(`other${index}`));
+  return {
+    context,
+    alice,
+    carol,
+    others,
+    async close() {
+      await dropSchema(name, database);
+      await database.close();
+      await files.close();
+    },
+  };
+}
+
+const SCHEMA = `asp_growth_${process.pid}_${randomBytes(4).toString('hex')}`;
+
+function openDatabase(
+  name: string,
+  folder: string,
+  databaseUrl: string | undefined,
+  onFault: (error: unknown) => void,
+): Promise<Database> {
+  if (databaseUrl === undefined) return openSqlite({ directory: join(folder, name) }, { onFault });
+  const url = new URL(databaseUrl);
+  const schema = `${SCHEMA}_${name}`;
+  url.searchParams.set('search_path', schema);
+  // By which its server processes are known.
+  url.searchParams.set('application_name', schema);
+  return openPostgres(url.href, { onFault });
+}
+
+async function dropSchema(name: string, database: Database): Promise<void> {
+  if ('aside' in database) await (database as SharedDatabase).aside.run(`DROP SCHEMA ${SCHEMA}_${name} CASCADE`);
+}
