@@ -11,7 +11,7 @@ import { registerDownloads } from './attachments/register-downloads.js';
 import { createSignInLinks } from './authorization-server/account/sign-in-links.js';
 import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
 import type { Addresses, Log, ServiceContext } from './context.js';
-import { registerDashboard } from './dashboard/dashboard.js';
+import { type Dashboard, registerDashboard } from './dashboard/dashboard.js';
 import type { FaultPlan } from './faults/fault-plan.js';
 import { createFaults } from './faults/faults.js';
 import { startHousekeeping } from './housekeeping.js';
@@ -137,7 +137,7 @@ async function compose(parts: Parts): Promise<RunningService> {
   registerProbes(app.fastify, context, options.version ?? '');
   const links = createSignInLinks(context);
   registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret, signInLinks: links });
-  registerDashboard(app.fastify, context);
+  const dashboard = registerDashboard(app.fastify, context);
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {
@@ -165,7 +165,7 @@ async function compose(parts: Parts): Promise<RunningService> {
     metricsUrl,
     stopRequested: request.asked,
     stop() {
-      stopping ??= stopAll({ context, server, app, realtime, stopHousekeeping, operator, watch });
+      stopping ??= stopAll({ context, server, app, dashboard, realtime, stopHousekeeping, operator, watch });
       return stopping;
     },
   };
@@ -175,15 +175,18 @@ interface Running {
   readonly context: ServiceContext;
   readonly server: Server;
   readonly app: App;
+  readonly dashboard: Dashboard;
   readonly realtime: Realtime;
   readonly stopHousekeeping: () => Promise<void>;
   readonly operator: OperatorServer;
   readonly watch: Watch;
 }
 
-async function stopAll({ context, server, app, realtime, stopHousekeeping, operator, watch }: Running): Promise<void> {
+async function stopAll(running: Running): Promise<void> {
+  const { context, server, app, realtime, stopHousekeeping, operator, watch } = running;
   const closed = close(server);
   realtime.refuseNew();
+  running.dashboard.stop();
   await withinMs(context.clock, DRAIN_MS, app.drain());
   await realtime.stop();
   server.closeAllConnections();

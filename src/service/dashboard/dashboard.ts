@@ -15,23 +15,31 @@ import { renderErrorPage } from '../pages/message-page.js';
 import { ServiceError } from '../service-error.js';
 import { refusedView, strayView } from './refusal.js';
 import { PAGE_ROWS } from './rows.js';
+import { createLiveTranscripts, type LiveTranscripts } from './sessions/live.js';
 import { type DashboardAnswer, type PageRow, readVisit, type Visit } from './visit.js';
 
 /** Whatever the app does about HEAD, here it is no GET. */
 const GET_ALONE = { exposeHeadRoute: false } as const;
+const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
+
+/** What of the dashboard goes on by itself. */
+export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 
 /** Mounts the dashboard below the web origin; what it installs stays within its own scope. */
-export function registerDashboard(app: FastifyInstance, context: ServiceContext): void {
+export function registerDashboard(app: FastifyInstance, context: ServiceContext): Dashboard {
+  const server = { context };
+  const live = createLiveTranscripts(server);
   app.register(async (scope) => {
-    const server = { context };
     acceptTypes(scope, [FORM_TYPE]);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
     for (const row of PAGE_ROWS) registerRow(scope, server, row);
+    scope.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
       answerVisit(server, request, reply, async () => strayPage()),
     );
   });
+  return live;
 }
 
 function registerRow(scope: FastifyInstance, server: PageServer, { path, show, act }: PageRow): void {

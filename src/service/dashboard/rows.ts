@@ -10,9 +10,12 @@ import { actDisconnect, showApplications, showDisconnect } from './applications/
 import { actRevokeClient, showClient, showRevokeClient } from './clients/client.js';
 import { actNewClient, showNewClient } from './clients/create.js';
 import { showClients } from './clients/list.js';
+import { showSessions } from './sessions/list.js';
+import { fetchAttachment, showEvent, showTranscript } from './sessions/transcript.js';
 import { moved, type PageRow } from './visit.js';
 
 const AGENT = '/dashboard/agents/:name';
+const SESSION = '/dashboard/sessions/:session_id';
 
 /** Every address of the dashboard. */
 export const PAGE_ROWS: readonly PageRow[] = [
@@ -27,6 +30,10 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock },
   { path: `${AGENT}/blocks/remove`, act: actUnblock },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
+  { path: '/dashboard/sessions', show: showSessions },
+  { path: SESSION, show: showTranscript },
+  { path: `${SESSION}/events/:sequence`, show: showEvent },
+  { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
   { path: '/dashboard/clients', show: showClients },
   { path: '/dashboard/new-client', show: showNewClient, act: actNewClient },
   { path: '/dashboard/clients/:id', show: showClient },

@@ -32,7 +32,7 @@ ${body}
 export type Allowance = Readonly<Record<string, readonly string[]>>;
 
 /** How a content security policy names a text that stands in the page. */
-function policyHashOf(text: string): string {
+export function policyHashOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 

@@ -25,8 +25,11 @@ const SHOWN_LENGTH_MAX = 80;
 
 /** A name that a stranger chose: nothing in it can reorder, hide or crowd out what stands around it. */
 export function strangersText(text: string): Html {
+  return html`<bdi>${strangersWords(text)}</bdi>`;
+}
+
+/** The same where no markup can be: in the title of a tab. */
+export function strangersWords(text: string): string {
   const visible = [...text.replace(INVISIBLE, '').replace(/\s+/g, ' ').trim()];
-  const shown =
-    visible.length > SHOWN_LENGTH_MAX ? `${visible.slice(0, SHOWN_LENGTH_MAX).join('')}…` : visible.join('');
-  return html`<bdi>${shown}</bdi>`;
+  return visible.length > SHOWN_LENGTH_MAX ? `${visible.slice(0, SHOWN_LENGTH_MAX).join('')}…` : visible.join('');
 }

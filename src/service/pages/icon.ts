@@ -13,4 +13,6 @@ const drawn = (shape: Html): Html =>
 
 export const TICK = drawn(html`<path d="m4 10.5 4 4 8-9"/>`);
 export const PLUS = drawn(html`<path d="M10 4v12M4 10h12"/>`);
+export const FILE = drawn(html`<path d="M5 2.5h6.5L16 7v10.5H5zM11.5 2.5V7H16"/>`);
+export const PICTURE = drawn(html`<path d="M3 4h14v12H3zM3 13l4-4 4 4 2-2 4 3.5M13 7.5v.1"/>`);
 export const CAUTION = drawn(html`<path d="M10 3 2.5 16.5h15zM10 8.5v3.5M10 14.3v.1"/>`);

@@ -16,24 +16,39 @@ export async function listAccountSessions(
   input: { query: QueryOf<'listAccountSessions'> },
   query: Query,
 ): Promise<ReplyOf<'listAccountSessions'>> {
-  const { state, limit, cursor } = input.query;
-  const scope = ['account sessions', actor.accountId, state];
+  const { rows, next } = await readAccountSessions(query, actor.accountId, input.query);
+  return { sessions: rows.map(({ session, acting_handle }) => ({ session, acting_handle })), next_cursor: next };
+}
+
+type AccountSession = ReplyOf<'listAccountSessions'>['sessions'][number] & {
+  /** When something that the account may see last happened in it. */
+  readonly changedAt: number;
+};
+
+/** The same, and when each last changed. */
+export async function readAccountSessions(
+  query: Query,
+  accountId: string,
+  { state, limit, cursor }: QueryOf<'listAccountSessions'>,
+): Promise<{ readonly rows: readonly AccountSession[]; readonly next: string | null }> {
+  const scope = ['account sessions', accountId, state];
   const place = readPlace(scope, cursor);
-  let rows: ListedRow[] = [];
-  for await (const agentId of eachAgent(query, actor.accountId)) {
-    const more = await listSessionsOfSibling(query, actor.accountId, agentId, state, place, limit + 1);
-    rows = [...rows, ...more].sort(latestFirst).slice(0, limit + 1);
+  let found: ListedRow[] = [];
+  for await (const agentId of eachAgent(query, accountId)) {
+    const more = await listSessionsOfSibling(query, accountId, agentId, state, place, limit + 1);
+    found = [...found, ...more].sort(latestFirst).slice(0, limit + 1);
   }
-  const page = rows.slice(0, limit);
-  const sessions: ReplyOf<'listAccountSessions'>['sessions'] = [];
+  const page = found.slice(0, limit);
+  const rows: AccountSession[] = [];
   for (const row of page)
-    sessions.push({
+    rows.push({
       session: await viewSession(query, row),
-      acting_handle: await findActingHandle(query, actor.accountId, row.id),
+      acting_handle: await findActingHandle(query, accountId, row.id),
+      changedAt: row.changed_at,
     });
   const last = page.at(-1);
-  const hasMore = last !== undefined && rows.length > limit;
-  return { sessions, next_cursor: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
+  const hasMore = last !== undefined && found.length > limit;
+  return { rows, next: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
 }
 
 async function* eachAgent(query: Query, accountId: string): AsyncGenerator<string> {

@@ -56,16 +56,32 @@ export function listSessionsOfSibling(
   return query.all<ListedRow>(LISTED + once + inState('$6') + ORDER, ...parameters, state);
 }
 
-/** The handle by which an account takes part in a session: joined before invited before left, then by handle. */
-export async function findActingHandle(query: Query, accountId: string, sessionId: string): Promise<string> {
-  const row = await query.get<{ handle: string }>(
-    `SELECT participant.handle FROM participant JOIN agent ON agent.id = participant.agent_id
+/** The agent by which an account takes part in a session. */
+export interface ActingRow {
+  readonly agent_id: string;
+  readonly handle: string;
+}
+
+/** Joined before invited before left, then by handle; undefined: no agent of the account takes part. */
+export function findActingParticipant(
+  query: Query,
+  accountId: string,
+  sessionId: string,
+): Promise<ActingRow | undefined> {
+  return query.get<ActingRow>(
+    `SELECT participant.agent_id, participant.handle
+     FROM participant JOIN agent ON agent.id = participant.agent_id
      WHERE participant.session_id = $1 AND agent.account_id = $2 AND agent.removed_at IS NULL
      ORDER BY CASE participant.status WHEN 'joined' THEN 0 WHEN 'invited' THEN 1 ELSE 2 END, participant.handle
      LIMIT 1`,
     sessionId,
     accountId,
   );
+}
+
+/** The same of a session that stands in the account's list. */
+export async function findActingHandle(query: Query, accountId: string, sessionId: string): Promise<string> {
+  const row = await findActingParticipant(query, accountId, sessionId);
   if (row === undefined) throw new Error('A listed session has none of the agents of the account.');
   return row.handle;
 }

@@ -1,4 +1,5 @@
 import { FOUNDATION } from '../style.js';
+import { TRANSCRIPT_STYLE } from './transcript-style.js';
 
 /** The look of the dashboard: the foundation of all pages, then the frame, then what its pages are made of. */
 export const DASHBOARD_STYLE = `${FOUNDATION}
@@ -142,4 +143,4 @@ fieldset .hint { margin-bottom: 0.75rem; }
   .account-name { max-width: 7rem; }
 }
 @media (forced-colors: active) { .bar nav a[aria-current], .tabs a[aria-current] { border-bottom-color: Highlight; } }
-`;
+${TRANSCRIPT_STYLE}`;

@@ -1,0 +1,99 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import type { Browser, PageServer } from '../../authorization-server/account/browser.js';
+import { requireSameOrigin } from '../../authorization-server/account/same-origin.js';
+import { ServiceError } from '../../service-error.js';
+import { readVisit, type Visit } from '../visit.js';
+import { createLiveStream, type LiveStream } from './live-stream.js';
+import { findSeenSession } from './seen-session.js';
+import { readSequence } from './transcript.js';
+
+const POLL_MS = 1_000;
+const STREAMS_MAX = 200;
+const STREAMS_PER_ACCOUNT_MAX = 8;
+const RETRY_AFTER_S = 5;
+
+/** The transcripts that somebody is looking at, each fed by server-sent events. */
+export interface LiveTranscripts {
+  open(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
+  /** Ends every stream, and from now on refuses new ones. */
+  stop(): void;
+}
+
+/** Who looks at what. */
+export interface Onlooker {
+  readonly browser: Browser;
+  readonly accountId: string;
+  readonly username: string;
+  readonly sessionId: string;
+}
+
+/** The bus says when to look, the log what there is; a ring that is lost costs a second. */
+export function createLiveTranscripts(server: PageServer): LiveTranscripts {
+  const { bus, clock } = server.context;
+  const streams = new Set<LiveStream>();
+  let isStopping = false;
+  let cancelPoll: (() => void) | undefined;
+  const stopListening = bus.listen((signal) => {
+    if (signal.kind !== 'events') return;
+    for (const stream of streams) if (signal.agentIds.includes(stream.agentId())) stream.look();
+  });
+  const poll = (): void => {
+    cancelPoll ??= clock.schedule(
+      POLL_MS,
+      () => {
+        cancelPoll = undefined;
+        for (const stream of streams) stream.look();
+        if (streams.size > 0) poll();
+      },
+      true,
+    );
+  };
+  const requireRoom = (accountId: string): void => {
+    if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
+    const own = [...streams].filter((stream) => stream.accountId === accountId).length;
+    if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
+      throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: RETRY_AFTER_S });
+  };
+  return {
+    async open(request, reply) {
+      requireSameOrigin(server, request);
+      const visit = await readVisit(server, request);
+      if (visit === undefined) throw new ServiceError('UNAUTHORIZED');
+      const onlooker = onlookerOf(visit);
+      const { context } = server;
+      const seen = await context.database.read((query) =>
+        findSeenSession(context, query, onlooker.accountId, onlooker.sessionId),
+      );
+      if (seen === undefined) throw new ServiceError('NOT_FOUND');
+      requireRoom(onlooker.accountId);
+      reply.hijack();
+      const stream = createLiveStream(server, onlooker, {
+        response: reply.raw,
+        agentId: seen.actor.agentId,
+        after: placeOf(request, visit),
+      });
+      streams.add(stream);
+      reply.raw.once('close', () => streams.delete(stream));
+      stream.look();
+      poll();
+      return reply;
+    },
+    stop() {
+      isStopping = true;
+      stopListening();
+      cancelPoll?.();
+      for (const stream of streams) stream.end();
+    },
+  };
+}
+
+function onlookerOf({ browser, account, part }: Visit): Onlooker {
+  return { browser, accountId: account.id, username: account.username, sessionId: part('session_id') };
+}
+
+/** What a browser that reconnects has seen counts for more than what its page has seen. */
+function placeOf(request: FastifyRequest, { query }: Visit): number {
+  const seen = request.headers['last-event-id'];
+  return readSequence(typeof seen === 'string' ? seen : undefined) ?? readSequence(query.one('after')) ?? 0;
+}

@@ -1,0 +1,92 @@
+import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import type { Message } from '../../../wire/message.js';
+import { type Html, html } from '../html.js';
+import { plainText, renderParts } from './message-parts.js';
+import { renderFace } from './parts.js';
+
+const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: 'UTC' });
+const MOMENT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'medium', timeZone: 'UTC' });
+const DAY = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' });
+
+/** Where an entry stands, and who looks at it. */
+export interface EntryPlace {
+  /** Of the session's page. */
+  readonly path: string;
+  readonly username: string;
+  /** Whoever is or was joined sees messages as events of their own; others see the first one inside their invitation. */
+  readonly isInside: boolean;
+  /** All of a long text; else its beginning, and the way to the rest. */
+  readonly isWhole?: boolean;
+}
+
+/** One event of a session, as an item of its list. It says by itself what a reader needs, since it may come alone. */
+export function renderEntry(event: EventEnvelope, place: EntryPlace): Html {
+  return isMessageEvent(event) ? renderSaid(event, event.payload, place) : renderHappening(event, place);
+}
+
+function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): Html {
+  const isOwn = message.sender.startsWith(`@${place.username}.`);
+  return renderItem(
+    event,
+    `said${isOwn ? ' own' : ''}`,
+    html`${renderFace(message.sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${message.sender}</b> ${renderMoment(event)}</p>${renderBubble(event, message, place)}</div>`,
+  );
+}
+
+function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, place: EntryPlace): Html {
+  const { path, isWhole = false } = place;
+  return html`<div class="bubble">${renderParts(content, { path, sequence, isWhole })}${metadata !== undefined && html`<details class="folded"><summary>Metadata</summary><pre tabindex="0">${plainText(JSON.stringify(metadata, null, 2))}</pre></details>`}</div>`;
+}
+
+function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
+  const { initial_message: first } = event.payload as { initial_message?: Message };
+  const message = first !== undefined && !place.isInside && renderBubble(event, first, place);
+  return renderItem(
+    event,
+    'happening',
+    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event)}</p>${message}</div>`,
+  );
+}
+
+function renderItem({ sequence, created_at: at }: EventEnvelope, kind: string, body: Html): Html {
+  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}" data-day="${DAY.format(at)}, UTC">${body}</li>`;
+}
+
+function renderMoment({ sequence, created_at: at }: EventEnvelope): Html {
+  return html`<a class="at" href="#e${sequence}"><time datetime="${new Date(at).toISOString()}" title="${MOMENT.format(at)} UTC">${CLOCK.format(at)}</time></a>`;
+}
+
+/** What happened, as a sentence. */
+function describe({ type, payload }: EventEnvelope): Html {
+  const who = (name: string): Html => html`<b class="mono">${String(payload[name] ?? 'somebody')}</b>`;
+  switch (type) {
+    case 'session.invited':
+      return html`${who('by')} invited ${who('invitee')}`;
+    case 'session.joined':
+      return html`${who('agent')} joined`;
+    case 'session.left':
+      return payload['reason'] === 'grace_expired'
+        ? html`${who('agent')} was away too long, and left`
+        : html`${who('agent')} left`;
+    case 'session.ended':
+      return html`${who('ended_by')} ended the session`;
+    case 'session.reopened':
+      return html`${who('reopened_by')} reopened the session`;
+    case 'session.disconnected':
+      return html`${who('agent')} lost its connection`;
+    case 'session.reconnected':
+      return html`${who('agent')} is connected again`;
+    default:
+      return html`<span class="mono">${type}</span>`;
+  }
+}
+
+/** The day that begins with an entry. */
+export function dayOf(entry: Html): string {
+  return /data-day="([^"]*)"/.exec(entry.markup)?.[1] ?? '';
+}
+
+/** The number of the event that an entry shows. */
+export function sequenceOf(entry: Html): number {
+  return Number(/data-sequence="(\d+)"/.exec(entry.markup)?.[1] ?? 0);
+}

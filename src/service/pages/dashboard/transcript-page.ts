@@ -1,0 +1,88 @@
+import type { Session } from '../../../wire/session.js';
+import { policyHashOf } from '../document.js';
+import { type Html, html, strangersWords } from '../html.js';
+import { dayOf, sequenceOf } from './entry.js';
+import type { View } from './frame.js';
+import { renderTrail } from './parts.js';
+import { renderState, renderTopic } from './sessions-page.js';
+import { renderTime } from './time.js';
+import { TRANSCRIPT_SCRIPT } from './transcript-script.js';
+
+const SCRIPT: Html = { markup: `<script>${TRANSCRIPT_SCRIPT}</script>` };
+const ALLOWED = { 'script-src': [policyHashOf(TRANSCRIPT_SCRIPT)], 'connect-src': ["'self'"] };
+const STATUS_WORD = { joined: '', invited: 'invited', left: 'left' } as const;
+
+export interface TranscriptPage {
+  readonly session: Session;
+  /** As whom the account looks at it. */
+  readonly actingHandle: string;
+  readonly path: string;
+  /** The newest last. */
+  readonly entries: readonly Html[];
+  readonly hasEarlier: boolean;
+  readonly pageSize: number;
+  readonly isNewest: boolean;
+  readonly now: number;
+}
+
+export function renderTranscript(transcript: TranscriptPage): View {
+  const { session, path, entries, isNewest } = transcript;
+  const last = entries.at(-1);
+  const live = html` data-live="${path}/live" data-after="${last === undefined ? 0 : sequenceOf(last)}"`;
+  const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
+<div id="head">${renderSessionHead(session, transcript.actingHandle, transcript.now)}</div>
+<section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
+${renderEarlier(transcript)}
+<ol class="entries">${withDays(entries)}</ol>
+${entries.length === 0 && html`<p class="soft" id="nothing">Nothing was said that this agent may see.</p>`}
+</section>
+${isNewest ? renderLiveState(path) : renderLater(transcript)}</div>${isNewest && SCRIPT}`;
+  const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
+  return { title, section: 'sessions', main, ...(isNewest && { allowed: ALLOWED }) };
+}
+
+/** What of a session changes while it is looked at. */
+export function renderSessionHead(session: Session, actingHandle: string, now: number): Html {
+  return html`<div class="session-head"><div class="between"><h1>${renderTopic(session)}</h1>${renderState(session)}</div>
+<ul class="people" aria-label="Participants">${session.participants.map(
+    ({ handle, status }) =>
+      html`<li class="${status === 'left' ? 'gone' : status === 'invited' ? 'asked' : 'in'}"><span class="mono">${handle}</span>${handle === actingHandle && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
+  )}</ul>
+<p class="soft small">Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`} · <span class="mono take-id">${session.id}</span></p></div>`;
+}
+
+/** Each day begins with its name. */
+function withDays(entries: readonly Html[]): Html[] {
+  return entries.flatMap((entry, index) => {
+    const day = dayOf(entry);
+    const before = entries[index - 1];
+    const isNew = before === undefined || dayOf(before) !== day;
+    return isNew ? [html`<li class="day"><span>${day}</span></li>`, entry] : [entry];
+  });
+}
+
+function renderEarlier({ entries, hasEarlier, path }: TranscriptPage): Html {
+  const [first] = entries;
+  const isThere = hasEarlier && first !== undefined;
+  const before = first === undefined ? 0 : sequenceOf(first);
+  return html`<p class="earlier" id="earlier" data-path="${path}"${!isThere && html` hidden`}><a class="button plain small-button" href="${path}?before=${before}">Earlier</a></p>`;
+}
+
+function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
+  const last = entries.at(-1);
+  const later = last === undefined ? 0 : sequenceOf(last) + pageSize + 1;
+  return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
+}
+
+/** Without the script this says how to see what is new; the script says here what it is doing. */
+function renderLiveState(path: string): Html {
+  return html`<div class="live-bar"><p class="live" id="live" role="status" data-on="Live" data-off="Connecting…" data-over="Signed out"><a href="${path}">Reload to see what is new</a></p></div>`;
+}
+
+/** One event with all of its text. */
+export function renderWholeEvent(session: Session, path: string, entry: Html): View {
+  const main = html`<div class="stack transcript">${renderTrail('Transcript', path)}
+<h1>${renderTopic(session)}</h1>
+<ol class="entries">${withDays([entry])}</ol></div>`;
+  return { title: 'One message', section: 'sessions', main };
+}

@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Actor, createActor, operate } from '../../support/actors.js';
+import { type Answer, request } from '../../support/http.js';
+import { field, list } from '../../support/json.js';
+import { createFeed } from './event-source.js';
+import { openStage, type Stage, type Visitor } from './stage.js';
+
+const HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>"\'&\u202etxt.exe';
+
+let stage: Stage;
+let ada: Visitor;
+let mine: Actor;
+let other: Actor;
+beforeAll(async () => {
+  stage = await openStage({ areLimitsOn: false });
+  const { place } = stage.desk;
+  const operator = { url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret };
+  await operate(operator, 'POST', '/agents', { handle: '@ada.first', inbound_policy: 'open' });
+  mine = await createActor(place, operator, 'helper', { owner: 'ada' });
+  other = await createActor(place, operator, 'eve');
+  ada = await stage.enterLocally('ada');
+});
+afterAll(() => stage.close());
+
+const cookieOf = ({ browser }: Visitor): string =>
+  [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+const get = (path: string, headers: Record<string, string> = {}): Promise<Answer> =>
+  request(`${stage.web}${path}`, { headers: { cookie: cookieOf(ada), ...headers } });
+const pathOf = (session: string): string => `/dashboard/sessions/${session}`;
+const sequencesOf = (html: string): number[] =>
+  [...html.matchAll(/data-sequence="(\d+)"/g)].map(([, number]) => Number(number));
+/** A session of both, where both have joined. */
+const openSession = async (topic: string): Promise<string> => {
+  const session = await mine.mustCreate({ topic, invite: [other.handle] });
+  await other.mustJoin(session);
+  return session;
+};
+
+describe('The list of sessions', () => {
+  it('shows state, topic, participants and the last activity, and filters by state', async () => {
+    const active = await openSession('The active one');
+    const ended = await openSession('The ended one');
+    await mine.mustEnd(ended);
+    const all = (await get('/dashboard/sessions')).text;
+    expect(all.indexOf('The ended one')).toBeLessThan(all.indexOf('The active one'));
+    for (const part of [mine.handle, other.handle, 'Active', 'Ended', '<time datetime="']) expect(all).toContain(part);
+    const only = async (state: string) => (await get(`/dashboard/sessions?state=${state}`)).text;
+    expect(await only('active')).toContain(active);
+    expect(await only('active')).not.toContain(ended);
+    expect(await only('ended')).toContain(ended);
+    expect(await only('ended')).not.toContain(active);
+  });
+
+  it('goes on by an opaque cursor, each session once', async () => {
+    for (let index = 0; index < 30; index += 1) await mine.mustCreate({ topic: `number ${index}` });
+    const seen: string[] = [];
+    let path: string | undefined = '/dashboard/sessions';
+    while (path !== undefined) {
+      const { text: html }: Answer = await get(path);
+      seen.push(...[...html.matchAll(/row-link" href="\/dashboard\/sessions\/(sess_\w+)"/g)].map(([, id = '']) => id));
+      path = /href="(\/dashboard\/sessions\?after=[^"]+)"/.exec(html)?.[1];
+    }
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(seen.length).toBeGreaterThan(30);
+    expect((await get('/dashboard/sessions?after=nonsense')).status).toBe(400);
+  });
+});
+
+describe('A transcript', () => {
+  it('shows what was said and what happened, the newest last, and hostile text as text', async () => {
+    const session = await openSession(HOSTILE);
+    await other.mustSend(session, HOSTILE);
+    const parts = [
+      { type: 'text', text: 'a part' },
+      { type: 'data', data: { key: HOSTILE } },
+      { type: 'file', url: 'https://example.org/"><b>', name: HOSTILE },
+      { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=', name: HOSTILE },
+      { type: 'image', data_uri: 'data:text/html,<b>', name: 'no picture' },
+    ];
+    await other.mustSend(session, parts, { trace: HOSTILE });
+    const { text: html, headers } = await get(pathOf(session));
+    expect(html).not.toMatch(/<script>alert|<img src=x|<b>"/);
+    expect(html).not.toContain('\u202e');
+    expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+    expect(html).toContain('<img class="picture" src="data:image/png;base64,iVBORw0KGgo="');
+    expect(html).not.toContain('src="data:text/html');
+    expect(html).toContain('<summary>Metadata</summary>');
+    expect(html).toMatch(/<details class="folded"><summary>Metadata/);
+    const sequences = sequencesOf(html);
+    expect(sequences).toEqual(sequences.map((_, index) => index + 1));
+    expect(headers['content-security-policy']).toMatch(/script-src 'sha256-[\w+/=]+'; connect-src 'self'$/);
+    expect(headers['content-security-policy']).toContain("default-src 'none'");
+  });
+
+  it('a long text begins there and is whole on a page of its own', async () => {
+    const session = await openSession('long');
+    const said = `${'word '.repeat(1500)}the end`;
+    await other.mustSend(session, said);
+    const { text: html } = await get(pathOf(session));
+    expect(html).not.toContain('the end');
+    const [, path = ''] = /href="([^"]+\/events\/\d+)"/.exec(html) ?? [];
+    expect((await get(path)).text).toContain('the end');
+    expect((await get(`${pathOf(session)}/events/999`)).status).toBe(404);
+  });
+
+  it('an attachment is fetched by an address that is signed when it is asked for', async () => {
+    const session = await openSession('files');
+    const attachment = await other.mustUpload();
+    await other.mustSend(session, [{ type: 'file', attachment_id: attachment }]);
+    const { text: html } = await get(pathOf(session));
+    const link = `${pathOf(session)}/attachments/${attachment}`;
+    expect(html).toContain(`href="${link}"`);
+    const sent = await get(link);
+    expect(sent.status).toBe(303);
+    expect((await request(sent.headers['location'] ?? '')).status).toBe(200);
+    expect((await get(`${pathOf(session)}/attachments/att_01HZZZZZZZZZZZZZZZZZZZZZZZ`)).status).toBe(404);
+  });
+
+  it('leads through a long log page by page, none of which holds more than fifty events', async () => {
+    const session = await openSession('long log');
+    for (let index = 0; index < 120; index += 1) await mine.mustSend(session, `message ${index}`);
+    const pages: number[][] = [];
+    let path: string | undefined = pathOf(session);
+    while (path !== undefined) {
+      const { text: html }: Answer = await get(path);
+      pages.unshift(sequencesOf(html));
+      path = /id="earlier"[^>]*(?<!hidden)><a [^>]*href="([^"]+)"/.exec(html)?.[1];
+    }
+    expect(pages.map(({ length }) => length)).toEqual([22, 50, 50]);
+    expect(pages.flat()).toEqual(Array.from({ length: 122 }, (_, index) => index + 1));
+    const { text: older } = await get(`${pathOf(session)}?before=73`);
+    expect(sequencesOf((await get(/href="([^"]+)">Later</.exec(older)?.[1] ?? '')).text)).toEqual(pages[2]);
+    expect(older).not.toContain('<script>');
+  });
+
+  it('is what the acting participant may see, by its status now: invited, joined, left', async () => {
+    const seenBy = async (session: string, status: string) => {
+      const shown = sequencesOf((await get(pathOf(session))).text);
+      const replayed = list((await mine.get(`/sessions/${session}/events`)).json, 'events').map((event) =>
+        field(event, 'sequence'),
+      );
+      expect(shown, status).toEqual(replayed);
+      return shown;
+    };
+    const session = await other.mustCreate({ topic: 'by status', invite: [mine.handle] });
+    await other.mustSend(session, 'before it joined');
+    expect(await seenBy(session, 'invited')).toEqual([1]);
+    await mine.mustJoin(session);
+    expect(await seenBy(session, 'joined')).toEqual([1, 2, 3]);
+    await mine.mustLeave(session);
+    await other.mustSend(session, 'after it left');
+    expect(await seenBy(session, 'left')).toEqual([1, 2, 3, 4]);
+  });
+
+  it('an invitation to a one-shot session carries its message', async () => {
+    const session = await other.mustCreate({
+      invite: [mine.handle],
+      initial_message: { content: 'said once and for all' },
+      end_after_send: true,
+    });
+    expect((await get(pathOf(session))).text).toContain('said once and for all');
+  });
+
+  it('of a session of others, or of none, is a page that is not there', async () => {
+    const foreign = await other.mustCreate({ topic: 'a secret' });
+    for (const path of [
+      pathOf(foreign),
+      `${pathOf(foreign)}/events/1`,
+      `${pathOf(foreign)}/live`,
+      pathOf('sess_none'),
+    ]) {
+      const answer = await get(path);
+      expect([path, answer.status]).toEqual([path, 404]);
+      expect(answer.text).not.toContain('a secret');
+    }
+  });
+});
+
+describe('A transcript, live', () => {
+  const live = (session: string, after: number, headers: Record<string, string> = {}) =>
+    createFeed(`${stage.web}${pathOf(session)}/live?after=${after}`, { cookie: cookieOf(ada), ...headers });
+
+  it('gives what is past the cursor, and then each event as it comes, once and in order', async () => {
+    const session = await openSession('live');
+    const feed = await live(session, 1);
+    expect(feed.headers['content-type']).toContain('text/event-stream');
+    await feed.until((seen) => seen.includes(2));
+    for (let index = 0; index < 40; index += 1) await other.mustSend(session, `message ${index}`);
+    await feed.until((seen) => seen.includes(42));
+    expect(feed.sequences()).toEqual(Array.from({ length: 41 }, (_, index) => index + 2));
+    feed.close();
+    const again = await live(session, 1, { 'last-event-id': '40' });
+    await again.until((seen) => seen.includes(42));
+    expect(again.sequences()).toEqual([41, 42]);
+    again.close();
+  });
+
+  it('tells who takes part and how it stands when that changes', async () => {
+    const session = await openSession('changes');
+    const feed = await live(session, 2);
+    await mine.mustEnd(session);
+    await feed.until((seen) => seen.includes(3));
+    expect(feed.text()).toContain('Ended');
+    feed.close();
+  });
+
+  it('ends when the sign-in ends', async () => {
+    const session = await openSession('signing out');
+    const visitor = await stage.enterLocally('ada');
+    const feed = await createFeed(`${stage.web}${pathOf(session)}/live?after=0`, { cookie: cookieOf(visitor) });
+    await feed.until((seen) => seen.includes(2));
+    await visitor.press('/dashboard/agents', /^sign out$/i);
+    await other.mustSend(session, 'for whoever is signed in');
+    await feed.ended;
+    expect(feed.text()).toContain('event: end');
+    expect(feed.text()).not.toContain('for whoever is signed in');
+  });
+
+  it('is for a page of this service alone, and for somebody who is signed in', async () => {
+    const session = await openSession('closed');
+    const path = `${pathOf(session)}/live`;
+    expect((await request(`${stage.web}${path}`)).status).toBe(401);
+    expect((await get(path, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    expect((await get(path, { origin: 'https://evil.example' })).status).toBe(403);
+  });
+
+  it('is bounded for each account', async () => {
+    const session = await openSession('many');
+    const feeds = await Promise.all(Array.from({ length: 8 }, () => live(session, 0)));
+    const refused = await get(`${pathOf(session)}/live`);
+    expect(refused.status).toBe(429);
+    for (const feed of feeds) feed.close();
+  });
+
+  it('does not keep the service from stopping', async () => {
+    const own = await openStage();
+    const operator = { url: own.desk.service.operatorUrl, secret: own.desk.service.operatorSecret };
+    const agent = await createActor(own.desk.place, operator, 'helper', { owner: 'ada' });
+    const session = await agent.mustCreate({ topic: 'to the end' });
+    await agent.mustSend(session, 'hello');
+    const visitor = await own.enterLocally('ada');
+    const feed = await createFeed(`${own.web}${pathOf(session)}/live?after=0`, { cookie: cookieOf(visitor) });
+    await feed.until((seen) => seen.includes(1));
+    const begun = performance.now();
+    await own.close();
+    await feed.ended;
+    expect(performance.now() - begun).toBeLessThan(8_000);
+  });
+});
