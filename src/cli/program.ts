@@ -9,8 +9,10 @@ import { CONFIG_ROWS } from './commands/config/rows.js';
 import { DEMO_ROWS } from './commands/demo/rows.js';
 import { DOCTOR_ROWS } from './commands/doctor/rows.js';
 import { HELP_ROWS } from './commands/help/rows.js';
+import { MCP_ROWS } from './commands/mcp/rows.js';
 import { MESSAGE_ROWS } from './commands/message/rows.js';
 import { PROFILE_ROWS } from './commands/profile/rows.js';
+import { RUN_ROWS } from './commands/run/rows.js';
 import { SCHEMA_ROWS } from './commands/schema/rows.js';
 import { SERVE_ROWS } from './commands/serve/rows.js';
 import { SESSION_ROWS } from './commands/session/rows.js';
@@ -39,6 +41,7 @@ export const PROGRAM: Program<Leaf> = {
     ...PROFILE_ROWS,
     ...MESSAGE_ROWS,
     ...SESSION_ROWS,
+    ...RUN_ROWS,
     ...ATTACHMENT_ROWS,
     ...ALLOWLIST_ROWS,
     ...BLOCK_ROWS,
@@ -48,6 +51,7 @@ export const PROGRAM: Program<Leaf> = {
     ...DOCTOR_ROWS,
     ...CONFIG_ROWS,
     ...COMPLETION_ROWS,
+    ...MCP_ROWS,
     ...API_ROWS,
     ...SCHEMA_ROWS,
     ...HELP_ROWS,
@@ -56,9 +60,9 @@ export const PROGRAM: Program<Leaf> = {
 
 /** What `asp` alone shows. A name that is neither a command nor a noun with commands is left out. */
 export const OVERVIEW: readonly Section[] = [
-  { title: 'Talk', commands: ['send', 'tail', 'session', 'message', 'attachment'] },
+  { title: 'Talk', commands: ['send', 'tail', 'run', 'session', 'message', 'attachment'] },
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'block'] },
   { title: 'This machine', commands: ['serve', 'demo', 'status', 'doctor', 'config', 'completion'] },
-  { title: 'For scripts and agents', commands: ['api', 'schema', 'commands', 'explain'] },
+  { title: 'For scripts and agents', commands: ['mcp', 'api', 'schema', 'commands', 'explain'] },
 ];

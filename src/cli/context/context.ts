@@ -17,6 +17,7 @@ import type { Section } from '../words/help.js';
 import type { Program } from '../words/row.js';
 import type { Acting } from './describe-failure.js';
 import type { Environment, Globals } from './globals.js';
+import type { Leaf } from './leaf.js';
 
 /** Facts of the machine that a command may want; injected, so that tests decide them. */
 export interface Machine {
@@ -57,7 +58,7 @@ export interface Surroundings {
 export interface Context extends Surroundings {
   readonly globals: Globals;
   readonly output: Output;
-  readonly program: Program;
+  readonly program: Program<Leaf>;
   readonly overview: readonly Section[];
   readonly paths: Paths;
   readonly prompts: Prompts;
@@ -81,11 +82,11 @@ export interface Context extends Surroundings {
   knownHandle(): Promise<string | undefined>;
   /** The handle the credential really acts as; asks the service where that is not known here. */
   actingHandle(): Promise<string>;
+  /** As whom, where and with what the command acts, as far as that is known by now. */
+  acting(): Acting;
 }
 
 /** A context and what ends it. */
 export interface ClosableContext extends Context {
-  /** As whom, where and with what the command acts, as far as that is known by now. */
-  acting(): Acting;
   close(): Promise<void>;
 }

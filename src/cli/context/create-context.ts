@@ -6,13 +6,14 @@ import type { Program } from '../words/row.js';
 import type { ClosableContext, Surroundings } from './context.js';
 import type { Globals } from './globals.js';
 import { createIdentity } from './identity.js';
+import type { Leaf } from './leaf.js';
 import { createPlace } from './place.js';
 
 /** The context of one command. Nothing is read, opened or asked before a command wants it. */
 export function createContext(
   surroundings: Surroundings,
   globals: Globals,
-  program: Program,
+  program: Program<Leaf>,
   overview: readonly Section[],
 ): ClosableContext {
   const { streams, environment, signal } = surroundings;

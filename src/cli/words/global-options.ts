@@ -46,5 +46,6 @@ export const PAGE_OPTIONS: readonly OptionRow[] = [
 /** Every option a command takes, its own first. */
 export function optionsOf(row: CommandRow | undefined): readonly OptionRow[] {
   if (row === undefined) return GLOBAL_OPTIONS;
-  return [...(row.options ?? []), ...(row.effect === 'write' ? WRITE_OPTIONS : []), ...GLOBAL_OPTIONS];
+  const isKeyed = row.effect === 'write' && row.makesOwnKeys !== true;
+  return [...(row.options ?? []), ...(isKeyed ? WRITE_OPTIONS : []), ...GLOBAL_OPTIONS];
 }

@@ -1,44 +1,19 @@
-import { spawn } from 'node:child_process';
-
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
-import { childEnvironment } from '../../terminal/child-environment.js';
 import { CliError } from '../../terminal/cli-error.js';
-import { actorOf } from './event-facts.js';
+import { startEventCommand } from './event-command.js';
 import type { PrintEvent } from './event-printer.js';
 
-/**
- * Runs `command` for each event: the event on its standard input, its ids in the environment, no word of a peer on its
- * command line. What it prints is passed on.
- */
+/** Runs `command` for each event; what it prints is passed on. */
 export function createCommandRunner(context: Context, command: string): PrintEvent {
-  const { environment, streams, output, machine } = context;
+  const { streams, output, signal } = context;
   return async (event) => {
-    const ids = {
-      ASP_EVENT_ID: event.event_id,
-      ASP_EVENT_TYPE: event.type,
-      ASP_SESSION_ID: event.session_id,
-      ASP_SEQUENCE: String(event.sequence),
-      ASP_ACTOR: actorOf(event),
-    };
-    const child = spawn(command, {
-      shell: machine.platform === 'win32' ? true : '/bin/sh',
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: childEnvironment(environment, ids),
-      signal: context.signal,
-    });
-    const ended = new Promise<number | null>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', resolve);
-    });
-    // A command that does not read its input is no failure.
-    child.stdin.on('error', () => {});
-    child.stdin.end(`${toJsonLine(event)}\n`);
-    child.stdout.setEncoding('utf8');
+    const { stdout, ended } = startEventCommand(context, command, event, { signal });
+    stdout.setEncoding('utf8');
     const passOn = (async () => {
-      for await (const text of child.stdout) await streams.stdout.write(String(text));
+      for await (const text of stdout) await streams.stdout.write(String(text));
     })();
     const [code] = await Promise.all([ended, passOn]);
     if (code !== 0) await output.note(`${event.event_id}: the command ended with exit ${code ?? 'by a signal'}.`);

@@ -1,0 +1,27 @@
+import { leaf, type Row } from '../../context/leaf.js';
+
+export const MCP_ROWS: readonly Row[] = [
+  {
+    words: 'mcp',
+    summary: 'serve the agent as tools to a language model, over the Model Context Protocol',
+    details: [
+      'Speaks the protocol on standard input and output, as one agent, until standard input ends. Tools send, wait, read',
+      'events from a cursor, and do what the session and agent commands do; errors are those of --json. What other agents',
+      'wrote is marked as untrusted. Files are sent from and saved to one folder, and only when --files names it.',
+    ].join('\n'),
+    options: [
+      { flags: '--read-only', about: 'only the tools that change nothing' },
+      { flags: '--files <dir>', about: 'tools that upload files of this folder and save files into it' },
+    ],
+    examples: [
+      { line: 'asp mcp --as alice.bot', about: 'the command that a client of the protocol is told to start' },
+      { line: 'asp mcp --as alice.bot --read-only', about: 'look, but do not touch' },
+      { line: 'asp mcp --as alice.bot --files ./shared', about: 'with files' },
+    ],
+    effect: 'write',
+    makesOwnKeys: true,
+    isEndless: true,
+    finishesOnSignal: true,
+    load: async () => leaf(await import('./mcp.js')),
+  },
+];

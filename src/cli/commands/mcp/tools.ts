@@ -1,0 +1,269 @@
+import * as z from 'zod/mini';
+
+import { EventEnvelope } from '../../../wire/event.js';
+import { commandTool, type ToolRow } from './tool.js';
+
+export const READ_LIMIT_MAX = 200;
+export const READ_LIMIT_DEFAULT = 50;
+/** Clients give up on calls that take much longer. */
+export const WAIT_MAX_S = 300;
+const WAIT_DEFAULT_S = 50;
+
+const about = (text: string) => z.describe(text);
+const session = z.string().check(about('a session id: sess_…'));
+const handle = z.string().check(about('@owner.name'));
+const handles = z.array(handle);
+const limit = z.optional(z.int().check(z.minimum(1), z.maximum(100)));
+const cursor = z.optional(z.string().check(about('next_cursor of the page before')));
+const topic = z.optional(z.string().check(about('what a new session is about')));
+const message = z.optional(z.string().check(about('a first message')));
+const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));
+
+const TALK: readonly ToolRow[] = [
+  commandTool({
+    name: 'send',
+    title: 'Send a message',
+    description:
+      'Sends a message into a session, or to agents in a new session. Returns session_id and the sequence to wait or read after. ' +
+      'Give once (a name of your own) for what must not be sent twice.',
+    command: 'message send',
+    effect: 'adds',
+    input: z.strictObject({
+      to: z
+        .union([z.string(), handles])
+        .check(about('a session id (sess_…), a handle (@owner.name), or several handles')),
+      text: z.optional(z.string()),
+      data: z.optional(z.record(z.string(), z.json()).check(about('a JSON object, sent as a data part'))),
+      attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
+      topic,
+      end: z.optional(z.boolean().check(about('end the session after this message'))),
+      wait_s: seconds('wait so long for the reply and return it, too'),
+    }),
+    words: ({ to, text, data, attachments, topic: about_, end, wait_s: wait }) => ({
+      positional: [typeof to === 'string' ? to : to.join(',')],
+      options: {
+        message: text,
+        data: data === undefined ? [] : [JSON.stringify(data)],
+        attach: attachments ?? [],
+        topic: about_,
+        end: end === true,
+        wait: wait !== undefined && wait > 0,
+      },
+    }),
+    rules: ({ wait_s: wait }) => (wait === undefined || wait === 0 ? {} : { deadlineMs: wait * 1000 }),
+  }),
+  commandTool({
+    name: 'wait',
+    title: 'Wait in a session',
+    description:
+      'Waits until something happens in a session: reply (a message of someone else), message, joined, left or ended. ' +
+      'Give the sequence that send returned as after, so that nothing in between is missed. Error ASP_TIMEOUT when it does not come in time.',
+    command: 'session wait',
+    effect: 'reads',
+    input: z.strictObject({
+      session_id: session,
+      for: z.optional(z.string().check(about('reply (default), message, joined[:handle], left[:handle] or ended'))),
+      after: z.optional(z.int().check(z.minimum(0), about('what comes after this sequence counts, too'))),
+      timeout_s: seconds(`at most ${WAIT_MAX_S}; ${WAIT_DEFAULT_S} unless given`),
+    }),
+    words: ({ session_id: id, for: condition, after }) => ({
+      positional: [id],
+      options: { for: condition ?? 'reply', after },
+    }),
+    rules: ({ timeout_s: timeout }) => ({ deadlineMs: (timeout ?? WAIT_DEFAULT_S) * 1000 }),
+  }),
+];
+
+/** What the server does itself. */
+export const READ_INPUT = z.strictObject({
+  session_id: z.optional(session.check(about('this session; without it, all sessions of the agent'))),
+  after: z.optional(
+    z
+      .string()
+      .check(
+        about(
+          'next_cursor of an earlier read, or a sequence of the session; without it, a session from its first event on, and all sessions from the last read on, or from when these tools started',
+        ),
+      ),
+  ),
+  limit: z.optional(z.int().check(z.minimum(1), z.maximum(READ_LIMIT_MAX))),
+  others_only: z.optional(z.boolean().check(about('leave out what this agent did'))),
+  wait_s: seconds('when there is nothing yet, wait so long for something'),
+});
+
+const READ: ToolRow = {
+  name: 'read',
+  title: 'Read events',
+  description:
+    'Reads events (messages, invitations, joins, ends) after a cursor, of one session or of all sessions of the agent. ' +
+    'Returns them with next_cursor: give it as after to go on. With wait_s it waits for news.',
+  command: undefined,
+  effect: 'reads',
+  isIdempotent: true,
+  input: READ_INPUT,
+  output: z.looseObject({
+    events: z.array(EventEnvelope),
+    next_cursor: z.string(),
+    has_more: z.boolean(),
+    missed: z.int(),
+  }),
+  words: () => ({}),
+  rules: ({ wait_s: wait }) => ({ deadlineMs: (Number(wait ?? 0) + 60) * 1000 }),
+};
+
+const SESSIONS: readonly ToolRow[] = [
+  commandTool({
+    name: 'session_list',
+    title: 'List sessions',
+    description: 'Lists the sessions of this agent, the most recently changed first.',
+    command: 'session list',
+    effect: 'reads',
+    input: z.strictObject({ state: z.optional(z.enum(['active', 'ended'])), limit, cursor }),
+    words: ({ state, limit: count, cursor: after }) => ({ options: { state, limit: count, cursor: after } }),
+  }),
+  commandTool({
+    name: 'session_show',
+    title: 'Show a session',
+    description: 'Shows topic, state and participants of a session.',
+    command: 'session show',
+    effect: 'reads',
+    input: z.strictObject({ session_id: session }),
+    words: ({ session_id: id }) => ({ positional: [id] }),
+  }),
+  commandTool({
+    name: 'session_create',
+    title: 'Create a session',
+    description: 'Creates a session and invites agents to it. To just say something, use send.',
+    command: 'session create',
+    effect: 'adds',
+    input: z.strictObject({ invite: z.optional(handles), topic, message }),
+    words: ({ invite, topic: about_, message: first }) => ({
+      positional: invite ?? [],
+      options: { topic: about_, message: first },
+    }),
+  }),
+  commandTool({
+    name: 'session_invite',
+    title: 'Invite agents',
+    description: 'Invites agents to a session. Who cannot be reached is left out: see omitted.',
+    command: 'session invite',
+    effect: 'adds',
+    input: z.strictObject({ session_id: session, invite: handles.check(z.minLength(1)) }),
+    words: ({ session_id: id, invite }) => ({ positional: [id, ...invite] }),
+  }),
+  commandTool({
+    name: 'session_join',
+    title: 'Join a session',
+    description: 'Joins a session that this agent is invited to. Only who has joined sees its messages.',
+    command: 'session join',
+    effect: 'adds',
+    input: z.strictObject({ session_id: session }),
+    words: ({ session_id: id }) => ({ positional: [id] }),
+  }),
+  commandTool({
+    name: 'session_leave',
+    title: 'Leave a session',
+    description: 'Leaves a session. Only another participant can invite this agent again.',
+    command: 'session leave',
+    effect: 'destroys',
+    input: z.strictObject({ session_id: session }),
+    words: ({ session_id: id }) => ({ positional: [id] }),
+  }),
+  commandTool({
+    name: 'session_end',
+    title: 'End a session',
+    description: 'Ends a session for everyone. Who was in it can reopen it.',
+    command: 'session end',
+    effect: 'destroys',
+    input: z.strictObject({ session_id: session }),
+    words: ({ session_id: id }) => ({ positional: [id] }),
+  }),
+  commandTool({
+    name: 'session_reopen',
+    title: 'Reopen a session',
+    description: 'Reopens a session that has ended and invites everyone again.',
+    command: 'session reopen',
+    effect: 'adds',
+    input: z.strictObject({ session_id: session, invite: z.optional(handles), message }),
+    words: ({ session_id: id, invite, message: first }) => ({
+      positional: [id, ...(invite ?? [])],
+      options: { message: first },
+    }),
+  }),
+];
+
+const AGENTS: readonly ToolRow[] = [
+  commandTool({
+    name: 'whoami',
+    title: 'Who am I',
+    description: 'Tells which agent these tools act as, and at which service.',
+    command: 'auth whoami',
+    effect: 'reads',
+    input: z.strictObject({}),
+    words: () => ({}),
+  }),
+  commandTool({
+    name: 'agent_search',
+    title: 'Search agents',
+    description: 'Finds agents by handle or name.',
+    command: 'agent search',
+    effect: 'reads',
+    input: z.strictObject({ query: z.string(), limit, cursor }),
+    words: ({ query, limit: count, cursor: after }) => ({
+      positional: [query],
+      options: { limit: count, cursor: after },
+    }),
+  }),
+  commandTool({
+    name: 'agent_show',
+    title: 'Show an agent',
+    description: 'Shows what an agent says of itself.',
+    command: 'agent show',
+    effect: 'reads',
+    input: z.strictObject({ handle }),
+    words: ({ handle: name }) => ({ positional: [name] }),
+  }),
+];
+
+const FILES: readonly ToolRow[] = [
+  commandTool({
+    name: 'attachment_upload',
+    title: 'Upload a file',
+    description: 'Uploads a file of the shared folder. Give its id to send as an attachment within an hour.',
+    command: 'attachment upload',
+    effect: 'adds',
+    input: z.strictObject({ path: z.string().check(about('a path in the shared folder')) }),
+    words: ({ path }) => ({ positional: [path] }),
+  }),
+  commandTool({
+    name: 'attachment_download',
+    title: 'Download a file',
+    description: 'Saves an attachment into the shared folder. No file is ever replaced.',
+    command: 'attachment download',
+    effect: 'adds',
+    input: z.strictObject({
+      attachment_id: z.string().check(about('att_…')),
+      filename: z.optional(
+        z.string().check(about('its name in the shared folder; the name it was sent with unless given')),
+      ),
+    }),
+    words: ({ attachment_id: id, filename }) => ({ positional: [id], options: { output: filename } }),
+  }),
+  commandTool({
+    name: 'attachment_list',
+    title: 'List the files of a session',
+    description: 'Lists the attachments that the messages of a session refer to.',
+    command: 'attachment list',
+    effect: 'reads',
+    input: z.strictObject({ session_id: session }),
+    words: ({ session_id: id }) => ({ positional: [id] }),
+  }),
+];
+
+/** The tools of a server that may only read, or may move files. */
+export function toolsFor({ isReadOnly, hasFiles }: { isReadOnly: boolean; hasFiles: boolean }): readonly ToolRow[] {
+  return [...TALK, READ, ...SESSIONS, ...AGENTS, ...FILES].filter(({ name, effect }) => {
+    if (isReadOnly && effect !== 'reads') return false;
+    return hasFiles || (name !== 'attachment_upload' && name !== 'attachment_download');
+  });
+}

@@ -1,0 +1,183 @@
+import type { Client, TailItem } from '../../../client/client.js';
+import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import { Message } from '../../../wire/message.js';
+import type { Context } from '../../context/context.js';
+import { answer, answeredBefore, type Incoming, repliesTo } from './answer.js';
+import { persist } from './persist.js';
+import type { ProgressFile } from './progress-file.js';
+import type { RunOptions } from './serve-agent.js';
+import type { SessionQueues } from './session-queues.js';
+import type { StartPoints } from './start-points.js';
+
+/** Events of several sessions may be given in another order than they happened: what is older by so much is settled. */
+const SETTLED_AFTER_MS = 60_000;
+/** So many events of one session are looked through for replies of an earlier run. */
+const HELD_MAX = 256;
+
+export interface AgentParts {
+  readonly context: Context;
+  readonly client: Client;
+  readonly me: string;
+  readonly options: RunOptions;
+  readonly progress: ProgressFile;
+  readonly points: StartPoints;
+  readonly queues: SessionQueues;
+  /** Ends what is under way. */
+  readonly signal: AbortSignal;
+}
+
+/** An event, and the message of someone else that is to be answered, if it carries one. */
+interface Taken {
+  readonly event: EventEnvelope;
+  readonly incoming: Incoming | undefined;
+}
+
+/** The past of one session, until all of it is there: only then it is known what an earlier run replied to. */
+interface Held {
+  readonly sessionId: string;
+  readonly taken: Taken[];
+  readonly answered: Set<string>;
+}
+
+class Agent {
+  readonly #parts: AgentParts;
+  readonly #ended = new Map<string, number>();
+  #held: Held | undefined;
+  #isReady = false;
+  #isCaughtUp = false;
+  #left: number;
+  #pending = 0;
+
+  constructor(parts: AgentParts) {
+    this.#parts = parts;
+    this.#left = parts.options.count ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether it wants more. */
+  async take(item: TailItem): Promise<boolean> {
+    const { output } = this.#parts.context;
+    switch (item.kind) {
+      case 'event':
+        await this.#takeEvent(item.event);
+        break;
+      case 'ready':
+        await this.#flush();
+        if (!this.#isReady) await output.note(`Answering as ${this.#parts.me}.`);
+        this.#isReady = true;
+        this.#isCaughtUp = true;
+        break;
+      case 'reconnecting':
+        this.#isCaughtUp = false;
+        await output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
+        break;
+      case 'gap':
+        await output.note(`${item.sessionId}: events from ${item.from} on could not be had: ${item.reason}`);
+        break;
+      case 'end':
+        break;
+    }
+    return this.#left > 0;
+  }
+
+  async #takeEvent(event: EventEnvelope): Promise<void> {
+    const { session_id: sessionId, created_at: createdAt } = event;
+    if (event.type === 'session.ended') this.#ended.set(sessionId, createdAt);
+    else this.#ended.delete(sessionId);
+    await this.#joinIfInvited(event);
+    const taken = { event, incoming: this.#incomingOf(event) };
+    if (this.#isReady) return this.#enqueue(taken, false);
+    if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
+      await this.#flush();
+    this.#held ??= { sessionId, taken: [], answered: new Set() };
+    this.#held.taken.push(taken);
+    const repliedTo = isMessageEvent(event) && event.payload.sender === this.#parts.me && repliesTo(event.payload);
+    if (typeof repliedTo === 'string') this.#held.answered.add(repliedTo);
+  }
+
+  async #flush(): Promise<void> {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const taken of held?.taken ?? [])
+      await this.#enqueue(
+        taken,
+        taken.incoming !== undefined && held?.answered.has(taken.incoming.payload.id) === true,
+      );
+  }
+
+  async #enqueue({ event, incoming }: Taken, isAnswered: boolean): Promise<void> {
+    if (this.#left <= 0) return;
+    if (incoming !== undefined && !isAnswered) this.#left -= 1;
+    this.#pending += 1;
+    await this.#parts.queues.add(event.session_id, () => this.#work(event, incoming, isAnswered));
+  }
+
+  async #work(event: EventEnvelope, incoming: Incoming | undefined, isAnswered: boolean): Promise<void> {
+    const { context, client, me, options, progress, signal } = this.#parts;
+    const answering = { context, client, me, rules: options.rules, ends: options.ends, signal };
+    try {
+      const record = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
+      progress.advance(event.session_id, event.sequence);
+      this.#pending -= 1;
+      this.#settle(event.created_at);
+      if (record !== undefined) await context.output.record(record);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      await context.output.note(`${event.event_id}: left to the next run.`);
+    }
+  }
+
+  /** Once nothing waits anywhere, what is older is done everywhere. */
+  #settle(createdAt: number): void {
+    if (this.#pending > 0 || !this.#isCaughtUp) return;
+    const settled = createdAt - SETTLED_AFTER_MS;
+    const over = [...this.#ended].filter(([, endedAt]) => endedAt < settled).map(([sessionId]) => sessionId);
+    for (const sessionId of over) this.#ended.delete(sessionId);
+    this.#parts.progress.settleUpTo(settled, over);
+  }
+
+  /** A message that the agent is to answer; one that came with the invitation to a session that has ended, too. */
+  #incomingOf(event: EventEnvelope): Incoming | undefined {
+    const { me, options, points } = this.#parts;
+    if (points.isDone(event)) return undefined;
+    const message = isMessageEvent(event) ? event.payload : this.#oneShotOf(event);
+    if (message === undefined || message.sender === me) return undefined;
+    if (options.from.length > 0 && !options.from.includes(message.sender)) return undefined;
+    return { ...event, type: 'session.message', payload: message };
+  }
+
+  #oneShotOf({ type, payload }: EventEnvelope): Message | undefined {
+    if (type !== 'session.invited' || payload['invitee'] !== this.#parts.me) return undefined;
+    const { success, data } = Message.safeParse(payload['initial_message']);
+    return success ? data : undefined;
+  }
+
+  /** What was said before the invitation was not said to this agent; known on disk before it could be read. */
+  async #beginAt({ session_id: sessionId, sequence }: EventEnvelope): Promise<void> {
+    const { queues, progress } = this.#parts;
+    if (queues.isBusy(sessionId) || this.#held?.sessionId === sessionId) return;
+    progress.advance(sessionId, sequence);
+    await progress.written();
+  }
+
+  /** That there is nothing to join any more is no failure. */
+  async #joinIfInvited(event: EventEnvelope): Promise<void> {
+    const { context, client, me, options, points, signal } = this.#parts;
+    const { session_id: sessionId, payload, type } = event;
+    if (type !== 'session.invited' || payload['invitee'] !== me || !options.joins) return;
+    if (payload['initial_message'] !== undefined) return;
+    if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
+    if (options.from.length > 0 && !options.from.includes(String(payload['by']))) return;
+    await this.#beginAt(event);
+    const joined = await persist(context, signal, () =>
+      client.call('joinSession', { path: { session_id: sessionId }, signal }),
+    );
+    const what = joined.kind === 'done' ? `joined ${sessionId}` : `${sessionId} could not be joined any more`;
+    await context.output.detail(what);
+  }
+}
+
+/** What takes the items of a tail, one after the other. */
+export function createAgent(parts: AgentParts): { take(item: TailItem): Promise<boolean> } {
+  const agent = new Agent(parts);
+  return { take: (item) => agent.take(item) };
+}

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import type { Context } from '../../context/context.js';
+import { CliError, UsageError } from '../../terminal/cli-error.js';
+
+/**
+ * How far an agent has got. In a session that is listed, everything up to its sequence is done; elsewhere everything that
+ * is older than `sinceMs`.
+ */
+export interface Progress {
+  readonly sinceMs: number;
+  readonly sessions: ReadonlyMap<string, number>;
+}
+
+export interface ProgressFile extends Progress {
+  /** Notes that everything up to `sequence` is done. */
+  advance(sessionId: string, sequence: number): void;
+  /** Notes that everything older is done everywhere; the `over` sessions need no line of their own any more. */
+  settleUpTo(sinceMs: number, over: readonly string[]): void;
+  /** Resolves when everything noted is on disk. */
+  written(): Promise<void>;
+}
+
+/** Where the progress of an agent is kept unless the user says otherwise. */
+export async function progressPath({ paths, profile }: Context, handle: string): Promise<string> {
+  const { baseUrl } = await profile();
+  const directory = paths.stateDirectory;
+  if (directory === undefined)
+    throw new UsageError('There is no place to keep how far the agent has got.', {
+      why: 'this user has no home: name a file with --cursor-file.',
+    });
+  const service = createHash('sha256').update(baseUrl).digest('hex').slice(0, 12);
+  return join(directory, 'run', `${handle.slice(1)}-${service}.json`);
+}
+
+/** Opens or begins a file; `nowMs` is asked only when there is none: what is older than that was not asked for. */
+export async function openProgress(path: string, nowMs: () => Promise<number>): Promise<ProgressFile> {
+  const found = parseProgress(path, await readIfPresent(path));
+  const sessions = new Map(found.sessions);
+  let sinceMs = found.sinceMs ?? (await nowMs());
+  let isDirty = found.sinceMs === undefined;
+  let writing: Promise<void> | undefined;
+  let failure: unknown;
+
+  const writeAll = async (): Promise<void> => {
+    while (isDirty && failure === undefined) {
+      isDirty = false;
+      const text = `${JSON.stringify({ since: sinceMs, sessions: Object.fromEntries(sessions) })}\n`;
+      await replaceFile(path, text).catch((error: unknown) => {
+        failure = unwritable(path, error);
+      });
+    }
+    writing = undefined;
+  };
+  const note = (): void => {
+    if (failure !== undefined) throw failure;
+    isDirty = true;
+    writing ??= writeAll();
+  };
+  const file: ProgressFile = {
+    get sinceMs() {
+      return sinceMs;
+    },
+    sessions,
+    advance(sessionId, sequence) {
+      if (sessions.has(sessionId) && sequence <= (sessions.get(sessionId) ?? 0)) return;
+      sessions.set(sessionId, sequence);
+      note();
+    },
+    settleUpTo(timeMs, over) {
+      if (timeMs <= sinceMs) return;
+      sinceMs = timeMs;
+      for (const sessionId of over) sessions.delete(sessionId);
+      note();
+    },
+    async written() {
+      while (writing !== undefined) await writing;
+      if (failure !== undefined) throw failure;
+    },
+  };
+  if (isDirty) note();
+  await file.written();
+  return file;
+}
+
+function unwritable(path: string, error: unknown): unknown {
+  if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR', 'EEXIST')) return error;
+  const why = error instanceof Error ? error.message : undefined;
+  return new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, why, cause: error });
+}
+
+interface Found {
+  /** Undefined: there was no file, or one of `asp tail`, which knows sessions alone. */
+  readonly sinceMs: number | undefined;
+  readonly sessions: readonly (readonly [string, number])[];
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+
+function parseProgress(path: string, text: string | undefined): Found {
+  if (text === undefined || text.trim() === '') return { sinceMs: undefined, sessions: [] };
+  const value = parsed(text);
+  const { since, sessions } = value ?? {};
+  if (typeof sessions === 'object' && sessions !== null && (since === undefined || isCount(since))) {
+    const entries = Object.entries(sessions);
+    if (entries.every((entry): entry is [string, number] => isCount(entry[1])))
+      return { sinceMs: since, sessions: entries };
+  }
+  throw new UsageError(`${path} is no cursor file.`, { why: 'remove it to begin anew, or name another one.' });
+}
+
+function parsed(text: string): { since?: unknown; sessions?: unknown } | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

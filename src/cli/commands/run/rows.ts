@@ -1,0 +1,40 @@
+import { leaf, type Row } from '../../context/leaf.js';
+
+export const RUN_ROWS: readonly Row[] = [
+  {
+    words: 'run',
+    summary: 'make an agent of a command: it answers what others send',
+    details: [
+      'Joins the sessions the agent is invited to, and runs the command for each message of others: the event as JSON on',
+      'its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and ASP_ACTOR, the agent in ASP_AGENT.',
+      'What it prints is the reply; printing nothing sends none. A command that fails sends no reply, and its message is',
+      'done, unless --tries says to run it again.',
+      '',
+      'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
+      'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
+      'JSON tells of each message. Ctrl-C lets running commands finish, for at most 10 s. Two agents that answer',
+      'everything answer each other for ever: print nothing when there is nothing to say.',
+    ].join('\n'),
+    options: [
+      { flags: '--exec <command>', about: 'the command, as the shell reads it' },
+      { flags: '--from <handles>', about: 'only these may invite and are answered', isRepeatable: true },
+      { flags: '--no-join', about: 'do not join sessions' },
+      { flags: '--end', about: 'end the session after the reply' },
+      { flags: '-c, --count <count>', about: 'stop after so many messages' },
+      { flags: '--concurrency <count>', about: 'serve so many sessions at a time (4)' },
+      { flags: '--command-timeout <duration>', about: 'what the command may take before it has failed (10m)' },
+      { flags: '--tries <count>', about: 'run a command that fails so many times in all (1)' },
+      { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
+    ],
+    examples: [
+      { line: 'asp run --exec "jq -r .payload.content"', about: 'an agent that says what it is told' },
+      { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'one answer for her, then the end' },
+      { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'again when it fails' },
+    ],
+    effect: 'write',
+    makesOwnKeys: true,
+    isEndless: true,
+    finishesOnSignal: true,
+    load: async () => leaf(await import('./run.js')),
+  },
+];

@@ -1,0 +1,333 @@
+import { once } from 'node:events';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
+import { until } from '../support/until.js';
+import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
+
+interface Envelope {
+  type: string;
+  event_id: string;
+  sequence: number;
+  payload: { id: string; sender: string; content: string; metadata?: { in_reply_to?: string } };
+}
+
+interface Told {
+  outcome: string;
+  exit_code: number | null;
+  tries: number;
+  message_id: string;
+  reply: { message_id: string } | null;
+}
+
+const ME = '@demo.you';
+const BOT = '@alice.bot';
+
+describe('asp run › an agent out of any program', () => {
+  let home: Home;
+  let relay: HttpRelay;
+  let service: ServiceProcess;
+  const agents: Running[] = [];
+
+  const serve = async (): Promise<ServiceProcess> => {
+    const address = `http://127.0.0.1:${relay.port}`;
+    const words = ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off', '--public-url', address];
+    const started = await startServe(home, words);
+    relay.targetPort = Number((await started.running.until('stderr', /Listening on \S+:(\d+)\./))[1]);
+    return started;
+  };
+
+  beforeAll(async () => {
+    home = createHome();
+    relay = await startHttpRelay();
+    service = await serve();
+    for (const handle of [ME, BOT, '@bob.bot'])
+      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+  });
+  afterEach(async () => {
+    relay.onRequest = undefined;
+    for (const agent of agents.splice(0)) {
+      agent.kill('SIGINT');
+      await agent.ended;
+    }
+  });
+  afterAll(async () => {
+    await service.stop();
+    await relay.stop();
+    await home.dispose();
+  });
+
+  /** A script in the home, as the command of an agent. */
+  const script = (name: string, lines: string): string => {
+    const path = join(home.directory, name);
+    writeFileSync(path, `#!/bin/bash\n${lines}\n`);
+    chmodSync(path, 0o755);
+    return path;
+  };
+
+  /** An agent, once it listens. */
+  const start = async (command: string, words: readonly string[] = []): Promise<Running> => {
+    const agent = home.start(['run', '-a', BOT, '--exec', command, ...words]);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as @alice\.bot/);
+    return agent;
+  };
+
+  const asp = async (...words: string[]): Promise<string> => {
+    const { status, stdout, stderr } = await home.asp([...words, '-a', ME]);
+    expect(stderr).not.toContain('error:');
+    expect(status).toBe(0);
+    return stdout.trim();
+  };
+
+  const eventsOf = async (sessionId: string): Promise<Envelope[]> =>
+    jsonLines<Envelope>(await asp('session', 'events', sessionId, '--after', '0'));
+
+  const messagesOf = async (sessionId: string): Promise<Envelope[]> =>
+    (await eventsOf(sessionId)).filter(({ type }) => type === 'session.message');
+
+  /** Asks and waits for the answer: what was asked before in this session is done by then. */
+  const ask = (sessionId: string, text: string): Promise<string> =>
+    asp('send', sessionId, text, '--wait', '--timeout', '40s');
+
+  const fileText = (name: string): string => {
+    const path = join(home.directory, name);
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  };
+
+  it('joins, answers in order, hands the event over on stdin and ids in the environment', async () => {
+    const echo = script(
+      'echo.sh',
+      'jq -r \'"\\(.payload.content)|\\(.event_id)"\' | sed "s/$/|$ASP_EVENT_ID|$ASP_ACTOR|$ASP_AGENT/"',
+    );
+    const agent = await start(echo);
+    const sid = await asp('send', BOT, 'one');
+    const answer = await ask(sid, '$(touch owned) `touch owned` "; touch owned; "');
+    const [content, id, sameId, actor, me] = answer.split('|');
+    expect(content).toBe('$(touch owned) `touch owned` "; touch owned; "');
+    expect(id).toMatch(/^evt_/);
+    expect([sameId, actor, me]).toEqual([id, ME, BOT]);
+    expect(home.exists('owned')).toBe(false);
+    const [first, second] = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
+    expect(first?.payload.content).toMatch(/^one\|/);
+    expect(second?.payload.metadata?.in_reply_to).toMatch(/^msg_/);
+    expect(jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome)).toEqual(['replied', 'replied']);
+  });
+
+  it('a one-shot message is handed over too; its reply cannot be sent', async () => {
+    const agent = await start(script('note.sh', 'jq -r .payload.content >> heard.txt; echo thanks'));
+    await asp('send', BOT, 'deployed', '--end');
+    await agent.until('stdout', /\n/);
+    expect(fileText('heard.txt')).toBe('deployed\n');
+    expect(jsonLines(agent.stdout())[0]).toMatchObject({ outcome: 'refused', code: 'NOT_FOUND', sequence: 2 });
+  });
+
+  it('says nothing when the command prints nothing or fails; --tries runs it again', async () => {
+    const moody = script(
+      'moody.sh',
+      `case "$(jq -r .payload.content)" in
+        quiet) echo ;;
+        broken) echo half; exit 3 ;;
+        later) [ -e later ] && echo at last || { touch later; exit 75; } ;;
+        large) head -c 300000 /dev/zero ;;
+        binary) printf '\\377' ;;
+        *) echo fine ;;
+      esac`,
+    );
+    const agent = await start(moody, ['--tries', '2']);
+    const sid = await asp('send', BOT, 'quiet');
+    for (const text of ['broken', 'large', 'binary', 'later']) await asp('send', sid, text);
+    expect(await ask(sid, 'well?')).toBe('at last');
+    await agent.until('stdout', /(.*\n){6}/);
+    const told = jsonLines<Told>(agent.stdout()).map(({ outcome, exit_code, tries }) => [outcome, exit_code, tries]);
+    expect(told.slice(0, 2)).toEqual([
+      ['silent', 0, 1],
+      ['failed', 3, 2],
+    ]);
+    expect(told.slice(2).map(([outcome, , tries]) => [outcome, tries])).toEqual([
+      ['failed', 2],
+      ['failed', 2],
+      ['replied', 2],
+      ['replied', 1],
+    ]);
+    expect(agent.stderr()).toMatch(/ended with exit 3; no reply was sent/);
+    expect((await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT)).toHaveLength(2);
+  });
+
+  it('sessions do not wait for each other; --command-timeout ends a command that hangs, with all it started', async () => {
+    const slow = script(
+      'slow.sh',
+      'case "$(jq -r .payload.content)" in hang) sleep 1000 | cat ;; *) echo quick ;; esac',
+    );
+    const agent = await start(slow, ['--command-timeout', '3s']);
+    const hanging = await asp('send', BOT, 'hang');
+    const other = await asp('send', BOT, 'first');
+    expect(await ask(other, 'second')).toBe('quick');
+    expect(await ask(hanging, 'and now?')).toBe('quick');
+    expect(agent.stderr()).toMatch(/took longer than 3 s/);
+  });
+
+  it('--from: others are neither joined nor answered; --end ends after the reply; -c stops', async () => {
+    const agent = await start('echo yes', ['--from', 'demo.you', '--end', '-c', '1']);
+    const bobs = (await home.asp(['send', BOT, 'me?', '-a', '@bob.bot'])).stdout.trim();
+    const sid = await asp('send', BOT, 'and me?');
+    expect(await agent.ended).toMatchObject({ status: 0 });
+    expect(json(await asp('session', 'show', sid, '--json'))).toMatchObject({ state: 'ended' });
+    const show = await home.asp(['session', 'show', bobs, '--json', '-a', '@bob.bot']);
+    expect(json<{ participants: unknown[] }>(show.stdout).participants).toContainEqual(
+      expect.objectContaining({ handle: BOT, status: 'invited' }),
+    );
+    await home.asp(['session', 'end', bobs, '-a', '@bob.bot']);
+  });
+
+  it('Ctrl-C lets a running command finish and sends its reply; what came meanwhile is answered by the next run', async () => {
+    const gate = script(
+      'gate.sh',
+      'text=$(jq -r .payload.content); touch begun; [ "$text" != wait ] || until [ -e gate ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo "$text!"',
+    );
+    const agent = await start(gate);
+    const sid = await asp('send', BOT, 'wait');
+    await until('the command begins', async () => home.exists('begun'), 30_000);
+    await asp('send', sid, 'later');
+    agent.kill('SIGINT');
+    writeFileSync(join(home.directory, 'gate'), '');
+    expect(await agent.ended).toMatchObject({ status: 0, signal: null });
+    await asp('send', BOT, 'while down', '--end');
+    expect((await messagesOf(sid)).map(({ payload }) => payload.content)).toEqual(['wait', 'later', 'wait!']);
+    const next = await start(gate);
+    await next.until('stdout', /(.*\n){2}/);
+    expect((await messagesOf(sid)).map(({ payload }) => payload.content)).toEqual(['wait', 'later', 'wait!', 'later!']);
+    expect(
+      jsonLines<Told>(next.stdout())
+        .map(({ outcome }) => outcome)
+        .sort(),
+    ).toEqual(['refused', 'replied']);
+  });
+
+  it('goes on when the service was away', async () => {
+    await start('echo here');
+    const sid = await asp('send', BOT, 'hello');
+    await service.stop();
+    service = await serve();
+    expect(await ask(sid, 'still?')).toBe('here');
+  });
+
+  /** Where a `kill -9` may hit an answer, from the invitation to the line that tells of it. */
+  const POINTS: Record<string, (kill: () => void) => (relayed: Relayed) => Promise<void>> = {
+    'while it joins': (kill) => async (relayed) => {
+      const pass = await relayed.forward();
+      if (/\/join$/.test(relayed.path)) return kill();
+      await pass();
+    },
+    'between the output and the request': (kill) => async (relayed) => {
+      if (/\/messages$/.test(relayed.path)) return kill();
+      await (await relayed.forward())();
+    },
+    'between the service and the answer': (kill) => async (relayed) => {
+      const pass = await relayed.forward();
+      if (/\/messages$/.test(relayed.path)) return kill();
+      await pass();
+    },
+    'right after the answer': (kill) => async (relayed) => {
+      await (await relayed.forward())();
+      if (/\/messages$/.test(relayed.path)) kill();
+    },
+  };
+
+  /** Every message of the other has one reply, and the replies are in order. */
+  const expectOneReplyEach = async (sessionId: string, texts: readonly string[]): Promise<void> => {
+    const messages = await messagesOf(sessionId);
+    const asked = messages.filter(({ payload }) => payload.sender === ME && payload.content !== 'before');
+    const replies = messages.filter(({ payload }) => payload.sender === BOT);
+    expect(asked.map(({ payload }) => payload.content)).toEqual(texts);
+    expect(replies.map(({ payload }) => payload.metadata?.in_reply_to)).toEqual(asked.map(({ payload }) => payload.id));
+  };
+
+  const TEXTS = ['a', 'b', 'c'];
+
+  for (const [name, hookOf] of Object.entries(POINTS))
+    it(`kill -9 ${name}: nothing is answered twice and nothing is lost`, { timeout: 120_000 }, async () => {
+      const random = script('random.sh', 'cat >/dev/null; echo $RANDOM$RANDOM');
+      const agent = await start(random);
+      const sid = await asp('send', '@bob.bot', 'before');
+      const mine = `Bearer ${await asp('auth', 'token')}`;
+      const hook = hookOf(() => agent.kill('SIGKILL'));
+      relay.onRequest = async (relayed) => {
+        if (relayed.headers.authorization !== mine) return hook(relayed);
+        await (await relayed.forward())();
+      };
+      await asp('session', 'invite', sid, BOT);
+      for (const text of TEXTS) await asp('send', sid, text);
+      expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
+      relay.onRequest = undefined;
+      await start(random);
+      await ask(sid, 'last');
+      await expectOneReplyEach(sid, [...TEXTS, 'last']);
+    });
+
+  it('kill -9 while the command runs: the next run runs it again', async () => {
+    const blocking = script(
+      'blocking.sh',
+      'cat >/dev/null; echo run >> runs; until [ -e open ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo done',
+    );
+    const agent = await start(blocking);
+    const sid = await asp('send', BOT, 'one');
+    await until('the command begins', async () => fileText('runs') !== '', 30_000);
+    const exit = once(agent.child, 'exit');
+    agent.kill('SIGKILL');
+    await exit;
+    writeFileSync(join(home.directory, 'open'), '');
+    await start(blocking);
+    await ask(sid, 'two');
+    await expectOneReplyEach(sid, ['one', 'two']);
+    expect(fileText('runs')).toBe('run\nrun\nrun\n');
+  });
+
+  it('kill -9 once it is told, again and again: one reply each', { timeout: 120_000 }, async () => {
+    const sid = await asp('session', 'create', BOT);
+    for (let number = 0; number < 8; number += 1) await asp('send', sid, String(number));
+    for (let round = 0; round < 4; round += 1) {
+      const agent = await start('cat >/dev/null; echo $$');
+      await agent.until('stdout', /"outcome"/);
+      agent.kill('SIGKILL');
+      await agent.ended;
+    }
+    await start('cat >/dev/null; echo $$');
+    await ask(sid, 'last');
+    await expectOneReplyEach(sid, ['0', '1', '2', '3', '4', '5', '6', '7', 'last']);
+  });
+
+  it('does not answer twice after the life of a key: the reply itself says what it replies to', async () => {
+    const cursor = join(home.directory, 'old-cursor.json');
+    const words = ['--cursor-file', cursor];
+    const first = await start('cat >/dev/null; echo $$', words);
+    const before = readFileSync(cursor, 'utf8');
+    const sid = await asp('send', BOT, 'hello');
+    await first.until('stdout', /"replied"/);
+    first.kill('SIGINT');
+    await first.ended;
+    writeFileSync(cursor, before);
+    const posts: string[] = [];
+    relay.onRequest = async (relayed) => {
+      if (relayed.method === 'POST') posts.push(relayed.path);
+      await (await relayed.forward())();
+    };
+    const second = await start('cat >/dev/null; echo $$', words);
+    await second.until('stdout', /"answered"/);
+    expect(posts.filter((path) => path.endsWith('/messages'))).toEqual([]);
+    await expectOneReplyEach(sid, ['hello']);
+  });
+
+  it('what was there before its first run is not its business; what it is told wrongly is exit 2', async () => {
+    const cursor = join(home.directory, 'fresh.json');
+    await start('echo no', ['-c', '1', '--cursor-file', cursor]);
+    expect(Object.keys(json<{ sessions: object }>(fileText('fresh.json')).sessions)).toEqual(expect.any(Array));
+    expect(await home.asp(['run', '-a', BOT])).toMatchObject({ status: 2 });
+    writeFileSync(cursor, '[1]');
+    expect(await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', cursor])).toMatchObject({ status: 2 });
+    expect(await home.asp(['run', '-a', BOT, '--exec', 'true', '--timeout', '1ms'])).toMatchObject({ status: 8 });
+  });
+});

@@ -1,0 +1,91 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+
+/** What becomes of one request: it is passed on unless the hook says otherwise. */
+export interface Relayed {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+  /** Passes it on, and gives back what answers the client with the answer that came. */
+  forward(): Promise<() => Promise<void>>;
+  /** Cuts the connection without an answer. */
+  drop(): void;
+}
+
+/** Stands between a program and a service, HTTP and WebSocket; the service may be exchanged. */
+export interface HttpRelay {
+  readonly port: number;
+  targetPort: number;
+  onRequest: ((relayed: Relayed) => Promise<void>) | undefined;
+  stop(): Promise<void>;
+}
+
+async function readAll(stream: AsyncIterable<unknown>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of stream) parts.push(part as Uint8Array);
+  return Buffer.concat(parts);
+}
+
+export async function startHttpRelay(): Promise<HttpRelay> {
+  const sockets = new Set<Socket>();
+  const track = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on('error', () => {}).once('close', () => sockets.delete(socket));
+  };
+  const send = async (
+    { method, url, headers }: IncomingMessage,
+    body: Buffer,
+  ): Promise<{ answer: IncomingMessage; bytes: Buffer }> => {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const onward = request({ port: relay.targetPort, host: '127.0.0.1', method, path: url, headers, agent: false });
+      onward.once('response', resolve).once('error', reject).end(body);
+    });
+    return { answer, bytes: await readAll(answer) };
+  };
+  const serve = async (incoming: IncomingMessage, reply: ServerResponse): Promise<void> => {
+    const body = await readAll(incoming);
+    const relayed: Relayed = {
+      method: incoming.method ?? '',
+      path: incoming.url ?? '',
+      headers: incoming.headers,
+      drop: () => void incoming.socket.destroy(),
+      async forward() {
+        const { answer, bytes } = await send(incoming, body);
+        return () =>
+          new Promise((resolve) => {
+            reply.once('close', resolve);
+            reply.writeHead(answer.statusCode ?? 502, answer.rawHeaders).end(bytes);
+          });
+      },
+    };
+    if (relay.onRequest !== undefined) return relay.onRequest(relayed);
+    await (await relayed.forward())();
+  };
+  const server = createServer((incoming, reply) => {
+    serve(incoming, reply).catch(() => incoming.socket.destroy());
+  });
+  server.on('connection', track);
+  server.on('upgrade', (incoming, socket, head) => {
+    const onward = connect(relay.targetPort, '127.0.0.1');
+    track(onward);
+    const lines = [`${incoming.method} ${incoming.url} HTTP/1.1`];
+    for (let index = 0; index < incoming.rawHeaders.length; index += 2)
+      lines.push(`${incoming.rawHeaders[index]}: ${incoming.rawHeaders[index + 1]}`);
+    onward.write(`${lines.join('\r\n')}\r\n\r\n`);
+    onward.write(head);
+    onward.pipe(socket).pipe(onward);
+    onward.once('close', () => socket.destroy());
+    socket.once('close', () => onward.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const relay: HttpRelay = {
+    port: (server.address() as AddressInfo).port,
+    targetPort: 0,
+    onRequest: undefined,
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return relay;
+}
