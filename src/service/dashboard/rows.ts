@@ -20,6 +20,7 @@ const SESSION = '/dashboard/sessions/:session_id';
 /** Every address of the dashboard. */
 export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
+  { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
   { path: '/dashboard/agents', show: showAgents },
   { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent },
   { path: AGENT, show: showAgent, act: actAccess },

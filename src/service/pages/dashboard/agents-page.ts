@@ -69,7 +69,7 @@ export function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAge
     label: 'Address',
     prefix: `@${username}.`,
     value: filled.name ?? '',
-    hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It can never be changed, nor used again.`,
+    hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It cannot be changed later.`,
     autocomplete: 'off',
     maxLength: 64,
     isIdentifier: true,

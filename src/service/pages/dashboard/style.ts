@@ -23,6 +23,7 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .account { position: relative; display: flex; align-items: center; }
 .account summary { display: flex; align-items: center; gap: 0.5rem; padding: 0.25rem 0.5rem; border-radius: 2rem; color: var(--ink); font-weight: 500; font-size: 0.9375rem; list-style: none; min-height: 2.75rem; }
 .account summary::-webkit-details-marker { display: none; }
+.account summary::after { content: ""; width: 0.4rem; height: 0.4rem; margin: -0.2rem 0.25rem 0; border: solid var(--soft); border-width: 0 2px 2px 0; transform: rotate(45deg); }
 .account summary:hover { background: var(--raised); text-decoration: none; }
 .account[open] summary { margin: 0; background: var(--raised); }
 .account-name { max-width: 10rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
@@ -124,6 +125,7 @@ fieldset .hint { margin-bottom: 0.75rem; }
 .pairs dt { color: var(--soft); }
 
 @media (max-width: 46rem) {
+  .bar { position: relative; }
   .columns { grid-template-columns: minmax(0, 1fr); }
   .bar-inside { flex-wrap: wrap; justify-content: space-between; row-gap: 0; }
   .bar nav { order: 3; flex: 0 0 100%; overflow-x: auto; scrollbar-width: none; margin-inline: calc(-1 * clamp(1rem, 4vw, 2rem)); padding-inline: calc(clamp(1rem, 4vw, 2rem) - 0.625rem); }

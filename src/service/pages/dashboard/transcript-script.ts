@@ -48,6 +48,15 @@ const close = () => {
   if (source) source.close();
   source = undefined;
 };
+const finish = () => {
+  isOver = true;
+  close();
+  say('over');
+};
+const askWhy = async () => {
+  const answer = await fetch(location.pathname, { redirect: 'manual' }).catch(() => undefined);
+  if (answer && answer.type === 'opaqueredirect') finish();
+};
 const open = () => {
   close();
   if (isOver || document.hidden) return;
@@ -66,17 +75,14 @@ const open = () => {
     if (newHead) head.innerHTML = newHead;
     if (follows) toEnd();
   });
-  source.addEventListener('end', () => {
-    isOver = true;
-    close();
-    say('over');
-  });
+  source.addEventListener('end', finish);
   source.onerror = () => {
     say('off');
     if (!source || source.readyState !== EventSource.CLOSED) return;
     close();
     timer = setTimeout(open, wait);
     wait = Math.min(wait * 2, LONGEST_WAIT);
+    askWhy();
   };
 };
 document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));

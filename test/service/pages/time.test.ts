@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest';
+
+import { describeAge, renderTime } from '../../../src/service/pages/dashboard/time.js';
+
+const NOW = Date.UTC(2026, 4, 20, 12);
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+describe('How long ago a moment was', () => {
+  it.each([
+    [-5 * MINUTE, 'just now'],
+    [0, 'just now'],
+    [MINUTE - 1, 'just now'],
+    [MINUTE, '1 minute ago'],
+    [HOUR - 1, '59 minutes ago'],
+    [HOUR, '1 hour ago'],
+    [DAY - 1, '23 hours ago'],
+    [DAY, 'yesterday'],
+    [2 * DAY, '2 days ago'],
+    [14 * DAY - 1, '13 days ago'],
+    [14 * DAY, '6 May 2026'],
+  ])('%d ms: %s', (age, words) => {
+    expect(describeAge(NOW - age, NOW)).toBe(words);
+  });
+
+  it('says the exact moment beside it, in UTC', () => {
+    expect(renderTime(NOW - HOUR, NOW).markup).toBe(
+      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00 UTC">1 hour ago</time>',
+    );
+  });
+});
