@@ -189,7 +189,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
     expect([...secrets.keys()].some((what) => what.startsWith('cookie'))).toBe(true);
     for (const [what, secret] of secrets) expect(secret.length, what).toBeGreaterThan(12);
     for (const { line, text } of told) expect(findIn(text, secrets), `asp ${line}\n${text}`).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 
   it('are in no command line', () => {
     const lines = [...commandLines.seen].filter((line) => line.includes('asp.js') || line.includes(home.directory));

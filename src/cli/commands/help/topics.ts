@@ -54,6 +54,7 @@ Which agent: --as, ASP_AGENT, .asp.json, the profile's agent, the only stored lo
 Objects of the service keep its names and every field it sends. Streams (tail) are JSON lines in any case.
 A line is a record: control characters, line separators and bidirectional marks are escaped.
 Errors are one line on stderr: {"error":{"code","message","exit_code","retryable","outcome","next",…}}.
+Remarks are lines there too, {"note":…}, and with --debug {"trace":{"kind","text"}}.
 A list in a pipe without --json is tab-separated, without a header, and nothing is cut.
 `,
   'exit-codes': `Exit codes

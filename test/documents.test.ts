@@ -1,0 +1,114 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+import { SETTING_ABOUT } from '../src/cli/commands/config/settings.js';
+import { ENVIRONMENT_VARIABLES } from '../src/cli/commands/help/environment-variables.js';
+import { OWN_MEANING, SERVICE_MEANING } from '../src/cli/commands/help/meanings.js';
+import { TOPICS } from '../src/cli/commands/help/topics.js';
+import { ENVIRONMENT_PREFIX, SETTING_NAMES } from '../src/cli/commands/serve/settings.js';
+import { PROGRAM } from '../src/cli/program.js';
+import { OWN_ERROR } from '../src/cli/terminal/cli-error.js';
+import { findCommand, spellingsOf } from '../src/cli/words/find-command.js';
+import { optionsOf } from '../src/cli/words/global-options.js';
+import { optionName } from '../src/cli/words/row.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const variableOf = (setting: string): string => `${ENVIRONMENT_PREFIX}${setting.replaceAll('-', '_').toUpperCase()}`;
+
+/** The pages that people read. What is made of the command table is in them as far as it is right by itself. */
+const PAGES = ['README.md', ...readdirSync(join(ROOT, 'docs')).map((name) => `docs/${name}`)]
+  .filter((path) => path.endsWith('.md') && path !== 'docs/decisions.md')
+  .map((path) => [path, read(path)] as const);
+const TEXTS = [...PAGES, ...Object.entries(TOPICS).map(([name, text]) => [`asp help ${name}`, text] as const)];
+const everything = TEXTS.map(([, text]) => text).join('\n');
+
+const OPTIONS = new Set(
+  PROGRAM.commands.flatMap((row) => optionsOf(row).map(({ flags }) => `--${optionName(flags).long}`)),
+);
+const VARIABLES = new Set([
+  ...ENVIRONMENT_VARIABLES.flatMap(({ names }) => names),
+  ...[...SETTING_NAMES, 'config'].map(variableOf),
+]);
+const CODES = new Set([...Object.keys(OWN_ERROR), ...Object.keys(SERVICE_MEANING)]);
+
+/** Where the programs that commands start are given variables of their own. */
+const SOURCES = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts') && !path.includes('/help/'))
+  .map((path) => read(`src/${path}`));
+
+/** Commands in code: between backticks, and at the beginning of a line of a block. */
+function commandsIn(text: string): string[] {
+  const inline = [...text.matchAll(/`(asp [^`\n]+)`/g)].map(([, line = '']) => line);
+  const blocks = [...text.matchAll(/```\w*\n([\s\S]*?)```/g)].flatMap(([, block = '']) =>
+    [...block.matchAll(/(?:^|[$(|;&] *)(asp [^|;&)#\n]+)/gm)].map(([, line = '']) => line),
+  );
+  return [...inline, ...blocks];
+}
+
+/** The leading words that are plain, as a command's own are. */
+const plainWords = (line: string): string[] => {
+  const words = line.trim().split(/\s+/).slice(1);
+  const end = words.findIndex((word) => !/^[a-z]+$/.test(word));
+  return end === -1 ? words : words.slice(0, end);
+};
+
+describe.each(TEXTS)('%s', (_, text) => {
+  it('names commands that there are', () => {
+    for (const line of commandsIn(text)) {
+      const words = plainWords(line);
+      const isNoun =
+        words.length === 1 && PROGRAM.groups.some(({ noun, plural }) => noun === words[0] || plural === words[0]);
+      const found = words.length === 0 || isNoun || findCommand(PROGRAM, words).row !== undefined;
+      expect(found, line).toBe(true);
+    }
+  });
+
+  it('names options that its commands have', () => {
+    for (const line of commandsIn(text)) {
+      const { row } = findCommand(PROGRAM, plainWords(line));
+      const known = row === undefined ? [...OPTIONS] : optionsOf(row).map(({ flags }) => `--${optionName(flags).long}`);
+      for (const [option] of line.matchAll(/(?<=\s)--[a-z][a-z-]*/g)) expect(known, line).toContain(option);
+    }
+    for (const [, option = ''] of text.matchAll(/`(--[a-z][a-z-]*)(?:[ =][^`]*)?`/g))
+      expect(OPTIONS, option).toContain(option);
+  });
+
+  it('names variables and codes that there are', () => {
+    for (const [name] of text.matchAll(/\bASP_[A-Z][A-Z_]*[A-Z]\b/g)) {
+      const isGiven = name.startsWith('ASP_TEST_') || SOURCES.some((source) => source.includes(name));
+      expect(VARIABLES.has(name) || CODES.has(name) || isGiven, name).toBe(true);
+    }
+  });
+});
+
+describe('the pages and help tell', () => {
+  it('every command and every option', () => {
+    const reference = read('docs/reference.md');
+    for (const row of PROGRAM.commands.filter(({ isHidden }) => isHidden !== true)) {
+      expect(
+        spellingsOf(row, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
+        row.words,
+      ).toBe(true);
+      for (const { flags, isHidden } of optionsOf(row))
+        if (isHidden !== true) expect(reference, `${row.words} ${flags}`).toContain(`--${optionName(flags).long}`);
+    }
+  });
+
+  it('every code of ours, with what it means and what helps', () => {
+    expect(Object.keys(OWN_MEANING).sort()).toEqual(Object.keys(OWN_ERROR).sort());
+    for (const code of CODES) expect(everything, code).toContain(code);
+  });
+
+  it('every variable', () => {
+    for (const { names } of ENVIRONMENT_VARIABLES) for (const name of names) expect(everything, name).toContain(name);
+  });
+
+  it('every setting of the configuration, and of a service', () => {
+    for (const [key] of SETTING_ABOUT) expect(everything, key).toContain(key.replace('profiles.<name>.', ''));
+    const operations = read('docs/operations.md');
+    for (const name of SETTING_NAMES) expect(operations, name).toContain(`--${name}`);
+  });
+});
