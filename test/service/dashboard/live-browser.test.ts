@@ -1,0 +1,136 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { type Actor, actorOf, operate } from '../../support/actors.js';
+import { text } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+
+const CHROMIUM = process.env['ASP_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
+const PATIENCE_MS = 30_000;
+const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 2</script></li></ol>';
+
+/** Keeps what the policy of a page has kept from running. */
+const WATCH = `window.violations = [];
+document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective + ' ' + event.blockedURI));`;
+
+describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
+  let browser: Browser;
+  let directory: string;
+  let service: TestService;
+  let alice: Actor;
+  let bob: Actor;
+  let session: string;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+  });
+  afterAll(() => browser.close());
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'asp-live-'));
+    service = await startTestService({ data: { directory }, areLimitsOn: false });
+    [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
+    session = await alice.mustCreate({ topic: HOSTILE, invite: [bob.handle] });
+    await bob.mustJoin(session);
+  });
+  afterEach(async () => {
+    await service.stop();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  /** The transcript, reached as a person reaches it, in a browser that is closed after `work`. */
+  const withTranscript = async (options: BrowserContextOptions, work: (page: Page) => Promise<void>): Promise<void> => {
+    const context = await browser.newContext(options);
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    await page.addInitScript({ content: WATCH });
+    try {
+      const link = await operate(service.operator, 'POST', '/sign-in-links', { account: alice.owner });
+      await page.goto(text(link, 'url'));
+      await page.getByRole('link', { name: 'Sessions' }).click();
+      await page.locator('.row-link').click();
+      await page.locator('#log').waitFor();
+      await work(page);
+    } finally {
+      await context.close();
+    }
+  };
+  const sequencesOn = (page: Page): Promise<number[]> =>
+    page
+      .locator('[data-sequence]')
+      .evaluateAll((entries) => entries.map((entry) => Number(entry.getAttribute('data-sequence'))));
+  const untilSaid = (page: Page, said: string): Promise<void> =>
+    page.locator('.entry .text', { hasText: said }).last().waitFor();
+  const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
+
+  it('grows by itself while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      // Only a page that is never loaded anew still has it at the end.
+      await page.evaluate('window.hasStayed = true');
+      for (let turn = 0; turn < 5; turn += 1) {
+        await alice.mustSend(session, `alice says ${turn}`);
+        await bob.mustSend(session, `bob answers ${turn}`);
+      }
+      await untilSaid(page, 'bob answers 4');
+      await bob.mustSend(session, HOSTILE);
+      await bob.mustSend(session, [{ type: 'data', data: { key: HOSTILE } }], { trace: HOSTILE });
+      await bob.mustSend(session, 'the last word');
+      await untilSaid(page, 'the last word');
+      expect(await sequencesOn(page)).toEqual(upTo(15));
+      expect(await page.locator('.entry .text', { hasText: 'onerror' }).innerText()).toBe(HOSTILE);
+      expect(await page.locator('.entries img, .entries script, h1 img').count()).toBe(0);
+      expect(await page.title()).toContain('<img src=x');
+      await alice.mustEnd(session);
+      await page.locator('.session-head .badge', { hasText: 'Ended' }).waitFor();
+      expect(await page.evaluate('[window.hasStayed, violations]')).toEqual([true, []]);
+      expect(await page.getByRole('log').getAttribute('aria-label')).toBe('Transcript');
+    });
+  });
+
+  it('heals after a restart of the service: nothing is missing, nothing twice', { timeout: 180_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await alice.mustSend(session, 'before');
+      await untilSaid(page, 'before');
+      const { port } = service;
+      await service.stop();
+      await page.locator('#live[data-state="off"]').waitFor();
+      service = await startTestService({ data: { directory }, areLimitsOn: false, port });
+      const again = actorOf(service.place, bob.handle, bob.credentials);
+      await again.mustSend(session, 'while it came back');
+      await untilSaid(page, 'while it came back');
+      await page.locator('#live[data-state="on"]').waitFor();
+      await again.mustSend(session, 'after');
+      await untilSaid(page, 'after');
+      expect(await sequencesOn(page)).toEqual(upTo(5));
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+  });
+
+  it('says that the sign-in has ended, and stays as it was', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      const other = await page.context().newPage();
+      await other.goto(`${service.webUrl}/dashboard/agents`);
+      await other.locator('details.account summary').click();
+      await other.getByRole('button', { name: 'Sign out' }).click();
+      await other.waitForURL(/sign-in/);
+      await page.bringToFront();
+      await bob.mustSend(session, 'not for strangers');
+      await page.locator('#live[data-state="over"]').waitFor();
+      expect(await page.getByText('not for strangers').count()).toBe(0);
+    });
+  });
+
+  it('is whole without a script, which only saves loading it again', { timeout: 120_000 }, async () => {
+    await alice.mustSend(session, 'hello');
+    await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {
+      expect(await page.locator('.entry .text').allInnerTexts()).toEqual(['hello']);
+      await bob.mustSend(session, 'hello you');
+      await page.getByRole('link', { name: 'Reload to see what is new' }).click();
+      await untilSaid(page, 'hello you');
+    });
+  });
+});
