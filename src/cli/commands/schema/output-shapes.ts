@@ -192,6 +192,7 @@ export const COMMAND_OUTPUT = {
   'message send': send,
   'message list': list(Message),
   'message search': list(Message),
+  mcp: shape({ jsonrpc: z.literal('2.0') }),
   run: shape({
     session_id: text,
     event_id: text,
