@@ -14,10 +14,10 @@ export type CredentialKind = 'token' | 'client' | 'command' | 'login';
 
 const isSet = (value: string | undefined): value is string => value !== undefined && value !== '';
 
-export function credentialKind(environment: Environment, profile: ResolvedProfile): CredentialKind {
+export function credentialKind(environment: Environment, profile: ResolvedProfile | undefined): CredentialKind {
   if (isSet(environment['ASP_TOKEN'])) return 'token';
   if (isSet(environment['ASP_CLIENT_ID'])) return 'client';
-  return profile.credentialCommand === undefined ? 'login' : 'command';
+  return profile?.credentialCommand === undefined ? 'login' : 'command';
 }
 
 const SOURCE = { token: 'ASP_TOKEN', client: 'ASP_CLIENT_ID', command: 'credential_command', login: 'login' } as const;
@@ -29,7 +29,7 @@ export function describeSource(environment: Environment, profile: ResolvedProfil
 }
 
 /** What the credential leaves open about the agent. */
-export function agentChoice(environment: Environment, profile: ResolvedProfile): AgentChoice {
+export function agentChoice(environment: Environment, profile: ResolvedProfile | undefined): AgentChoice {
   return CHOICE[credentialKind(environment, profile)];
 }
 

@@ -125,7 +125,7 @@ function requestFailure(error: RequestError, about: About, run: RunFacts): Failu
     isRetryable: error.isRetryable || isOurDeadline,
     retryAfterMs: error.retryAfterMs,
     outcome: error.outcome,
-    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, run),
+    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, about, run),
     next: nextOf(error, code, exitCode, about, run),
     ...told(run.acting),
     request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
@@ -135,7 +135,13 @@ function requestFailure(error: RequestError, about: About, run: RunFacts): Failu
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** What is known of the cause; it never guesses past an answer that is the same for several reasons. */
-function reasonOf(error: RequestError, code: string, exitCode: number, run: RunFacts): string | undefined {
+function reasonOf(
+  error: RequestError,
+  code: string,
+  exitCode: number,
+  about: About,
+  run: RunFacts,
+): string | undefined {
   const { acting } = run;
   if (exitCode === 4 || exitCode === 5) {
     const parts = [
@@ -145,6 +151,9 @@ function reasonOf(error: RequestError, code: string, exitCode: number, run: RunF
     ];
     return parts.length === 0 ? undefined : `${parts.join(', ')}.`;
   }
+  // Its text came from somewhere that gives it no second time.
+  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined && about.isRepeatable === false)
+    return `sent again with --idempotency-key ${error.idempotencyKey}, it is done once at most.`;
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
     return `the service asks to wait ${Math.ceil(error.retryAfterMs / 1000)} s.`;
   if (code === 'NOT_FOUND')
@@ -164,8 +173,10 @@ function nextOf(
 ): readonly string[] | undefined {
   const said = ownMember(about.next, code);
   if (said !== undefined) return said;
-  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined)
-    return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, error.idempotencyKey)];
+  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
+    if (about.again !== undefined) return about.again;
+    return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, about.key ?? error.idempotencyKey)];
+  }
   // A login does not mend a credential that was given another way.
   if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login') return ['asp', 'whoami', '--explain'];
   if (exitCode === 4) return loginWords(acting.profileFlag, acting.as);

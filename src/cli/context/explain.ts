@@ -12,6 +12,10 @@ export interface About {
   readonly next?: Readonly<Record<string, readonly string[]>> | undefined;
   /** `Nothing was sent.` and its like. */
   readonly outcomeText?: Readonly<Record<Outcome, string>> | undefined;
+  /** What settles a write whose outcome is unknown, where that is not the same command again. */
+  readonly again?: readonly string[] | undefined;
+  /** The key to repeat the whole command with, where that of the call is made of it. */
+  readonly key?: string | undefined;
   /** False when the same words would not do the same again: the text came from stdin. */
   readonly isRepeatable?: boolean | undefined;
 }

@@ -1,3 +1,5 @@
+import { CliError } from '../terminal/cli-error.js';
+
 /** One place that was asked for an answer, in the order of asking. `asp whoami --explain` prints them. */
 export interface Layer {
   readonly question: 'profile' | 'agent' | 'credential';
@@ -29,4 +31,32 @@ export async function choose<Value>(
     layers.push({ question, place, said: value === undefined ? null : show(value), isChosen });
   }
   return { value: chosen?.value, place: chosen?.place, layers };
+}
+
+/** Asks every place, also after one has answered or failed: what cannot be used is told in its place. */
+export async function survey<Value>(
+  question: Layer['question'],
+  candidates: readonly Candidate<Value>[],
+): Promise<readonly Layer[]> {
+  const layers: Layer[] = [];
+  let isSettled = false;
+  for (const { place, ask, show = String } of candidates) {
+    let said: string | null = null;
+    let isChosen = false;
+    try {
+      const value = await ask();
+      if (value !== undefined) said = show(value);
+      isChosen = said !== null && !isSettled;
+    } catch (error) {
+      said = `cannot be used: ${reasonOf(error)}`;
+    }
+    isSettled ||= said !== null;
+    layers.push({ question, place, said, isChosen });
+  }
+  return layers;
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof CliError && error.why !== undefined) return error.why;
+  return error instanceof Error ? error.message : String(error);
 }

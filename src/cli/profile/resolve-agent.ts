@@ -1,6 +1,6 @@
 import { CliError } from '../terminal/cli-error.js';
 import { handleOf, readHandle } from '../words/values.js';
-import { choose, type Layer } from './layers.js';
+import { type Candidate, choose, type Layer } from './layers.js';
 import type { ProjectFile } from './project-file.js';
 import type { ResolvedProfile } from './resolve-profile.js';
 
@@ -27,35 +27,44 @@ export interface AgentSources {
  */
 export type AgentChoice = 'bound' | 'free' | 'stored';
 
-/** Flag, environment, project file, profile, the only stored login: the first that says something. */
-export async function resolveAgent(sources: AgentSources, credential: AgentChoice): Promise<ResolvedAgent> {
+/** The places that may name the agent, in the order of asking; `profile` is undefined where no service is chosen. */
+export function agentCandidates(
+  sources: Omit<AgentSources, 'profile'> & { readonly profile: ResolvedProfile | undefined },
+  credential: AgentChoice,
+): readonly Candidate<string>[] {
   const { flag, environment, profile } = sources;
   const named = environment['ASP_AGENT'];
-  let stored: readonly string[] = [];
   const settled = [
     {
       place: '.asp.json',
       ask: async () => {
         const file = await sources.projectFile();
-        return file?.profile === undefined || file.profile === profile.name ? file?.agent : undefined;
+        const isOfProfile = file?.profile === undefined || profile === undefined || file.profile === profile.name;
+        return isOfProfile ? file?.agent : undefined;
       },
     },
-    { place: `profile ${profile.name}`, ask: () => profile.agent },
+    { place: profile === undefined ? 'the profile' : `profile ${profile.name}`, ask: () => profile?.agent },
   ];
   const onlyLogin = {
     place: 'the only login',
     ask: async () => {
-      stored = await sources.storedHandles();
+      const stored = await sources.storedHandles();
       return stored.length === 1 ? stored[0] : undefined;
     },
   };
-  const { value, place, layers } = await choose<string>('agent', [
+  return [
     { place: '--as', ask: () => flag },
     { place: 'ASP_AGENT', ask: () => (named === undefined || named === '' ? undefined : readHandle(named)) },
     ...(credential === 'bound' ? [] : settled),
     ...(credential === 'stored' ? [onlyLogin] : []),
-  ]);
-  if (value === undefined && credential === 'stored') throw noAgent(profile.name, stored);
+  ];
+}
+
+/** Flag, environment, project file, profile, the only stored login: the first that says something. */
+export async function resolveAgent(sources: AgentSources, credential: AgentChoice): Promise<ResolvedAgent> {
+  const { profile } = sources;
+  const { value, place, layers } = await choose('agent', agentCandidates(sources, credential));
+  if (value === undefined && credential === 'stored') throw noAgent(profile.name, await sources.storedHandles());
   return {
     handle: value === undefined ? undefined : handleOf(value),
     isExplicit: place === '--as' || place === 'ASP_AGENT',

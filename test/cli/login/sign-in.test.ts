@@ -140,11 +140,12 @@ describe('signing in with the real program at a real service', () => {
       await expect(request(redirect)).rejects.toThrow();
     });
 
-    it('--timeout ends the wait with 4 and closes the listener', async () => {
+    it('--timeout ends the wait with 8 and closes the listener', async () => {
       const { login, url } = await startLogin(home, ['--timeout', '300ms', '--json']);
       const ended = await login.ended;
-      expect(ended).toMatchObject({ status: 4, stdout: '' });
+      expect(ended).toMatchObject({ status: 8, stdout: '' });
       expect(ended.stderr).toContain('"code":"ASP_LOGIN_TIMEOUT"');
+      expect(ended.stderr).toContain('within 300ms');
       await expect(request(new URL(url).searchParams.get('redirect_uri') ?? '')).rejects.toThrow();
     });
 

@@ -187,6 +187,56 @@ describe('who one is, why, and with which token', () => {
   });
 });
 
+describe('whoami --explain, where it leads to nobody', () => {
+  let home: Home;
+  beforeAll(() => {
+    home = createHome();
+  });
+  afterAll(() => home.dispose());
+  const PLACES = [
+    ...['profile --profile', 'profile ASP_PROFILE', 'profile .asp.json', 'profile default_profile'],
+    'profile local service',
+    ...['agent --as', 'agent ASP_AGENT', 'agent .asp.json', 'agent the profile', 'agent the only login'],
+    ...['credential ASP_TOKEN', 'credential ASP_CLIENT_ID', 'credential the profile', 'credential stored login'],
+  ];
+  const layersOf = async (words: string[], options = {}): Promise<{ layers: Layer[]; status: number | null }> => {
+    const ended = await home.asp(['whoami', '--explain', '--json', ...words], options);
+    return { layers: json<{ layers: Layer[] }>(ended.stdout).layers, status: ended.status };
+  };
+  const saying = (layers: Layer[]): string[] =>
+    layers.flatMap(({ question, place, said }) => (said === null ? [] : [`${question} ${place}: ${said}`]));
+
+  it('shows every place when no service is chosen', async () => {
+    const { layers, status } = await layersOf([], { environment: { ASP_AGENT: 'alice.bot' } });
+    expect(status).toBe(2);
+    expect(layers.map(({ question, place }) => `${question} ${place}`)).toEqual(PLACES);
+    expect(saying(layers)).toEqual(['agent ASP_AGENT: @alice.bot']);
+    const told = await home.asp(['whoami', '--explain']);
+    expect(told.stdout).toMatch(/^profile {5}--profile +-\n/);
+    expect(told.stderr).toContain('No service is chosen.');
+  });
+
+  it('says which file is broken, and what the others would have said', async () => {
+    const cwd = join(home.directory, 'broken');
+    mkdirSync(cwd);
+    writeFileSync(join(cwd, '.asp.json'), '{"profile":');
+    const { layers, status } = await layersOf([], { cwd, environment: { ASP_TOKEN: 'secret' } });
+    expect(status).toBe(2);
+    expect(saying(layers)).toEqual([
+      expect.stringMatching(/^profile \.asp\.json: cannot be used: .*JSON/),
+      'agent the credential: decides',
+      'credential ASP_TOKEN: set',
+    ]);
+    expect(layers.some(({ question, chosen }) => question === 'profile' && chosen)).toBe(false);
+  });
+
+  it('says which name is no profile', async () => {
+    const { layers, status } = await layersOf([], { environment: { ASP_PROFILE: 'nowhere' } });
+    expect(status).toBe(2);
+    expect(saying(layers)).toEqual(['profile ASP_PROFILE: nowhere']);
+  });
+});
+
 describe('whoami without a service', () => {
   it('says how to get one (exit 2)', async () => {
     const home = createHome();

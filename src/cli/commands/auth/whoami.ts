@@ -48,18 +48,27 @@ export async function run(context: Context, options: WhoamiOptions): Promise<voi
     who = await (options.isOffline ? askThisMachine(context) : askService(context).catch(orAskThisMachine(context)));
   } catch (error) {
     // What led there is wanted most when it led to nobody.
-    if (layers !== undefined && output.format === 'human') await output.text(layersText(layers, await output.style()));
+    if (layers !== undefined) await tellNobody(context, layers);
     throw error;
   }
   if (layers !== undefined) {
-    const explained = { ...who, layers: layers.map(({ isChosen, ...layer }) => ({ ...layer, chosen: isChosen })) };
-    return output.document(explained, (safe, style) => {
-      const shown = safe.layers.map(({ chosen, ...layer }) => ({ ...layer, isChosen: chosen }));
-      return `${style.bold(safe.handle)} at ${safe.base_url}\n\n${layersText(shown, style)}`;
-    });
+    return output.document(
+      { ...who, layers: layers.map(outwardly) },
+      (safe, style) => `${style.bold(safe.handle)} at ${safe.base_url}\n\n${layersText(safe.layers, style)}`,
+    );
   }
   await output.document(who, (safe) => safe.handle);
   if (!options.isShort && output.format === 'human') await output.note(factsOf(who, context.clock.now()));
+}
+
+type TellableLayer = ReturnType<typeof outwardly>;
+const outwardly = ({ isChosen, ...layer }: Layer) => ({ ...layer, chosen: isChosen });
+
+/** What every place said, where that leads to nobody. */
+async function tellNobody({ output }: Context, layers: readonly Layer[]): Promise<void> {
+  const nobody = { handle: null, agent_id: null, account_id: null, profile: null, base_url: null, source: null };
+  const document = { ...nobody, store: null, scopes: null, expires_at: null, layers: layers.map(outwardly) };
+  await output.document(document, (safe, style) => layersText(safe.layers, style));
 }
 
 async function askService(context: Context): Promise<Whoami> {
@@ -132,13 +141,13 @@ function factsOf({ profile, base_url, source, store, scopes, expires_at }: Whoam
   return `at ${where}, by ${by}${until}${scopes === null ? '' : `, may ${scopes.join(' ')}`}`;
 }
 
-function layersText(layers: readonly Layer[], style: Style): string {
+function layersText(layers: readonly TellableLayer[], style: Style): string {
   const width = Math.max(...layers.map(({ place }) => place.length));
   return layers
-    .map(({ question, place, said, isChosen }, index) => {
+    .map(({ question, place, said, chosen }, index) => {
       const title = layers[index - 1]?.question === question ? '' : question;
       const line = `${title.padEnd(12)}${place.padEnd(width + 2)}${said ?? '-'}`;
-      return isChosen ? `${style.green(line)}  ${style.dim('← this one')}` : line;
+      return chosen ? `${style.green(line)}  ${style.dim('← this one')}` : line;
     })
     .join('\n');
 }

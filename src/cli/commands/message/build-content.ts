@@ -91,7 +91,10 @@ async function uploadFiles(
     const { reply } = await withProgress(
       { clock: context.clock, isAllowed },
       `uploading ${file.filename}`,
-      explain({ subject: file.filename }, client.upload(file, { idempotencyKey, signal: context.signal })),
+      explain(
+        { subject: file.filename, key: context.globals.idempotencyKey },
+        client.upload(file, { idempotencyKey, signal: context.signal }),
+      ),
     );
     await context.output.detail(`uploaded ${reply.filename} (${reply.size} bytes) as ${reply.id}`);
     uploads.push({ id: reply.id, part: filePart(isImage, reply.id) });

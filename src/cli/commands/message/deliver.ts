@@ -86,7 +86,9 @@ export async function sendMessage(
   const body = createBody(handles, topic, ends, message);
   const about = aboutHandles(handles, isRepeatable);
   const { reply, attempts, idempotencyKey } = await write(context, 'createSession', { body }, about);
-  const invited = handles.length === 1 ? handles : await invitedOf(context, reply.session_id, handles);
+  // Whoever creates a session is in it, and is not asked.
+  const asked = handles.filter((handle) => handle !== as);
+  const invited = asked.length <= 1 && handles.length === 1 ? asked : await invitedOf(context, reply.session_id, asked);
   return {
     session_id: reply.session_id,
     message_id: null,
@@ -94,7 +96,7 @@ export async function sendMessage(
     state: ends ? 'ended' : 'active',
     created_session: true,
     invited,
-    omitted: handles.filter((handle) => !invited.includes(handle)),
+    omitted: asked.filter((handle) => !invited.includes(handle)),
     attachments: [],
     idempotency_key: idempotencyKey ?? null,
     attempts,
@@ -117,6 +119,7 @@ export async function endSession(context: Context, sessionId: string, soFar: str
     { path: { session_id: sessionId } },
     {
       subject: sessionId,
+      again: ['asp', 'session', 'end', sessionId],
       outcomeText: { not_applied: text, unknown: `${soFar}; the session may have ended.`, applied: '' },
     },
   );

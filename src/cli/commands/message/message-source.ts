@@ -106,12 +106,13 @@ export async function readJson(context: Context, option: string, word: string): 
 export async function* readLines(context: Context): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let pending = '';
-  for await (const bytes of context.streams.stdin.read()) {
+  for await (const bytes of context.streams.stdin.read(context.signal)) {
     pending += decoder.decode(bytes, { stream: true });
     const lines = pending.split('\n');
     pending = lines.pop() ?? '';
     for (const line of lines) if (line.trim() !== '') yield line.replace(/\r$/, '');
     if (Buffer.byteLength(pending) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('a line', MESSAGE_BODY_MAX_BYTES);
   }
+  context.signal.throwIfAborted();
   if (pending.trim() !== '') yield pending;
 }

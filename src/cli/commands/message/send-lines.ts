@@ -20,7 +20,8 @@ export async function sendLines(context: Context, options: SendOptions): Promise
   let target: Target = options.target;
   for await (const line of readLines(context)) {
     const oldest = sentAt.length < count ? undefined : sentAt.shift();
-    if (oldest !== undefined) await wait(clock, oldest + windowMs - clock.monotonic(), signal);
+    const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
+    if (delayMs > 0) await wait(clock, delayMs, signal);
     const message = { content: line, ...(options.metadata && { metadata: { ...options.metadata } }) };
     const result = await sendMessage(context, { target, topic: options.topic, ends: false }, message, false);
     sentAt.push(clock.monotonic());

@@ -24,14 +24,20 @@ export interface SendResult {
 export async function showSent(context: Context, result: SendResult): Promise<void> {
   const { output } = context;
   if (output.format === 'human') {
-    const to = result.created_session ? result.invited.join(', ') : result.session_id;
     const as = result.as === null ? '' : ` as ${result.as}`;
     const end = result.state === 'ended' ? '; session ended' : '';
-    await output.note(`Sent to ${to}${as}${end}.${result.attempts > 1 ? ` (${result.attempts} tries)` : ''}`);
+    await output.note(`${whereOf(result)}${as}${end}.${result.attempts > 1 ? ` (${result.attempts} tries)` : ''}`);
     if (result.omitted.length > 0) await output.note(`Left out: ${result.omitted.join(', ')}.`);
   }
   await output.document(result, (safe) => {
     if (safe.reply !== undefined) return messageText(safe.reply.content);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
   });
+}
+
+/** A session that somebody creates with nobody but themselves has no one to send to. */
+function whereOf({ created_session, invited, omitted, session_id }: SendResult): string {
+  if (!created_session) return `Sent to ${session_id}`;
+  if (invited.length > 0) return `Sent to ${invited.join(', ')}`;
+  return `Written to ${session_id}${omitted.length > 0 ? '' : ', which nobody else is in,'}`;
 }

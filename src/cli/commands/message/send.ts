@@ -1,3 +1,4 @@
+import { randomUuid } from '../../../kit/random.js';
 import type { InitialMessage } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
 import { printRequest } from '../../context/write.js';
@@ -14,8 +15,9 @@ export function parse(words: Words): SendOptions {
   return readSendOptions(words);
 }
 
-export async function run(context: Context, options: SendOptions): Promise<void> {
-  if (options.isByLines) return (await import('./send-lines.js')).sendLines(context, options);
+export async function run(given: Context, options: SendOptions): Promise<void> {
+  if (options.isByLines) return (await import('./send-lines.js')).sendLines(given, options);
+  const context = options.files.length === 0 ? given : withOneKey(given);
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
   const message: InitialMessage = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
   if (context.globals.isDryRun) return dryRun(context, options, message);
@@ -33,6 +35,13 @@ export async function run(context: Context, options: SendOptions): Promise<void>
       message: `${sent.omitted.join(', ')} could not be invited. The others got the message.`,
       outcome: 'applied',
     });
+}
+
+/** Uploads and message under one key: repeated with it, the same files are attached, and the request is the same. */
+function withOneKey(context: Context): Context {
+  const { globals, random } = context;
+  if (globals.idempotencyKey !== undefined || globals.once !== undefined || globals.isDryRun) return context;
+  return { ...context, globals: { ...globals, idempotencyKey: randomUuid(random) } };
 }
 
 async function dryRun(context: Context, { target, topic, ends }: SendOptions, message: InitialMessage): Promise<void> {

@@ -1,0 +1,225 @@
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { RATE_LIMIT } from '../../src/wire/limit.js';
+import { operate } from '../support/actors.js';
+import { createTestClock } from '../support/clock.js';
+import { field, text } from '../support/json.js';
+import { startTestService, type TestService } from '../support/service.js';
+import { documentOf, localHome } from './acting.js';
+import { runWords, splitWords } from './captured-run.js';
+import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
+
+const SESSION = `sess_${'0'.repeat(26)}`;
+const SENT = {
+  call: `POST /sessions/${SESSION}/messages`,
+  status: 201,
+  reply: { message_id: `msg_${'0'.repeat(26)}`, sequence: 7 },
+};
+const BROKEN = { ...SENT, status: 500, reply: envelope('INTERNAL_ERROR') };
+
+let service: ScriptedService | undefined;
+afterEach(async () => {
+  const open = service;
+  service = undefined;
+  await open?.close();
+});
+
+async function runAgainst(script: readonly Expected[], words: string | string[], stdin?: string) {
+  service = await startScript(script);
+  const ran = await runWords(words, { environment: service.environment, ...(stdin !== undefined && { stdin }) });
+  return { ...ran, received: service.received };
+}
+
+const failureIn = (err: string): { next?: string[]; hint?: string; outcome: string; message: string } =>
+  (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: never }).error;
+
+describe('--lines', () => {
+  const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
+
+  it('goes no faster than the limit of a session, for as long as there are lines', async () => {
+    const clock = createTestClock();
+    const bodies: unknown[] = [];
+    const server = createServer((request, response) => {
+      let text = '';
+      request.setEncoding('utf8').on('data', (part: string) => {
+        text += part;
+      });
+      request.on('end', () => {
+        bodies.push((JSON.parse(text) as { content: string }).content);
+        response.writeHead(201, { 'content-type': 'application/json' }).end(JSON.stringify(SENT.reply));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const environment = {
+      ASP_PROFILE: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+      ASP_TOKEN: 'x',
+    };
+    const lines = Array.from({ length: 2 * count + 1 }, (_, index) => `line ${index}`);
+    const streams = captureStreams({ stdin: lines.join('\n') });
+    const running = runWords(['send', SESSION, '--lines', '-q'], { environment, clock, streams });
+    const printed = (): number => streams.out().split('\n').length - 1;
+    const patience = { timeout: 20_000 };
+    await expect.poll(printed, patience).toBe(count);
+    clock.advance(windowMs - 1);
+    expect(bodies).toHaveLength(count);
+    clock.advance(1);
+    await expect.poll(printed, patience).toBe(2 * count);
+    clock.advance(windowMs);
+    const { code, out } = await running;
+    expect(code).toBe(0);
+    expect(bodies).toEqual(lines);
+    expect(out.trim().split('\n')).toHaveLength(lines.length);
+    server.close();
+  });
+
+  it('refuses what cannot be done line by line', async () => {
+    for (const words of ['--once x', '--idempotency-key x', '--dry-run', '--wait', '--edit', '-m text'])
+      expect((await runWords(`send ${SESSION} --lines ${words}`, { stdin: 'a\n' })).code).toBe(2);
+  });
+});
+
+describe('a write whose outcome is unknown', () => {
+  it('is repeated, by the line that is printed, with the same key and the same words', async () => {
+    const words = ['send', SESSION, "it's", '--meta', 'a=b c', '--retries', '0', '--json'];
+    const { err, received } = await runAgainst([BROKEN, SENT], words);
+    const { next = [], outcome } = failureIn(err);
+    expect(outcome).toBe('unknown');
+    const again = await runWords(next.slice(1), { environment: service?.environment ?? {} });
+    expect(again.code).toBe(0);
+    expect(received[1]).toEqual(received[0]);
+  });
+
+  it('is told with its key where the words alone would not send the same text', async () => {
+    const { err, received } = await runAgainst([BROKEN], `send ${SESSION} --retries 0 --json`, 'from a pipe');
+    const failure = failureIn(err);
+    expect(failure.next).toBeUndefined();
+    expect(failure.hint).toBe(`sent again with --idempotency-key ${received[0]?.key}, it is done once at most.`);
+  });
+
+  it('with files: the repetition uploads nothing new and asks for the same message', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'asp-file-'));
+    writeFileSync(join(folder, 'a.txt'), 'text');
+    const uploaded = {
+      call: 'POST /attachments',
+      status: 201,
+      reply: { id: `att_${'A'.repeat(26)}`, filename: 'a.txt', content_type: 'text/plain', size: 4 },
+    };
+    const words = ['send', SESSION, 'see', '--file', join(folder, 'a.txt'), '--retries', '0', '--json'];
+    const { err, received } = await runAgainst([uploaded, BROKEN, uploaded, SENT], words);
+    const again = await runWords((failureIn(err).next ?? []).slice(1), { environment: service?.environment ?? {} });
+    expect(again.code).toBe(0);
+    expect(received.slice(2).map(({ key }) => key)).toEqual(received.slice(0, 2).map(({ key }) => key));
+    expect(received[3]?.body).toEqual(received[1]?.body);
+  });
+
+  it('an upload of unknown outcome is repeated under the key of the whole command', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'asp-file-'));
+    writeFileSync(join(folder, 'a.txt'), 'text');
+    const broken = { call: 'POST /attachments', status: 500, reply: envelope('INTERNAL_ERROR') };
+    const words = ['send', SESSION, 'see', '--file', join(folder, 'a.txt'), '--retries', '0', '--json'];
+    const { err, received } = await runAgainst([broken], words);
+    const key = failureIn(err).next?.at(-1);
+    expect(received[0]?.key).toBe(`${key}/0`);
+  });
+
+  it('an end that failed after the message is made up for alone: the message is not sent again', async () => {
+    const end = { call: `POST /sessions/${SESSION}/end`, status: 500, reply: envelope('INTERNAL_ERROR') };
+    const { err } = await runAgainst([SENT, end], `send ${SESSION} hi --end --retries 0 --json`);
+    expect(failureIn(err)).toMatchObject({
+      message: expect.stringContaining('The message was sent; the session may have ended.'),
+      next: ['asp', 'session', 'end', SESSION],
+    });
+  });
+});
+
+describe('--edit', () => {
+  it('sends what the editor left, without its last line feed, and keeps no file', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
+    const editor = join(home, 'editor.sh');
+    writeFileSync(editor, '#!/bin/sh\nls -l "$2" > "$1"\nprintf "two\\nlines\\n" > "$2"\n', { mode: 0o700 });
+    const listed = join(home, 'listed');
+    service = await startScript([SENT]);
+    const environment = { ...service.environment, PATH: process.env['PATH'] ?? '', VISUAL: `${editor} ${listed}` };
+    const machine = { temporaryDirectory: home };
+    const { code } = await runWords(`send ${SESSION} --edit`, { environment, machine });
+    expect(code).toBe(0);
+    expect(service.received[0]?.body).toEqual({ content: 'two\nlines' });
+    expect(readFileSync(listed, 'utf8')).toMatch(/^-rw------- /);
+    expect(readdirSync(home).filter((name) => name.startsWith('asp-edit-'))).toEqual([]);
+  });
+
+  it('sends nothing when the editor fails, leaves nothing, or is not there', async () => {
+    const run = (editor: string) =>
+      runWords(`send ${SESSION} --edit --json`, {
+        environment: { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', EDITOR: editor },
+      });
+    for (const [editor, said] of [
+      ['false', 'The editor ended with exit 1. Nothing was sent.'],
+      ['true', 'The message is empty. Nothing was sent.'],
+      ['/nonexistent/editor', "The editor '/nonexistent/editor' cannot be started."],
+    ] as const) {
+      const { code, err } = await run(editor);
+      expect({ code, message: failureIn(err).message }).toEqual({ code: 2, message: said });
+    }
+  });
+});
+
+describe('at a real service', () => {
+  let real: TestService;
+  let home: ReturnType<typeof localHome>;
+  beforeAll(async () => {
+    real = await startTestService();
+    await operate(real.operator, 'POST', '/agents', { handle: '@me.bot', inbound_policy: 'open' });
+    home = localHome(real);
+    documentOf(await home.run('login me.bot --yes --json'));
+  });
+  afterAll(() => real.stop());
+
+  it('--strict: exit 10 when somebody was left out; the others have the message', async () => {
+    const bob = await real.createAgent('bob');
+    const ran = await home.run(splitWords(`send ${bob.handle},nobody.here hi --strict --json`));
+    expect(ran.code).toBe(10);
+    const sent = JSON.parse(ran.out) as { session_id: string };
+    expect(sent).toMatchObject({ invited: [bob.handle], omitted: ['@nobody.here'] });
+    expect(failureIn(ran.err)).toMatchObject({
+      outcome: 'applied',
+      message: '@nobody.here could not be invited. The others got the message.',
+    });
+    expect((await home.run(`send ${bob.handle},nobody.here hi --json`)).code).toBe(0);
+    expect((await home.run(`send ${bob.handle} hi --strict --json`)).code).toBe(0);
+  });
+
+  it('--end-after-reply prints the reply and ends the session', async () => {
+    const carol = await real.createAgent('carol');
+    const socket = await carol.mustConnect();
+    const asking = home.run(`send ${carol.handle} "how are you?" --end-after-reply --timeout 20s --json`);
+    const isInvitation = (frame: unknown): boolean => field(frame, 'type') === 'session.invited';
+    const session = text(await socket.mustReceive('the invitation', isInvitation), 'session_id');
+    await carol.post(`/sessions/${session}/join`);
+    await carol.post(`/sessions/${session}/messages`, { content: 'well' });
+    await socket.close();
+    const sent = documentOf(await asking);
+    expect(sent).toMatchObject({
+      session_id: session,
+      state: 'ended',
+      reply: { content: 'well', sender: carol.handle },
+    });
+    expect(documentOf(await home.run(`session show ${session} --json`))).toMatchObject({ state: 'ended' });
+  });
+
+  it('a message to oneself is not said to be sent to anybody', async () => {
+    const ran = await home.run('send me.bot "a note"');
+    expect(ran.code).toBe(0);
+    expect(ran.err).toBe(`Written to ${ran.out.trim()}, which nobody else is in, as @me.bot.\n`);
+    const bob = await real.createAgent('bert');
+    const both = documentOf(await home.run(splitWords(`send me.bot,${bob.handle} "to both" --strict --json`)));
+    expect(both).toMatchObject({ invited: [bob.handle], omitted: [] });
+  });
+});
