@@ -24,7 +24,7 @@ export interface Visit {
 export type DashboardAnswer =
   | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
   | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders };
-export type AnswerHeaders = Readonly<Record<string, string>>;
+export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
 /** One address of the dashboard: what it shows, and what its form does. Nothing changes by being shown. */
 export interface PageRow {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { actorOf } from '../../support/actors.js';
 import { mustRefuse, mustSucceed } from '../../support/answers.js';
 import type { Page } from '../../support/browser.js';
+import { type Answer, formBody, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { askClientToken, refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
@@ -62,6 +63,41 @@ describe('A client', () => {
     );
     expect(new Set(pages.map(idOf)).size).toBe(1);
     expect((await ada.open('/dashboard/clients')).text.match(/crowd/g)).toHaveLength(1);
+  });
+
+  it('a page that nobody saw any more takes nothing from the one that is seen', async () => {
+    const page = await ada.open('/dashboard/new-client');
+    const form = mustFindForm(page, CREATE);
+    const fields = { ...form.ticked, ...form.values, name: 'raced', agent: ada.handle };
+    const session = [...ada.browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const post = () =>
+      request(`${stage.web}/dashboard/new-client`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded', cookie: session },
+        body: formBody(fields),
+      });
+    const pairsOf = (answer: Answer) => answer.setCookies.map((cookie) => cookie.split(';')[0] ?? '');
+    const show = (location: string, cookies: readonly string[]) =>
+      request(`${stage.web}${location}`, { headers: { cookie: [session, ...cookies].join('; ') } });
+    const [first, second] = [await post(), await post()];
+    const location = first.headers['location'] ?? '';
+    expect(second.headers['location']).toBe(location);
+    for (const cookie of first.setCookies)
+      expect(cookie).toContain(`; Path=${location}; Max-Age=60; HttpOnly; SameSite=Strict`);
+    const unseen = await show(location, pairsOf(first));
+    expect(unseen.text).toContain('asp_cs_');
+    const gone = new Set(unseen.setCookies.map((cookie) => cookie.split('=')[0]));
+    const kept = [...pairsOf(first), ...pairsOf(second)].filter((pair) => !gone.has(pair.split('=')[0]));
+    const seen = await show(location, kept);
+    expect(seen.text).toContain('asp_cs_');
+    expect(seen.setCookies.every((cookie) => cookie.includes('Max-Age=0'))).toBe(true);
+    expect((await show(location, [])).text).not.toContain('asp_cs_');
+    const stranger = await stage.enter('mallory');
+    const theirs = [...stranger.browser.cookies].map(([name, value]) => `${name}=${value}`);
+    const answer = await request(`${stage.web}${location}`, {
+      headers: { cookie: [...theirs, ...pairsOf(second)].join('; ') },
+    });
+    expect([answer.status, answer.text.includes('asp_cs_')]).toEqual([404, false]);
   });
 
   it('what lets a page show the secret is of no use to another browser or another client', async () => {

@@ -1,11 +1,13 @@
+import { randomToken } from '../../../kit/random.js';
 import type { PageServer } from '../../authorization-server/account/browser.js';
 import { hashSecret, isSameSecret, secretOf } from '../../authorization-server/secret.js';
+import type { ServiceContext } from '../../context.js';
 import type { ClientOfAccountRow } from '../../store/oauth-client-rows.js';
 import type { AnswerHeaders, Visit } from '../visit.js';
 
-const COOKIE = 'asp_new_client';
+const COOKIE = /^asp_new_client_[A-Za-z0-9_-]{6}$/;
+const COOKIE_ENDING_BYTES = 4;
 const LIFETIME_S = 60;
-const KEY = /^[A-Za-z0-9_-]{43}$/;
 
 /**
  * The secret of the client that a form makes. Only the browser that sent the form can give it again: the service keeps its
@@ -15,9 +17,13 @@ export function clientSecretOf({ browser }: Pick<Visit, 'browser'>, key: string)
   return secretOf(browser.chanceFor(`client ${key}`), 'clientSecret');
 }
 
-/** Lets the next page, and none after it, show the secret of the client that was made with `key`. */
-export function letShowSecret(server: PageServer, clientId: string, key: string): AnswerHeaders {
-  return cookie(server, clientId, key, LIFETIME_S);
+/**
+ * Lets the next page, and none after it, show the secret of the client that was made with `key`. Each answer has a cookie of
+ * its own: after a double click, the page that nobody saw any more must not take away what the second one needs.
+ */
+export function letShowSecret({ context }: PageServer, clientId: string, key: string): AnswerHeaders {
+  const name = `asp_new_client_${randomToken(context.random, COOKIE_ENDING_BYTES)}`;
+  return { 'set-cookie': [cookie(context, clientId, `${name}=${key}`, LIFETIME_S)] };
 }
 
 /** The secret that is to be shown now, and what keeps it from being shown again. */
@@ -25,23 +31,22 @@ export function takeSecret(
   visit: Visit,
   client: ClientOfAccountRow,
 ): { readonly secret: string; readonly headers: AnswerHeaders } | undefined {
-  const key = readKey(visit.request.headers.cookie ?? '');
-  if (key === undefined) return undefined;
-  const secret = clientSecretOf(visit, key);
-  if (client.secret_hash === null || !isSameSecret(hashSecret(secret), client.secret_hash)) return undefined;
-  return { secret, headers: cookie(visit, client.id, '', 0) };
+  const cookies = readCookies(visit.request.headers.cookie ?? '');
+  const secret = cookies
+    .map(({ key }) => clientSecretOf(visit, key))
+    .find((one) => client.secret_hash !== null && isSameSecret(hashSecret(one), client.secret_hash));
+  if (secret === undefined) return undefined;
+  const taken = cookies.map(({ name }) => cookie(visit.context, client.id, `${name}=`, 0));
+  return { secret, headers: { 'set-cookie': taken } };
 }
 
-function readKey(cookies: string): string | undefined {
-  for (const one of cookies.split(';')) {
-    const [name, value = ''] = one.trim().split('=');
-    if (name === COOKIE && KEY.test(value)) return value;
-  }
-  return undefined;
+function readCookies(text: string): { name: string; key: string }[] {
+  const pairs = text.split(';').map((one) => one.trim().split('='));
+  return pairs.flatMap(([name = '', key = '']) => (COOKIE.test(name) && key !== '' ? [{ name, key }] : []));
 }
 
-function cookie({ context }: PageServer, clientId: string, key: string, lifetimeS: number): AnswerHeaders {
-  const isSecure = context.settings.addresses.webUrl.startsWith('https:');
+function cookie({ settings }: ServiceContext, clientId: string, pair: string, lifetimeS: number): string {
+  const isSecure = settings.addresses.webUrl.startsWith('https:');
   const place = `Path=/dashboard/clients/${clientId}; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
-  return { 'set-cookie': `${COOKIE}=${key}; ${place}${isSecure ? '; Secure' : ''}` };
+  return `${pair}; ${place}${isSecure ? '; Secure' : ''}`;
 }
