@@ -101,7 +101,7 @@ const program = await build({
 
 const rest = await build({
   ...common,
-  entryPoints: { index: 'src/client/client.ts', ...Object.fromEntries([...apart].sort()) },
+  entryPoints: { index: 'src/client/library.ts', ...Object.fromEntries([...apart].sort()) },
   outdir: target,
   chunkNames: 'apart/chunks/[name]-[hash]',
   splitting: true,

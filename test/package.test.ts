@@ -1,9 +1,10 @@
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { installPacked, runToEnd, typeCheck } from './support/packed.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -33,9 +34,6 @@ const locked = Object.entries(lockfile.packages).filter(([path]) => path !== '')
 
 const scratch = mkdtempSync(join(tmpdir(), 'asp-package-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-const run = (command: string, words: string[], cwd = ROOT): string =>
-  execFileSync(command, words, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 
 function filesBelow(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
@@ -102,25 +100,24 @@ const PACKED = [
   /^man\/asp(-[a-z]+)?\.1$/,
 ];
 
+/** Names that a declaration file exports with no comment before the first line that has them. */
+function undocumentedIn(declarations: string): string[] {
+  const lines = declarations.split('\n');
+  const first = new Map<string, string>();
+  for (const [at, line] of lines.entries()) {
+    const [, name] = /^export (?:declare )?(?:const|function|interface|class|type) (\w+)/.exec(line) ?? [];
+    if (name !== undefined && !first.has(name)) first.set(name, lines[at - 1] ?? '');
+  }
+  return [...first].filter(([, before]) => !before.trimEnd().endsWith('*/')).map(([name]) => name);
+}
+
 describe('what is packed', () => {
-  const folder = join(scratch, 'node_modules/asp-cli');
+  let folder = '';
   let packed: string[] = [];
 
   beforeAll(() => {
-    run('npm', ['pack', '--pack-destination', scratch]);
-    run('tar', ['-xzf', join(scratch, `asp-cli-${manifest.version}.tgz`), '-C', scratch]);
-    cpSync(join(scratch, 'package'), folder, { recursive: true });
+    folder = installPacked(scratch);
     packed = filesBelow(folder);
-    const installed = run('npm', ['ls', '--omit=dev', '--all', '--parseable']).trim().split('\n').slice(1);
-    for (const path of [
-      ...installed,
-      join(ROOT, 'node_modules/@types/node'),
-      join(ROOT, 'node_modules/undici-types'),
-    ]) {
-      const place = join(scratch, path.slice(ROOT.length));
-      mkdirSync(dirname(place), { recursive: true });
-      symlinkSync(path, place);
-    }
   });
 
   it('is what a user needs and nothing else', () => {
@@ -132,7 +129,7 @@ describe('what is packed', () => {
         'dist/index.js',
         'dist/main.cjs',
         'dist/start.cjs',
-        'dist/types/client/client.d.ts',
+        'dist/types/client/library.d.ts',
       ]),
     );
   });
@@ -152,18 +149,60 @@ describe('what is packed', () => {
   });
 
   it('runs with no package beside it but those it declares', () => {
-    expect(run(process.execPath, [join(folder, 'bin/asp.js'), 'version'], scratch)).toContain(manifest.version);
+    expect(runToEnd(process.execPath, [join(folder, 'bin/asp.js'), 'version'], scratch)).toContain(manifest.version);
   });
 
-  it('can be imported and type-checked by a program', () => {
-    writeFileSync(
-      join(scratch, 'program.mts'),
-      "import { connect } from 'asp-cli';\nexport const start: typeof connect = connect;\n",
-    );
-    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
-    run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), ...options, 'program.mts'], scratch);
+  it('can be imported by a program', () => {
     const importIt = "import('asp-cli').then(({ connect }) => console.log(typeof connect))";
-    expect(run(process.execPath, ['--input-type=module', '-e', importIt], scratch)).toBe('function\n');
+    expect(runToEnd(process.execPath, ['--input-type=module', '-e', importIt], scratch)).toBe('function\n');
+  });
+
+  it('has types that a strict program can use, an ES module or not, and that compile themselves', () => {
+    const program = `
+      import { connect, createClientCredential, isMessageEvent, RequestError } from 'asp-cli';
+      import type { Client, EventEnvelope, Message, Session, TailItem } from 'asp-cli';
+      const service = { baseUrl: 'https://asp.example/v1' };
+      const client: Client = connect({
+        service,
+        credential: createClientCredential({ service, clientId: 'a', clientSecret: 'b' }),
+      });
+      export async function use(): Promise<string[]> {
+        const { reply } = await client.call('createSession', { body: { invite: ['@a.b'], initial_message: { content: 'x' } } });
+        const id: string = reply.session_id;
+        const session: Session = (await client.call('getSession', { path: { session_id: id } })).reply;
+        const texts: string[] = session.participants.map(({ handle }) => handle);
+        const tail: AsyncIterable<TailItem> = client.tail({ sessions: [{ sessionId: id }] });
+        try {
+          for await (const item of tail) {
+            if (item.kind !== 'event') continue;
+            const event: EventEnvelope = item.event;
+            if (!isMessageEvent(event)) continue;
+            const message: Message = event.payload;
+            if (typeof message.content === 'string') texts.push(message.content);
+          }
+        } catch (error) {
+          if (error instanceof RequestError && error.outcome === 'unknown') texts.push(error.code);
+        }
+        return texts;
+      }
+      // @ts-expect-error an operation that there is not
+      export const wrong = client.call('createSesion', {});
+      // @ts-expect-error the path is missing
+      export const alsoWrong = client.call('getSession', {});
+    `;
+    const names = ['program.mts', 'program.cts'];
+    for (const name of names) writeFileSync(join(scratch, name), program);
+    typeCheck(scratch, names);
+  });
+
+  it('documents every name that it exports', () => {
+    const library = readFileSync(join(folder, 'dist/types/client/library.d.ts'), 'utf8');
+    const exported = [...library.matchAll(/from '(\.[^']+)\.js'/g)].map(([, path = '']) => path);
+    expect(exported.length).toBeGreaterThan(5);
+    for (const path of [...exported, './realtime/tail', './rest/call', './http/transport', './http/request-error']) {
+      const text = readFileSync(join(folder, 'dist/types/client', `${path}.d.ts`), 'utf8');
+      expect(undocumentedIn(text), path).toEqual([]);
+    }
   });
 });
 
@@ -171,7 +210,7 @@ describe('a build', () => {
   it('gives the same bytes each time', () => {
     const [one, two] = ['one', 'two'].map((name) => join(scratch, 'builds', name));
     if (one === undefined || two === undefined) throw new Error('two folders were named');
-    for (const folder of [one, two]) run(process.execPath, [join(ROOT, 'scripts/build.mjs'), folder]);
+    for (const folder of [one, two]) runToEnd(process.execPath, [join(ROOT, 'scripts/build.mjs'), folder]);
     const bytes = (folder: string): [string, string][] =>
       filesBelow(folder).map((path) => [path, readFileSync(join(folder, path), 'base64')]);
     expect(bytes(two)).toEqual(bytes(one));

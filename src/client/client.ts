@@ -1,18 +1,10 @@
-/**
- * A client of an agent messaging service: sessions, messages, agents, attachments and live events.
- *
- * ```ts
- * const transport = createTransport({ clock: systemClock });
- * const credential = createTokenCredential({ api: token, ws: undefined });
- * const client = connect({ service: { baseUrl }, credential, transport });
- * const { reply } = await client.call('createSession', { body: { invite: ['@alice.bot'] } });
- * ```
- */
+import { systemClock } from '../kit/clock.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import type { Attachment } from '../wire/attachment.js';
 import type { Operation, ReplyOf } from '../wire/endpoint.js';
 import type { Credential } from './credentials/credential.js';
 import { secureUrl } from './http/address.js';
+import { createTransport } from './http/create-transport.js';
 import type { Transport } from './http/transport.js';
 import type { TailItem, TailOptions } from './realtime/tail.js';
 import { type CallInput, type CallOptions, type CallResult, callEndpoint, type RestContext } from './rest/call.js';
@@ -21,7 +13,6 @@ import type { RawAnswer, RawRequest } from './rest/raw.js';
 import type { Upload } from './rest/upload.js';
 import type { ServiceAddresses } from './service-addresses.js';
 
-export { systemClock } from '../kit/clock.js';
 export type {
   AccessToken,
   AccessTokenRequest,
@@ -29,9 +20,6 @@ export type {
   CredentialSource,
   Resource,
 } from './credentials/credential.js';
-export { createTokenCredential } from './credentials/token-credential.js';
-export { createTransport } from './http/create-transport.js';
-export { proxyFromEnvironment } from './http/proxy.js';
 export { type Outcome, RequestError } from './http/request-error.js';
 export type { Transport, TransportOptions } from './http/transport.js';
 export type { TailItem, TailOptions, TailStart } from './realtime/tail.js';
@@ -64,7 +52,8 @@ export interface Client {
 export interface ClientOptions {
   readonly service: ServiceAddresses;
   readonly credential: Credential;
-  readonly transport: Transport;
+  /** One of its own, without a proxy, unless given. */
+  readonly transport?: Transport | undefined;
   /** Tries after the first: 4 unless said (spec: Rate limits, recommended back-off). */
   readonly retries?: number | undefined;
   /** How long each call may take, tries and waits included, in milliseconds; without end unless said. */
@@ -74,7 +63,8 @@ export interface ClientOptions {
 
 /** Makes a client. Nothing is sent before its first call. @throws RequestError `ASP_INSECURE_ADDRESS` */
 export function connect(options: ClientOptions): Client {
-  const { service, credential, transport, random = systemRandom, timeoutMs } = options;
+  const { service, credential, random = systemRandom, timeoutMs } = options;
+  const transport = options.transport ?? createTransport({ clock: systemClock });
   secureUrl(service.baseUrl, 'base URL');
   const context: RestContext = {
     baseUrl: service.baseUrl,

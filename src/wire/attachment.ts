@@ -15,6 +15,7 @@ export const ATTACHMENT_TYPE = {
   'text/markdown': { extensions: ['md', 'markdown'], signatures: [] },
   'text/csv': { extensions: ['csv'], signatures: [] },
 } as const satisfies Record<string, { extensions: readonly string[]; signatures: readonly string[] }>;
+/** A MIME type that the service takes. */
 export type AttachmentType = keyof typeof ATTACHMENT_TYPE;
 
 /** Whether the service takes this MIME type. */

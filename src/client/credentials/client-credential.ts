@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 
-import type { Random } from '../../kit/random.js';
+import { systemClock } from '../../kit/clock.js';
+import { type Random, systemRandom } from '../../kit/random.js';
+import { createTransport } from '../http/create-transport.js';
 import type { Transport } from '../http/transport.js';
 import { discover, resourceOf } from '../oauth/discover.js';
 import { requestClientCredentials } from '../oauth/token-endpoint.js';
@@ -13,8 +15,9 @@ const RETRIES = 4;
 
 /** A confidential client and its service. */
 export interface ClientCredentialOptions {
-  readonly transport: Transport;
-  readonly random: Random;
+  /** One of its own, without a proxy, unless given. */
+  readonly transport?: Transport | undefined;
+  readonly random?: Random | undefined;
   readonly service: ServiceAddresses;
   readonly clientId: string;
   readonly clientSecret: string;
@@ -28,7 +31,8 @@ export interface ClientCredentialOptions {
 
 /** Tokens of a confidential client, bound to one agent: asked for again when they run out (spec: Flows). */
 export function createClientCredential(options: ClientCredentialOptions): Credential {
-  const { transport, service, clientId, clientSecret } = options;
+  const { service, clientId, clientSecret, random = systemRandom } = options;
+  const transport = options.transport ?? createTransport({ clock: systemClock });
   const cache = createTokenCache(options.cacheDirectory);
   const name = digest(`client\n${service.baseUrl}\n${clientId}\n${options.scopes?.join(' ') ?? ''}`);
   const key = createHash('sha256').update(`asp-cli token cache\n${clientSecret}`).digest();
@@ -36,7 +40,7 @@ export function createClientCredential(options: ClientCredentialOptions): Creden
   const pending = new Map<Resource, Promise<void>>();
 
   const renew = async (resource: Resource, signal: AbortSignal | undefined): Promise<void> => {
-    const { cacheDirectory, random } = options;
+    const { cacheDirectory } = options;
     const discovery = await discover({ transport, cacheDirectory }, service, signal);
     const context = { transport, random, discovery, retries: Math.min(RETRIES, options.retries ?? RETRIES) };
     const client = { clientId, clientSecret, scopes: options.scopes };

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { type Client, connect, createTransport, type TailItem, type TailOptions } from '../../../src/client/client.js';
 import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { type Client, connect, createTransport, type TailItem, type TailOptions } from '../../../src/client/library.js';
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { type RunningService, startService } from '../../../src/service/service.js';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { connect, createTokenCredential, createTransport } from '../../../src/client/client.js';
+import { connect, createTokenCredential, createTransport } from '../../../src/client/library.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { type Scene, type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { type Client, type Credential, connect, createTransport } from '../../../src/client/client.js';
 import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { type Client, type Credential, connect, createTransport } from '../../../src/client/library.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { startTestService, type TestService } from '../../support/service.js';

@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Runs a program to its end and gives its standard output; throws unless it ends with 0. */
+export function runToEnd(command: string, words: readonly string[], cwd = ROOT): string {
+  return execFileSync(command, words, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+/**
+ * Packs the package as npm would publish it and lays it into `node_modules` of `project`, beside what it depends on and the
+ * declarations of Node.js, as an installation would; gives its folder. Nothing comes over the network.
+ */
+export function installPacked(project: string): string {
+  const packed = runToEnd('npm', ['pack', '--pack-destination', project, '--json']);
+  const [{ filename }] = JSON.parse(packed) as [{ filename: string }];
+  runToEnd('tar', ['-xzf', join(project, filename), '-C', project]);
+  const folder = join(project, 'node_modules/asp-cli');
+  cpSync(join(project, 'package'), folder, { recursive: true });
+  const installed = runToEnd('npm', ['ls', '--omit=dev', '--all', '--parseable']).trim().split('\n').slice(1);
+  for (const path of [...installed, join(ROOT, 'node_modules/@types/node'), join(ROOT, 'node_modules/undici-types')]) {
+    const place = join(project, path.slice(ROOT.length));
+    mkdirSync(dirname(place), { recursive: true });
+    symlinkSync(path, place);
+  }
+  return folder;
+}
+
+/** Type-checks a program of `project` as strictly as a user may, declarations of the package included. */
+export function typeCheck(project: string, files: readonly string[], options: readonly string[] = []): void {
+  const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--skipLibCheck', 'false'];
+  const modern = ['--noEmit', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', '--lib', 'es2023'];
+  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+  try {
+    runToEnd(process.execPath, [compiler, ...modern, ...strict, ...options, ...files], project);
+  } catch (error) {
+    const { stdout = '' } = error as { stdout?: string };
+    throw new Error(`${files.join(', ')} does not compile:\n${stdout}`, { cause: error });
+  }
+}
