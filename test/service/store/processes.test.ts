@@ -1,42 +1,31 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { build } from 'esbuild';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import type { Database } from '../../../src/service/store/database.js';
 import { insertSession } from '../../../src/service/store/session-rows.js';
 import { openSqlite } from '../../../src/service/store/sqlite-database.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { buildProgram } from '../../support/build-program.js';
 
 const KILLS = process.env['ASP_TEST_LONG'] === '1' ? 200 : 5;
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
-const ROOT = new URL('../../..', import.meta.url).pathname;
 const TMPFS = 'mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" "$3" fill "$1"';
 
-let built: string;
+let built: Awaited<ReturnType<typeof buildProgram>>;
 let program: string;
 let directory: string;
 const children = new Set<ChildProcess>();
 
 beforeAll(async () => {
-  mkdirSync(join(ROOT, 'node_modules', '.cache'), { recursive: true });
-  built = mkdtempSync(join(ROOT, 'node_modules', '.cache', 'asp-store-'));
-  program = join(built, 'store-child.mjs');
-  await build({
-    entryPoints: [join(ROOT, 'test/service/store/child/store-child.ts')],
-    outfile: program,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    packages: 'external',
-  });
+  built = await buildProgram('test/service/store/child/store-child.ts');
+  program = built.path;
 });
-afterAll(() => rmSync(built, { recursive: true, force: true }));
+afterAll(() => built?.remove());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
 });

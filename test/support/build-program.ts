@@ -1,0 +1,24 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** A program of the tests' own, in one file that Node.js can start, beside the packages it needs. */
+export async function buildProgram(source: string): Promise<{ path: string; remove(): void }> {
+  const cache = join(ROOT, 'node_modules', '.cache');
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, 'asp-program-'));
+  const path = join(folder, 'program.mjs');
+  await build({
+    entryPoints: [join(ROOT, source)],
+    outfile: path,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    packages: 'external',
+  });
+  return { path, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
