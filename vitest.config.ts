@@ -13,6 +13,11 @@ const withoutLong = longTestsAreWanted ? [] : ['test/**/*.long.test.ts'];
 const ON_EVERY_STORE = [
   ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard'],
 ].map((room) => `test/service/${room}/**/*.test.ts`);
+/** Of the conformance tests, those in which the store decides: order, numbers, delivery, time, limits (D-126). */
+const THROUGH_THE_PROGRAM = [
+  ...['events', 'idempotency', 'lifecycle', 'lifetimes', 'list-sessions', 'live', 'presence', 'rate-limits'],
+  ...['refresh', 'replay', 'revoke', 'states', 'total-order'],
+].map((name) => `test/conformance/${name}.test.ts`);
 /** Of these, what asks nothing of a store, or only what SQLite answers. */
 const ON_SQLITE_ALONE = [
   ...['filename', 'content', 'hostile-upload', 'receive-upload'].map((name) => `attachments/${name}`),
@@ -57,6 +62,7 @@ export default defineConfig({
                   'test/service/store/{database,postgres-server}.test.ts',
                   ...['test/service/store/postgres/**', 'test/service/bus/**', 'test/promises/postgres/**'],
                   ...ON_EVERY_STORE,
+                  ...THROUGH_THE_PROGRAM,
                 ],
                 exclude: [...withoutLong, ...ON_SQLITE_ALONE],
                 env: { ASP_TEST_STORE: 'postgres' },

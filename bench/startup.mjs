@@ -1,6 +1,7 @@
 /**
  * What starting `asp` costs: CPU of the whole process against `node -e 0` of the same Node.js, medians of paired runs.
- * Usage: node bench/startup.mjs [runs]. Needs a built program; starts a service of its own with a login in a file store.
+ * Usage: node bench/startup.mjs [runs] [name=path …]. Needs a built program; starts a service of its own with a login in a
+ * file store. Each name=path is the script of another program, whose `--version` is measured beside ours; none is installed.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +12,9 @@ import { fileURLToPath } from 'node:url';
 import { cpuOf, medianOf, quietEnvironment } from './cpu.mjs';
 
 const PROGRAM = fileURLToPath(new URL('../bin/asp.js', import.meta.url));
-const RUNS = Number(process.argv[2] ?? 20);
+const [, , ...given] = process.argv;
+const RUNS = Number(given.find((word) => /^\d+$/.test(word)) ?? 20);
+const BESIDE = given.filter((word) => word.includes('=')).map((word) => word.split(/=(.*)/s, 2));
 
 /** The words that are measured, and the ratio that each may cost at most. */
 const BUDGET = [
@@ -43,6 +46,32 @@ const service = spawn(
 );
 await new Promise((resolve) => service.stdout.once('data', resolve));
 
+/** Paired runs of these words and of `node -e 0`, taking turns. */
+function measure(name, words, budget) {
+  const bare = [];
+  const whole = [];
+  const ratios = [];
+  for (let run = 0; run < RUNS; run += 1) {
+    const base = cpuOf([process.execPath, '-e', '0'], environment);
+    const cost = cpuOf([process.execPath, ...words], environment);
+    bare.push(base * 1000);
+    whole.push(cost * 1000);
+    ratios.push(cost / base);
+  }
+  const ratio = medianOf(ratios);
+  const cells = [`\`${name}\``, medianOf(bare).toFixed(0), medianOf(whole).toFixed(0), ratio.toFixed(2), budget];
+  return { ratio, line: `| ${cells.join(' | ')} |` };
+}
+
+/** Another program may want another Node.js. */
+function besideUs(name, path) {
+  try {
+    return measure(name, [path, '--version'], '').line;
+  } catch {
+    return `| \`${name}\` | does not run here |  |  |  |`;
+  }
+}
+
 let isWithin = true;
 try {
   const login = spawnSync(process.execPath, [PROGRAM, 'login', '@demo.you', '--yes'], {
@@ -51,25 +80,14 @@ try {
   });
   if (login.status !== 0) throw new Error(`login ended with ${login.status}`);
   console.log(`Node.js ${process.version}, ${RUNS} paired runs, CPU of the whole process`);
-  console.log('| asp … | node -e 0 (ms) | asp (ms) | ratio | at most |');
+  console.log('| program | node -e 0 (ms) | program (ms) | ratio | at most |');
   console.log('|---|---|---|---|---|');
   for (const [words, budget] of BUDGET) {
-    const bare = [];
-    const whole = [];
-    const ratios = [];
-    for (let run = 0; run < RUNS; run += 1) {
-      const base = cpuOf([process.execPath, '-e', '0'], environment);
-      const cost = cpuOf([process.execPath, PROGRAM, ...words], environment);
-      bare.push(base * 1000);
-      whole.push(cost * 1000);
-      ratios.push(cost / base);
-    }
-    const ratio = medianOf(ratios);
+    const { line, ratio } = measure(['asp', ...words].join(' '), [PROGRAM, ...words], budget);
     isWithin &&= ratio <= budget;
-    console.log(
-      `| \`${words.join(' ')}\` | ${medianOf(bare).toFixed(0)} | ${medianOf(whole).toFixed(0)} | ${ratio.toFixed(2)} | ${budget} |`,
-    );
+    console.log(line);
   }
+  for (const [name, path] of BESIDE) console.log(besideUs(`${name} --version`, path));
 } finally {
   service.kill('SIGTERM');
   await new Promise((resolve) => service.once('close', resolve));

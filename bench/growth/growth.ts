@@ -11,6 +11,7 @@ const RATIO_MAX = 1.3;
 const ROUNDS = 16;
 const CALLS_PER_ROUND = 10;
 const WARM_UP_ROUNDS = 3;
+const GROWING = { rounds: 2, callsPerRound: 1 };
 
 export interface GrowthOptions {
   readonly database?: string;
@@ -22,7 +23,7 @@ export interface GrowthOptions {
 interface Measured {
   readonly title: string;
   readonly sides: readonly [Call, Call];
-  /** Undefined: it grows on purpose, and is only shown. */
+  /** Undefined: it grows on purpose, and is only shown, after fewer rounds. */
   readonly atMost: number | undefined;
 }
 type Call = () => Promise<unknown>;
@@ -131,14 +132,17 @@ const search = ({ context }: Place, actor: AgentActor, q: string, session_id?: s
 };
 
 /** The sides take turns; the medians of the milliseconds a call, and of the ratios of neighbours. */
-async function measure({ sides }: Measured, readCost: ReadCost): Promise<{ costs: number[]; ratio: number }> {
+async function measure({ sides, atMost }: Measured, readCost: ReadCost): Promise<{ costs: number[]; ratio: number }> {
+  const isBound = atMost !== undefined;
+  const rounds = isBound ? WARM_UP_ROUNDS + ROUNDS : GROWING.rounds;
+  const calls = isBound ? CALLS_PER_ROUND : GROWING.callsPerRound;
   const costs: [number[], number[]] = [[], []];
-  for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1)
+  for (let round = 0; round < rounds; round += 1)
     for (const index of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
       const before = await readCost();
-      for (let call = 0; call < CALLS_PER_ROUND; call += 1) await sides[index]();
-      const cost = ((await readCost()) - before) / CALLS_PER_ROUND;
-      if (round >= WARM_UP_ROUNDS) costs[index].push(cost);
+      for (let call = 0; call < calls; call += 1) await sides[index]();
+      const cost = ((await readCost()) - before) / calls;
+      if (!isBound || round >= WARM_UP_ROUNDS) costs[index].push(cost);
     }
   return {
     costs: costs.map(medianOf),

@@ -110,7 +110,7 @@ rule(
     const counts = [201, 429].map((status) => answers.filter((answer) => answer.status === status).length);
     expect(counts).toEqual([500, 13]);
   },
-  120_000,
+  300_000,
 );
 
 rule('spec/Rate/search', '30 searches a minute for an agent, over every search', async () => {
