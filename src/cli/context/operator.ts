@@ -1,7 +1,8 @@
 import type * as z from 'zod/mini';
 
 import { isRefusedConnection } from '../../client/http/failure.js';
-import { RequestError } from '../../client/http/request-error.js';
+import { type FailedRequest, RequestError } from '../../client/http/request-error.js';
+import { requestOf } from '../../client/http/send.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/error.js';
 import { type LocalServiceRecord, OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/local-service.js';
@@ -27,10 +28,11 @@ export async function callOperator<Name extends OperatorOperation>(
 ): Promise<ReplyOf<Name>> {
   const { method, path, reply } = OPERATOR_ENDPOINT[operation];
   const transport = await context.transport();
+  const url = `${record.operator_url}${fillPath(path, input.path ?? {})}`;
   const answer = await transport
     .send({
       method,
-      url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
+      url,
       headers: {
         authorization: `Bearer ${record.secret}`,
         ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -40,8 +42,14 @@ export async function callOperator<Name extends OperatorOperation>(
     })
     .catch((error: unknown) => Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error));
   const document = parse(answer.body.toString('utf8'));
-  if (answer.status >= 300) throw refusal(document, answer.status);
-  return reply.parse(document) as ReplyOf<Name>;
+  const { status } = answer;
+  const request = requestOf({ method, url });
+  if (status >= 300) throw refusal(document, status, request);
+  const parsed = reply.safeParse(document);
+  if (parsed.success) return parsed.data as ReplyOf<Name>;
+  const message = `The local service answered ${status} in a form that was not understood: is it of another version?`;
+  const outcome = method === 'GET' ? 'not_applied' : 'applied';
+  throw new RequestError({ code: 'ASP_BAD_ANSWER', message, status, outcome, attempts: 1, request });
 }
 
 function parse(text: string): unknown {
@@ -53,11 +61,13 @@ function parse(text: string): unknown {
 }
 
 /** The service's own code decides the exit code, as at every other endpoint. */
-function refusal(document: unknown, status: number): ExplainedError {
+function refusal(document: unknown, status: number, request: FailedRequest): ExplainedError {
   const { data } = ErrorEnvelope.safeParse(document);
-  const code = data?.error.code ?? 'ASP_BAD_ANSWER';
+  const code = data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER');
   const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
-  return new ExplainedError(NO_SUCH_AGENT, new RequestError({ code, message, status }));
+  const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
+  const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
+  return new ExplainedError(NO_SUCH_AGENT, error);
 }
 
 const UNKNOWN = 'No such agent is in the local service.';

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
-
 import { COMMAND_OUTPUT, OBJECT } from '../../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../../src/cli/program.js';
+import { ENDPOINT } from '../../../src/wire/endpoint.js';
+import { OPERATOR_ENDPOINT } from '../../../src/wire/local-service.js';
 import type { Refusal } from '../../support/canned-service.js';
 import type { Ran } from '../captured-run.js';
 import { CASES, type Case, type Cell, COLUMNS, type Column, ELSEWHERE } from './cases.js';
@@ -47,6 +48,7 @@ interface Told {
     retryable: boolean;
     outcome: string;
     http_status?: number;
+    request?: { method: string };
   };
 }
 
@@ -143,6 +145,7 @@ describe.each(COLUMNS)('what a command says when the service answers: %s', (colu
           const documents = checkData(ran, format === '--json' && !isStream, cell.exit !== 0 || format === '--jsonl');
           if (column === 'ok' || cell.exit < 2) checkShape(command, one, format, documents);
           checkAsked(one, column, stage.service.received);
+          if (column === '500' && cell.exit > 1) checkOutcome(ran, stage.service.received.at(-1) ?? '');
         }
         const human = await runCase(one, []);
         expect(human.code, one.line).toBe(cell.exit);
@@ -162,6 +165,15 @@ function checkShape(command: string, one: Case, format: string, documents: reado
     const checked = isItem ? { items: [document], next_cursor: null } : document;
     expect(schema?.safeParse(checked).error, `${one.line} ${format}: ${JSON.stringify(document)}`).toBeUndefined();
   }
+}
+
+/** A write that the service failed at may have been done; a read was not one. */
+function checkOutcome({ err }: Ran, last: string): void {
+  const rows: Record<string, { readonly method: string }> = { ...ENDPOINT, ...OPERATOR_ENDPOINT };
+  const method = rows[last]?.method ?? last.split(' ')[0];
+  const { outcome, request } = (JSON.parse(err) as Told).error;
+  expect(outcome, last).toBe(method === 'GET' || last === 'connect' ? 'not_applied' : 'unknown');
+  if (last !== 'connect') expect(request?.method).toBe(method);
 }
 
 /** What asks nobody sends nothing, and what asks somebody does. */
