@@ -21,7 +21,7 @@ const THROUGH_THE_PROGRAM = [
 /** Of these, what asks nothing of a store, or only what SQLite answers. */
 const ON_SQLITE_ALONE = [
   ...['filename', 'content', 'hostile-upload', 'receive-upload'].map((name) => `attachments/${name}`),
-  ...['agents/query-plans', 'authorization-server/redirect-uri', 'authorization-server/metadata'],
+  ...['agents/query-plans', 'authorization-server/redirect-uri', 'authorization-server/metadata', 'dashboard/limit'],
 ].map((name) => `test/service/${name}.test.ts`);
 
 const reason = await whyNoPostgres();

@@ -228,19 +228,3 @@ it('many agents go on on the next page, each once', async () => {
   expect([...handlesOf(first.text), ...handlesOf(second.text)]).toEqual(made);
   expect(second.text).not.toContain('Next page');
 });
-
-it('changes are as many as an account token may make in a minute', async () => {
-  const limited = await openStage({ areLimitsOn: true });
-  try {
-    const cora = await limited.enter('cora');
-    const page = await cora.open('/dashboard/agents/main');
-    const form = mustFindForm(page, /^pause$/i);
-    const answers = await Promise.all(Array.from({ length: 310 }, () => cora.browser.submit(page, form, {})));
-    const refused = answers.filter(({ answer }) => answer.status === 429);
-    expect(refused.length).toBeGreaterThanOrEqual(10);
-    expect(refused[0]?.answer.headers['retry-after']).toMatch(/^\d+$/);
-    expect(refused[0]?.text).toContain('Too many changes');
-  } finally {
-    await limited.close();
-  }
-});
