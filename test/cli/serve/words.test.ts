@@ -13,6 +13,11 @@ describe('words become options: service on this machine', () => {
     ['serve backup b.tar', { file: 'b.tar', data: undefined, isForced: false, withKeys: false }],
     ['serve backup b.tar --data d --force --with-keys', { data: 'd', isForced: true, withKeys: true }],
     ['serve restore b.tar --data d', { file: 'b.tar', data: 'd' }],
+    ['serve logs', { last: undefined, isFollowing: false }],
+    ['serve logs -n 5 --follow', { last: 5, isFollowing: true }],
+    ['serve reset --data d', { data: 'd' }],
+    ['serve open', { account: undefined, opensBrowser: true }],
+    ['serve open --account @alice --no-browser', { account: 'alice', opensBrowser: false }],
     ['serve keys list', {}],
     ['serve keys rotate', {}],
     ['serve agent add a.b c.d', { handles: ['@a.b', '@c.d'], policy: 'open' }],
@@ -37,6 +42,9 @@ describe('words become options: service on this machine', () => {
     ['serve backup', /missing required argument/i],
     ['serve backup b.tar --data memory', /nothing to back up/],
     ['serve restore b.tar --data memory', /into a folder/],
+    ['serve logs -n x', /not a whole number/],
+    ['serve reset --data memory --yes', /leaves nothing/],
+    ['serve open --account Alice', /not an account/],
     ['serve agent add', /missing required argument/i],
     ['serve agent remove a.b --dry-run', /not an option/],
     ['serve client add a.b --scopes all', /not a scope/],
@@ -52,6 +60,8 @@ describe('words become options: service on this machine', () => {
   for (const line of [
     'serve status',
     'serve stop',
+    'serve open',
+    'serve logs',
     'serve agent list',
     'serve client add a.b',
     'serve keys list',
@@ -61,7 +71,7 @@ describe('words become options: service on this machine', () => {
       const { code, err } = await runWords(`${line} --json`);
       expect({ code, error: JSON.parse(err).error }).toMatchObject({
         code: 9,
-        error: { code: 'ASP_LOCAL_NOT_RUNNING', next: ['asp', 'serve', '--demo'] },
+        error: { code: 'ASP_LOCAL_NOT_RUNNING', next: ['asp', 'serve'] },
       });
     });
 });

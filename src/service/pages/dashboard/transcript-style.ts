@@ -40,7 +40,7 @@ export const TRANSCRIPT_STYLE = `
 .file:hover { border-color: var(--edge); }
 .file:hover b { text-decoration: underline; text-underline-offset: 0.2em; }
 .file svg { width: 1.375rem; height: 1.375rem; flex: none; color: var(--accent); }
-.picture { display: block; max-width: min(100%, 28rem); max-height: 24rem; border-radius: 0.5rem; }
+.picture { display: block; align-self: flex-start; width: auto; height: auto; max-width: min(100%, 28rem); max-height: 24rem; border-radius: 0.5rem; }
 .happening { color: var(--soft); padding-inline-start: 2.75rem; }
 .happening + .happening { margin-top: -0.5rem; }
 .happening .by { position: relative; }
