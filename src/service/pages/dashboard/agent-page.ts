@@ -49,7 +49,7 @@ export function renderOverview(page: OverviewPage): View {
 <div class="stack">
 ${renderStatus(page)}
 <section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Sign a terminal in as this agent, then send and receive:</p>
-${renderCommand([`asp -p ${baseUrl} login ${agent.canonical_handle}`, 'asp tail'])}
+${renderCommand([`asp -p ${baseUrl} login ${agent.canonical_handle}`, `asp -p ${baseUrl} tail`])}
 <p class="soft small">For a server without a person, <a href="/dashboard/new-client?agent=${agent.local_name}">create a client</a>.</p></section>
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
