@@ -13,6 +13,8 @@ export interface Refusal {
   readonly message?: string;
   /** `error` of an OAuth answer; without one, these endpoints answer with the envelope too. */
   readonly oauthError?: string;
+  /** The WebSocket alone is refused. */
+  readonly isForSocket?: boolean;
   /** Metadata are refused as well. */
   readonly isEverything?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
@@ -110,7 +112,8 @@ async function answer(service: CannedService, request: IncomingMessage, response
   const handled = handle(service, method, url);
   service.received.push(handled.name);
   for (const [name, value] of Object.entries(service.headers)) response.setHeader(name, value);
-  if (refusal !== undefined && (!isMetadata || refusal.isEverything === true)) return refuse(refusal, url, response);
+  if (refusal !== undefined && refusal.isForSocket !== true && (!isMetadata || refusal.isEverything === true))
+    return refuse(refusal, url, response);
   if (handled.status === 302) {
     response.writeHead(302, { location: String(handled.body) }).end();
     return;

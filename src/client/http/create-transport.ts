@@ -12,6 +12,7 @@ import { noProxy } from './proxy.js';
 import { type Outcome, RequestError } from './request-error.js';
 import { redactBody, redactHeaders, redactSecrets, redactUrl, secretsOf } from './trace.js';
 import type { HttpAnswer, HttpRequest, HttpStream, Transport, TransportOptions } from './transport.js';
+import { VERIFIED } from './verified.js';
 
 const BODY_MAX_BYTES = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -67,13 +68,10 @@ export function createTransport(options: TransportOptions): Transport {
     async send(request): Promise<HttpAnswer> {
       const stream = await open(request);
       const body = await collect(stream.body, request.maxBytes ?? BODY_MAX_BYTES, new URL(request.url).origin);
-      const answer = {
-        status: stream.status,
-        headers: stream.headers,
-        body: withoutEcho(request, stream.status, body),
-      };
+      const { status, headers } = stream;
+      const answer = status < 400 ? { status, headers, body } : withoutEcho(request, { status, headers, body });
       if (trace !== undefined && body.length > 0)
-        trace({ kind: 'answer', text: redactBody(answer.headers['content-type'], answer.body) });
+        trace({ kind: 'answer', text: redactBody(headers['content-type'], answer.body) });
       return answer;
     },
     async close() {
@@ -85,10 +83,15 @@ export function createTransport(options: TransportOptions): Transport {
 }
 
 /** A refusal that repeats the credential it refuses must not lead it to whoever reads the refusal. */
-function withoutEcho(request: HttpRequest, status: number, body: Buffer): Buffer {
-  const secrets = status < 400 ? [] : secretsOf(request.headers, request.body);
-  if (!secrets.some((secret) => body.includes(secret))) return body;
-  return Buffer.from(redactSecrets(body.toString('utf8'), secrets));
+function withoutEcho(request: HttpRequest, { status, headers, body }: HttpAnswer): HttpAnswer {
+  const secrets = secretsOf(request.headers, request.body);
+  const clean = Object.entries(headers).map(([name, value]) => [name, redactSecrets(value, secrets)]);
+  const isEchoed = secrets.some((secret) => body.includes(secret) || body.includes(encodeURIComponent(secret)));
+  return {
+    status,
+    headers: Object.fromEntries(clean),
+    body: isEchoed ? Buffer.from(redactSecrets(body.toString('utf8'), secrets)) : body,
+  };
 }
 
 async function exchange(
@@ -108,7 +111,7 @@ async function exchange(
   if (url.protocol === 'https:') {
     const https = await import('node:https');
     send = https.request;
-    connections.secure ??= new https.Agent({ ...AGENT_OPTIONS, minVersion: 'TLSv1.2' });
+    connections.secure ??= new https.Agent({ ...AGENT_OPTIONS, ...VERIFIED });
     options.agent = connections.secure;
     const proxy = transport.proxy.proxyFor(url);
     if (proxy !== undefined) {
@@ -116,7 +119,8 @@ async function exchange(
       const tunnel = await openTunnel(proxy, url, request.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, signal).catch(
         (error: unknown) => Promise.reject(failureOf(error, proxy.host, 'not_applied', signal)),
       );
-      options.agent = false;
+      // With an agent, be it none of ours, the connection that is given would not be used.
+      delete options.agent;
       options.createConnection = () => tunnel;
     }
   }
