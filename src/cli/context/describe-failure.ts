@@ -1,4 +1,4 @@
-import { isRefusedConnection } from '../../client/http/failure.js';
+import { certificateAdvice, isRefusedConnection } from '../../client/http/failure.js';
 import { RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
@@ -159,6 +159,7 @@ function reasonOf(
   if (code === 'NOT_FOUND')
     return 'the service gives one answer for what does not exist and for what this agent may not see.';
   if (code === 'ASP_TIMEOUT') return deadlineReason(run);
+  if (code === 'ASP_TLS') return certificateAdvice(error);
   if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL ends in /v1 as a rule.';
   return undefined;
 }
@@ -183,7 +184,7 @@ function nextOf(
   if (code === 'NOT_FOUND' && about.subject?.startsWith('sess_') === true) return ['asp', 'session', 'list'];
   const near = nearBaseUrl(error, code, acting);
   if (near !== undefined) return ['asp', 'whoami', '-p', near];
-  return code === 'ASP_DISCOVERY' ? ['asp', 'doctor'] : undefined;
+  return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' ? ['asp', 'doctor'] : undefined;
 }
 
 /** Where the service probably is when nothing of the kind is at its base URL. */

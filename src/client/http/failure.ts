@@ -30,6 +30,17 @@ export function isRefusedConnection(error: unknown): boolean {
   return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && codeOf(error.cause) === 'ECONNREFUSED';
 }
 
+/** Why a certificate was not accepted, and what helps; undefined where the encryption itself failed. */
+export function certificateAdvice({ cause }: RequestError): string | undefined {
+  const code = codeOf(cause);
+  if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code))
+    return 'the certificate is not valid today, or the clock of this machine is wrong.';
+  if (/ALTNAME|HOSTNAME/.test(code)) return 'the certificate is for another name than the address has.';
+  if (/SELF_SIGNED|UNABLE_TO_|UNTRUSTED/.test(code))
+    return 'nobody known here vouches for it: NODE_EXTRA_CA_CERTS=<file.pem> names an authority of your own.';
+  return undefined;
+}
+
 /** What an aborted signal means: the deadline when its reason says so, else the caller's wish. */
 export function abortion(signal: AbortSignal, outcome: Outcome): RequestError {
   const reason: unknown = signal.reason;

@@ -10,12 +10,13 @@ export interface ProxySettings {
 export const noProxy: ProxySettings = { proxyFor: () => undefined };
 
 /**
- * The proxy that `HTTPS_PROXY` names (lower case too), except for what `NO_PROXY` lists: `*`, a host, a domain with or
- * without its leading dot (its subdomains too), either with `:port`, or an IPv4 range such as `10.0.0.0/8`.
+ * The proxy that `HTTPS_PROXY`, or else `ALL_PROXY`, names (lower case too), except for what `NO_PROXY` lists: `*`, a host,
+ * a domain with or without its leading dot (its subdomains too), either with `:port`, or an IPv4 range such as `10.0.0.0/8`.
  */
 export function proxyFromEnvironment(environment: Readonly<Record<string, string | undefined>>): ProxySettings {
-  const named = environment['https_proxy'] ?? environment['HTTPS_PROXY'];
-  if (named === undefined || named === '') return noProxy;
+  const names = ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'];
+  const named = names.map((name) => environment[name]).find((value) => value !== undefined && value !== '');
+  if (named === undefined) return noProxy;
   const text = named.includes('://') ? named : `http://${named}`;
   const proxy = URL.canParse(text) ? new URL(text) : undefined;
   if (proxy === undefined || (proxy.protocol !== 'http:' && proxy.protocol !== 'https:')) return noProxy;

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 import { RequestError } from './request-error.js';
+import { VERIFIED } from './verified.js';
 
 /**
  * A TLS connection to the host of `url` through an HTTP proxy (RFC 9110 §9.3.6). The proxy's own credentials come from its
@@ -16,7 +17,7 @@ export async function openTunnel(proxy: URL, url: URL, timeoutMs: number, signal
     headers['proxy-authorization'] = `Basic ${Buffer.from(login).toString('base64')}`;
   }
   const socket = await new Promise<Socket>((resolve, reject) => {
-    const options = { method: 'CONNECT', path: target, headers, agent: false, timeout: timeoutMs };
+    const options = { ...VERIFIED, method: 'CONNECT', path: target, headers, agent: false, timeout: timeoutMs };
     const connecting = request(
       { host: proxy.hostname, port: proxy.port === '' ? undefined : proxy.port, ...options },
       () => undefined,
@@ -36,13 +37,20 @@ export async function openTunnel(proxy: URL, url: URL, timeoutMs: number, signal
     connecting.end();
   });
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  return connectTls({ socket, host, servername: /^[\d.]+$|:/.test(host) ? '' : host, ALPNProtocols: ['http/1.1'] });
+  const servername = /^[\d.]+$|:/.test(host) ? '' : host;
+  const tunnel = connectTls({ ...VERIFIED, socket, host, servername, ALPNProtocols: ['http/1.1'] });
+  // Whoever is given it hears its errors; until then one must not end the program.
+  tunnel.on('error', () => {});
+  return tunnel;
 }
 
 function refusal(status: number): RequestError {
   return new RequestError({
     code: 'ASP_UNREACHABLE',
-    message: `The proxy refused the connection with status ${status}.`,
+    message:
+      status === 407
+        ? 'The proxy wants a name and a password, or others (status 407).'
+        : `The proxy refused the connection with status ${status}.`,
     isRetryable: status >= 500,
   });
 }

@@ -8,6 +8,7 @@ import type { RequestError } from '../http/request-error.js';
 import { readRetryAfter } from '../http/retry-after.js';
 import { redactSecrets, redactText, secretsOf } from '../http/trace.js';
 import type { Transport } from '../http/transport.js';
+import { VERIFIED } from '../http/verified.js';
 import { createAsyncQueue } from './async-queue.js';
 
 const PING_INTERVAL_MS = 25_000;
@@ -59,6 +60,7 @@ export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
     maxPayload: FRAME_MAX_BYTES,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
     followRedirects: false,
+    ...VERIFIED,
     ...(await proxyOptions(transport, url, signal)),
   };
   transport.trace?.({ kind: 'socket', text: `connect ${url.origin}${url.pathname}` });

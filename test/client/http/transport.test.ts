@@ -130,6 +130,15 @@ describe('proxies', () => {
     ['https://a.test/', 'proxy.test:3128'],
   ])('%s goes through %s', (url, expected) => expect(of(url)).toBe(expected));
 
+  it('ALL_PROXY stands in for HTTPS_PROXY; one that is no HTTP proxy is none', () => {
+    const url = new URL('https://example.com');
+    const all = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', https_proxy: '' });
+    expect(all.proxyFor(url)?.host).toBe('all.test:1');
+    const both = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', HTTPS_PROXY: 'one.test:2' });
+    expect(both.proxyFor(url)?.host).toBe('one.test:2');
+    expect(proxyFromEnvironment({ ALL_PROXY: 'socks5://all.test:1' }).proxyFor(url)).toBeUndefined();
+  });
+
   it('NO_PROXY=* turns it off, and without HTTPS_PROXY there is none', () => {
     const off = proxyFromEnvironment({ HTTPS_PROXY: 'http://p.test', NO_PROXY: '*' });
     expect(off.proxyFor(new URL('https://example.com'))).toBeUndefined();

@@ -110,7 +110,7 @@ export const OWN_MEANING: Readonly<Record<OwnErrorCode, Meaning>> = {
   },
   ASP_TLS: {
     means: 'The certificate or the encryption of the service was not accepted.',
-    helps: 'asp doctor shows why.',
+    helps: 'An authority of your own is named by NODE_EXTRA_CA_CERTS=<file.pem>; nothing turns the check off.',
   },
   ASP_DISCOVERY: {
     means: 'What the service publishes about its sign-in cannot be used.',

@@ -1,0 +1,45 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Files of a certificate and its key. */
+export interface Certificate {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** An authority of one's own, which no machine knows, and the certificates it gives. */
+export interface Authority {
+  /** The file that names it. */
+  readonly file: string;
+  issue(name: string, options?: { readonly isExpired?: boolean }): Certificate;
+}
+
+function openssl(...words: readonly string[]): void {
+  const { status, stderr } = spawnSync('openssl', words, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`openssl ${words[0]}: ${stderr}`);
+}
+
+const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+
+/** Makes an authority in `folder`; it needs `openssl`. */
+export function createAuthority(folder: string): Authority {
+  const file = join(folder, 'authority.pem');
+  const authorityKey = join(folder, 'authority.key');
+  openssl('req', '-x509', ...KEY, '-keyout', authorityKey, '-out', file, '-days', '30', '-subj', '/CN=test authority');
+  let count = 0;
+  return {
+    file,
+    issue(name, { isExpired = false } = {}) {
+      count += 1;
+      const path = (ending: string): string => join(folder, `${count}-${name}.${ending}`);
+      openssl('req', '-new', ...KEY, '-keyout', path('key'), '-out', path('csr'), '-subj', `/CN=${name}`);
+      writeFileSync(path('ext'), `subjectAltName=DNS:${name}\n`);
+      const signing = ['-CA', file, '-CAkey', authorityKey, '-CAcreateserial', '-extfile', path('ext')];
+      // A negative lifetime ends before it begins: it is over whenever it is looked at.
+      const days = isExpired ? '-1' : '30';
+      openssl('x509', '-req', '-in', path('csr'), ...signing, '-out', path('pem'), '-days', days);
+      return { certificate: path('pem'), key: path('key') };
+    },
+  };
+}
