@@ -178,13 +178,16 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(nothing.value).toMatchObject({ events: [], next_cursor: after });
     await readUntil(call, 'm4');
     const { next_cursor } = (await call('read')).value;
-    const waiting = call('read', { after: next_cursor, wait_s: 40 });
+    const waiting = readUntil(call, 'live', next_cursor);
     await call('send', { to: session_id, text: 'live' });
-    const live = (await waiting).value;
-    expect(live.events.map(({ payload }) => payload.content)).toEqual(['live']);
-    expect((await call('read', { after: next_cursor })).value.events).toEqual(live.events);
-    expect((await call('read', { after: live.next_cursor })).value.events).toEqual([]);
-    expect((await call('read', { after: next_cursor, others_only: true })).value.events).toEqual([]);
+    await waiting;
+    const seen = async (rules: object): Promise<unknown[]> => {
+      const { events } = (await call('read', { after: next_cursor, limit: 200, ...rules })).value;
+      return events.filter((event) => event.session_id === session_id).map(({ payload }) => payload.content);
+    };
+    expect(await seen({})).toEqual(['live']);
+    expect(await seen({})).toEqual(['live']);
+    expect(await seen({ others_only: true })).toEqual([]);
     expect((await call('read', { after: 'x-1' })).value.error.code).toBe('ASP_USAGE');
   });
 

@@ -22,6 +22,8 @@ export interface AgentParts {
   readonly progress: ProgressFile;
   readonly points: StartPoints;
   readonly queues: SessionQueues;
+  /** Ends what only waits. */
+  readonly soft: AbortSignal;
   /** Ends what is under way. */
   readonly signal: AbortSignal;
 }
@@ -161,7 +163,7 @@ class Agent {
 
   /** That there is nothing to join any more is no failure. */
   async #joinIfInvited(event: EventEnvelope): Promise<void> {
-    const { context, client, me, options, points, signal } = this.#parts;
+    const { context, client, me, options, points, soft: signal } = this.#parts;
     const { session_id: sessionId, payload, type } = event;
     if (type !== 'session.invited' || payload['invitee'] !== me || !options.joins) return;
     if (payload['initial_message'] !== undefined) return;

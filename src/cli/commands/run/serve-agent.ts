@@ -51,7 +51,7 @@ export async function serveAgent(context: Context, options: RunOptions): Promise
     await followAndAnswer(context, options, queues, stops);
   } catch (error) {
     // What was asked for while the stop came says no more than that it came.
-    if (!stops.soft.aborted) throw error;
+    if (!stops.soft.aborted || error instanceof CliError) throw error;
   } finally {
     cancel?.();
   }
@@ -72,12 +72,17 @@ async function followAndAnswer(
   const progress = await openProgress(path, () => serviceTime(client, context.clock.now(), soft));
   const points = await findStartPoints(client, progress, me, soft);
   for (const sessionId of points.invitations) progress.advance(sessionId, 0);
-  const agent = createAgent({ context, client, me, options, progress, points, queues, signal: hard.signal });
-  let isComplete = false;
+  const parts = { context, client, me, options, progress, points, queues, soft, signal: hard.signal };
+  const agent = createAgent(parts);
+  const { hurry, rest } = finishing(context, queues, stops);
   try {
-    isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), agent.take);
+    const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), agent.take);
+    if (!isComplete) hurry();
+  } catch (error) {
+    hurry();
+    throw error;
   } finally {
-    await finish(context, queues, stops, isComplete);
+    await queues.settled().finally(rest);
     await progress.written();
   }
 }
@@ -88,20 +93,17 @@ async function takeAll(items: AsyncIterable<TailItem>, take: (item: TailItem) =>
   return false;
 }
 
-/** What is under way comes to its end, in time; what waits too when the agent has taken all that it was to take. */
-async function finish(context: Context, queues: SessionQueues, stops: Stops, isComplete: boolean): Promise<void> {
-  const { soft, hard } = stops;
-  let cancel = (): void => {};
+/** From the stop on, nothing begins any more, and what is under way has a time to end in. */
+function finishing({ clock }: Context, queues: SessionQueues, { soft, hard }: Stops) {
+  let cancel: (() => void) | undefined;
   const hurry = (): void => {
     queues.stop();
-    cancel = context.clock.schedule(FINISH_MS, () => hard.abort(new Error('it was stopped')));
+    cancel ??= clock.schedule(FINISH_MS, () => hard.abort(new Error('it was stopped')));
   };
-  if (isComplete && !soft.aborted) soft.addEventListener('abort', hurry, { once: true });
-  else hurry();
-  try {
-    await queues.settled();
-  } finally {
+  soft.addEventListener('abort', hurry, { once: true });
+  const rest = (): void => {
     soft.removeEventListener('abort', hurry);
-    cancel();
-  }
+    cancel?.();
+  };
+  return { hurry, rest };
 }

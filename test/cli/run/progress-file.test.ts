@@ -1,0 +1,51 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { openProgress } from '../../../src/cli/commands/run/progress-file.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'asp-progress-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const at = (timeMs: number) => async () => timeMs;
+const read = (path: string): unknown => JSON.parse(readFileSync(path, 'utf8'));
+
+describe('asp run › how far it got', () => {
+  it('begins now, is on disk before anything is done, and private', async () => {
+    const path = join(folder, 'new', 'one.json');
+    const progress = await openProgress(path, at(1000));
+    expect(read(path)).toEqual({ since: 1000, sessions: {} });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    progress.advance('a', 0);
+    progress.advance('b', 7);
+    progress.advance('b', 5);
+    await progress.written();
+    expect(read(path)).toEqual({ since: 1000, sessions: { a: 0, b: 7 } });
+    const again = await openProgress(path, at(9000));
+    expect([again.sinceMs, ...again.sessions]).toEqual([1000, ['a', 0], ['b', 7]]);
+  });
+
+  it('settles forward only, and forgets what is over', async () => {
+    const path = join(folder, 'two.json');
+    writeFileSync(path, '{"since":1000,"sessions":{"a":1,"b":2}}');
+    const progress = await openProgress(path, at(0));
+    progress.settleUpTo(500, ['b']);
+    await progress.written();
+    expect(read(path)).toEqual({ since: 1000, sessions: { a: 1, b: 2 } });
+    progress.settleUpTo(2000, ['a']);
+    await progress.written();
+    expect(read(path)).toEqual({ since: 2000, sessions: { b: 2 } });
+  });
+
+  it('takes a cursor file of asp tail, from now on; what is none is refused and stays', async () => {
+    const path = join(folder, 'three.json');
+    writeFileSync(path, '{"sessions":{"a":4}}');
+    expect((await openProgress(path, at(3000))).sinceMs).toBe(3000);
+    for (const text of ['[]', '{', '{"sessions":{"a":-1}}', '{"since":"x","sessions":{}}', '{"sessions":[1.5]}']) {
+      writeFileSync(path, text);
+      await expect(openProgress(path, at(0))).rejects.toMatchObject({ code: 'ASP_USAGE' });
+      expect(readFileSync(path, 'utf8')).toBe(text);
+    }
+  });
+});

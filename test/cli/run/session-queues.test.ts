@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+
+import { SessionQueues } from '../../../src/cli/commands/run/session-queues.js';
+
+/** Work that ends when it is told to. */
+function gates() {
+  const open = new Map<string, () => void>();
+  const begun: string[] = [];
+  const work = (name: string) => async (): Promise<void> => {
+    begun.push(name);
+    await new Promise<void>((resolve) => open.set(name, resolve));
+  };
+  const end = async (name: string): Promise<void> => {
+    open.get(name)?.();
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { begun, work, end };
+}
+
+const never = (): void => {
+  throw new Error('nothing fails here');
+};
+
+describe('asp run › the order of work', () => {
+  it('keeps the order of a session, and serves others meanwhile, as many as it may', async () => {
+    const { begun, work, end } = gates();
+    const queues = new SessionQueues({ concurrency: 2, capacity: 100 }, never);
+    for (const [session, name] of [
+      ['a', 'a1'],
+      ['a', 'a2'],
+      ['b', 'b1'],
+      ['c', 'c1'],
+    ] as const)
+      await queues.add(session, work(name));
+    expect(begun).toEqual(['a1', 'b1']);
+    await end('a1');
+    expect(begun).toEqual(['a1', 'b1', 'c1']);
+    await end('b1');
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'a2']);
+    expect(queues.isBusy('b')).toBe(false);
+    await end('a2');
+    await end('c1');
+    await queues.settled();
+    expect(queues.isBusy('a')).toBe(false);
+  });
+
+  it('slows down who adds more than there is room for', async () => {
+    const { work, end } = gates();
+    const queues = new SessionQueues({ concurrency: 1, capacity: 2 }, never);
+    await queues.add('a', work('a1'));
+    let isAdded = false;
+    const adding = queues.add('a', work('a2')).then(() => {
+      isAdded = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isAdded).toBe(false);
+    await end('a1');
+    await adding;
+    expect(isAdded).toBe(true);
+    await end('a2');
+    await queues.settled();
+  });
+
+  it('begins nothing once it is stopped, lets go who waits, and ends what is under way', async () => {
+    const { begun, work, end } = gates();
+    const queues = new SessionQueues({ concurrency: 1, capacity: 2 }, never);
+    await queues.add('a', work('a1'));
+    const adding = queues.add('a', work('a2'));
+    queues.stop();
+    await adding;
+    const settled = queues.settled();
+    await end('a1');
+    await settled;
+    expect(begun).toEqual(['a1']);
+  });
+
+  it('tells of the first failure, and begins nothing after it', async () => {
+    const failures: unknown[] = [];
+    const begun: string[] = [];
+    const queues = new SessionQueues({ concurrency: 1, capacity: 9 }, (error) => failures.push(error));
+    await queues.add('a', async () => {
+      throw new Error('first');
+    });
+    await queues.add('a', async () => {
+      begun.push('a2');
+    });
+    await expect(queues.settled()).rejects.toThrow('first');
+    expect(failures).toHaveLength(1);
+    expect(begun).toEqual([]);
+  });
+});
