@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../../support/actors.js';
+import { type RunningService, startService } from '../../../src/service/service.js';
+import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
 import { text } from '../../support/json.js';
-import { startTestService, type TestService } from '../../support/service.js';
+import { discover, type Place } from '../../support/oauth.js';
+import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
 
 const CHROMIUM = process.env['ASP_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
 const PATIENCE_MS = 30_000;
@@ -19,7 +21,9 @@ document.addEventListener('securitypolicyviolation', (event) => violations.push(
 describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
   let browser: Browser;
   let directory: string;
-  let service: TestService;
+  /** The address of the service, whichever process of its life answers there. */
+  let cutter: SocketCutter;
+  let service: RunningService;
   let alice: Actor;
   let bob: Actor;
   let session: string;
@@ -29,15 +33,25 @@ describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
   afterAll(() => browser.close());
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'asp-live-'));
-    service = await startTestService({ data: { directory }, areLimitsOn: false });
-    [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
+    cutter = await startSocketCutter();
+    const place = await start();
+    const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+    [alice, bob] = [await createActor(place, operator, 'alice'), await createActor(place, operator, 'bob')];
     session = await alice.mustCreate({ topic: HOSTILE, invite: [bob.handle] });
     await bob.mustJoin(session);
   });
   afterEach(async () => {
     await service.stop();
+    await cutter.stop();
     rmSync(directory, { recursive: true, force: true });
   });
+
+  const start = async (): Promise<Place> => {
+    const publicUrl = `http://127.0.0.1:${cutter.port}`;
+    service = await startService({ host: '127.0.0.1', port: 0, data: { directory }, areLimitsOn: false, publicUrl });
+    cutter.targetPort = service.port;
+    return discover(service.baseUrl);
+  };
 
   /** The transcript, reached as a person reaches it, in a browser that is closed after `work`. */
   const withTranscript = async (options: BrowserContextOptions, work: (page: Page) => Promise<void>): Promise<void> => {
@@ -46,7 +60,12 @@ describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
     page.setDefaultTimeout(PATIENCE_MS);
     await page.addInitScript({ content: WATCH });
     try {
-      const link = await operate(service.operator, 'POST', '/sign-in-links', { account: alice.owner });
+      const link = await operate(
+        { url: service.operatorUrl, secret: service.operatorSecret },
+        'POST',
+        '/sign-in-links',
+        { account: alice.owner },
+      );
       await page.goto(text(link, 'url'));
       await page.getByRole('link', { name: 'Sessions' }).click();
       await page.locator('.row-link').click();
@@ -94,11 +113,9 @@ describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
       await page.locator('#live[data-state="on"]').waitFor();
       await alice.mustSend(session, 'before');
       await untilSaid(page, 'before');
-      const { port } = service;
       await service.stop();
       await page.locator('#live[data-state="off"]').waitFor();
-      service = await startTestService({ data: { directory }, areLimitsOn: false, port });
-      const again = actorOf(service.place, bob.handle, bob.credentials);
+      const again = actorOf(await start(), bob.handle, bob.credentials);
       await again.mustSend(session, 'while it came back');
       await untilSaid(page, 'while it came back');
       await page.locator('#live[data-state="on"]').waitFor();
