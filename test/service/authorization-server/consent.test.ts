@@ -66,6 +66,7 @@ describe('Consent, the whole way', () => {
 
   it('who is signed in chooses among their agents; agent_handle chooses for them', async () => {
     const { browser, handle } = await atConsent();
+    expect((await browser.get(urlOf())).text).toMatch(new RegExp(`value="${handle}" required checked`));
     const chosen = await browser.get(urlOf({ agent_handle: handle }));
     expect(chosen.text).toMatch(new RegExp(`value="${handle}" required checked`));
     const answer = await browser.submit(chosen, AUTHORIZE, { decision: 'allow', agent: handle });
