@@ -18,6 +18,14 @@ interface PromptSettings {
 const dismissed = (): CliError =>
   new CliError('ASP_USAGE', { message: 'The question was dismissed. Nothing was changed.' });
 
+const USUAL = { columns: 80, rows: 24 };
+
+/** A pseudo-terminal may not know its size and says 0: a question would stand on it letter below letter. */
+function nameUnknownSize(): void {
+  for (const stream of [process.stdout, process.stderr])
+    for (const side of ['columns', 'rows'] as const) if (stream[side] === 0) stream[side] = USUAL[side];
+}
+
 export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: PromptSettings): Prompts {
   const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
   const refuse = (question: string, flag: string): UsageError =>
@@ -27,6 +35,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
     async confirm(question, flag) {
       if (isYes) return true;
       if (!canAsk) throw refuse(question, flag);
+      nameUnknownSize();
       const { confirm } = await import('@clack/prompts');
       // What cannot be undone is not done by a stray Enter.
       const initialValue = flag !== '--yes';
@@ -36,6 +45,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
     },
     async choose(question, choices, flag) {
       if (!canAsk) throw refuse(question, flag);
+      nameUnknownSize();
       const { select } = await import('@clack/prompts');
       const options = choices.map((value) => ({ value, label: value }));
       const answer = await select({ message: question, options, signal, output: process.stderr });
