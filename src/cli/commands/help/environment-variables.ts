@@ -25,7 +25,7 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   },
   { names: ['ACCESSIBLE'], about: 'static text instead of redrawn lines' },
   { names: ['BROWSER', 'VISUAL', 'EDITOR'], about: 'programs that are started for you' },
-  { names: ['HTTPS_PROXY', 'NO_PROXY'], about: "proxies; this machine's own addresses never use one" },
+  { names: ['HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'], about: "proxies; this machine's own addresses never use one" },
   { names: ['NODE_EXTRA_CA_CERTS'], about: 'a file of certificate authorities that Node.js trusts too' },
   { names: ['npm_config_registry'], about: 'which registry asp version --check asks' },
   {
