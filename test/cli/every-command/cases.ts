@@ -25,6 +25,8 @@ export interface Case {
   readonly object?: string;
   /** It prints text that is no record of ours: a wire answer, or nothing with a schema. */
   readonly isFree?: boolean;
+  /** Once it is under way it goes on until it is told to stop: only its failures are looked at. */
+  readonly isEndless?: boolean;
   /** The service refuses its metadata too. */
   readonly isEverythingRefused?: boolean;
   readonly cells?: Partial<Record<Column, Cell>>;
@@ -129,6 +131,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
     api(`send ${SESSION_ID} --file $HOME/note.txt`),
     local(`send ${PEER} hello --dry-run`, DRY),
   ],
+  run: [api('run --exec cat', { isEndless: true })],
   'message list': [api(`message list ${SESSION_ID}`)],
   'message search': [api('message search hello')],
   'session tail': [api(`tail ${SESSION_ID} -n 9 -c 3`), api(`tail ${SESSION_ID} --no-follow`)],
@@ -208,9 +211,13 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   explain: [local('explain NOT_FOUND')],
 };
 
+/** Those that end by themselves. */
+export const ENDING = Object.values(CASES)
+  .flat()
+  .filter(({ isEndless }) => isEndless !== true);
+
 /** What is not in the matrix, and where it is shown instead. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
-  run: 'it goes on until it is told to stop: test/acceptance/run-agent.test.ts',
-  mcp: 'it speaks a protocol of its own on its streams: test/cli/mcp',
+  mcp: 'it speaks a protocol of its own on its streams: test/acceptance/mcp.test.ts',
   demo: 'it is the program run over and over against a service of its own: test/cli/demo/demo.test.ts',
 };

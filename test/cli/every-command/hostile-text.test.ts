@@ -5,7 +5,7 @@ import { missing } from '../../acceptance/program.js';
 import { SESSION_ID } from '../../support/canned-replies.js';
 import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../../support/hostile-text.js';
 import type { Ran, RunOptions } from '../captured-run.js';
-import { CASES, type Case } from './cases.js';
+import { CASES, type Case, ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
 /** A thousand strings, or ten thousand, in every field of every answer to every command. */
@@ -23,9 +23,7 @@ const VIEWS: readonly Case[] = [
   'api agents --paginate',
 ].map((line) => ({ line, asks: 'the interface' }));
 
-const remote = Object.values(CASES)
-  .flat()
-  .filter(({ asks }) => asks !== 'nobody');
+const remote = ENDING.filter(({ asks }) => asks !== 'nobody');
 /** The C1 controls that a header can carry. */
 const HEADERS = {
   'x-said': '\u009b31m \u0085 \u0090 ',
