@@ -188,10 +188,10 @@ describe('what comes', () => {
     const id = await sessionWith('x');
     const table: [options: string, code: number][] = [
       ['-c 3', 0],
-      ['-c 9 --idle 200ms', 8],
-      ['--idle 200ms', 0],
-      ['-c 9 --timeout 300ms', 8],
-      ['--timeout 300ms', 8],
+      ['-c 9 --idle 2s', 8],
+      ['--idle 2s', 0],
+      ['-c 9 --timeout 3s', 8],
+      ['--timeout 3s', 8],
     ];
     for (const [options, expected] of table) {
       const { code, out } = await runAs(bob, `tail ${id} ${options}`);
