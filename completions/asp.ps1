@@ -4,6 +4,15 @@
 Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   param($wordToComplete, $commandAst, $cursorPosition)
 
+  $table = {
+    param($rows)
+    $made = [System.Collections.Generic.Dictionary[string, string]]::new()
+    foreach ($row in $rows) {
+      $name, $kind = $row.Split(' ', 2)
+      $made[$name] = "$kind"
+    }
+    $made
+  }
   $spellings = [System.Collections.Generic.Dictionary[string, string]]::new()
   $spellings['login'] = 'auth login'
   $spellings['logout'] = 'auth logout'
@@ -19,128 +28,128 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $spellings['blocks'] = 'block'
   $spellings['profiles'] = 'profile'
   $words = [System.Collections.Generic.Dictionary[string, string[]]]::new()
-  $options = [System.Collections.Generic.Dictionary[string, System.Collections.IDictionary]]::new()
+  $options = [System.Collections.Generic.Dictionary[string, System.Collections.Generic.Dictionary[string, string]]]::new()
   $values = [System.Collections.Generic.Dictionary[string, string[]]]::new()
   $words[''] = @('agent', 'allowlist', 'api', 'attachment', 'auth', 'block', 'commands', 'completion', 'config', 'demo', 'doctor', 'explain', 'help', 'login', 'logout', 'mcp', 'message', 'profile', 'run', 'schema', 'send', 'serve', 'session', 'status', 'tail', 'use', 'version', 'whoami')
   $words['agent'] = @('card', 'create', 'list', 'remove', 'search', 'show', 'update', 'use')
   $words['agent card'] = @()
   $values['agent card'] = @('handles')
   $words['agent create'] = @()
-  $options['agent create'] = @{ '--display-name' = 'nothing'; '--description' = 'nothing'; '--card' = 'files'; '--policy' = '=open allowlist'; '--visibility' = '=public private'; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['agent create'] = & $table @('--display-name nothing', '--description nothing', '--card files', '--policy =open allowlist', '--visibility =public private', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['agent create'] = @('handles')
   $words['agent list'] = @()
-  $options['agent list'] = @{ '--limit' = 'nothing'; '--all' = ''; '--cursor' = 'nothing' }
+  $options['agent list'] = & $table @('--limit nothing', '--all', '--cursor nothing')
   $words['agent remove'] = @()
-  $options['agent remove'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['agent remove'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['agent remove'] = @('handles')
   $words['agent search'] = @()
-  $options['agent search'] = @{ '--limit' = 'nothing'; '--all' = ''; '--cursor' = 'nothing' }
+  $options['agent search'] = & $table @('--limit nothing', '--all', '--cursor nothing')
   $words['agent show'] = @()
   $values['agent show'] = @('handles')
   $words['agent update'] = @()
-  $options['agent update'] = @{ '--display-name' = 'nothing'; '--description' = 'nothing'; '--card' = 'files'; '--policy' = '=open allowlist'; '--visibility' = '=public private'; '--pause' = ''; '--resume' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['agent update'] = & $table @('--display-name nothing', '--description nothing', '--card files', '--policy =open allowlist', '--visibility =public private', '--pause', '--resume', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['agent update'] = @('handles')
   $words['agent use'] = @()
-  $options['agent use'] = @{ '--here' = ''; '--unset' = '' }
+  $options['agent use'] = & $table @('--here', '--unset')
   $values['agent use'] = @('handles')
   $words['allowlist'] = @('add', 'apply', 'check', 'list', 'remove')
   $words['allowlist add'] = @()
-  $options['allowlist add'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['allowlist add'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['allowlist add'] = @('handles')
   $words['allowlist apply'] = @()
-  $options['allowlist apply'] = @{ '--prune' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['allowlist apply'] = & $table @('--prune', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['allowlist apply'] = @('files')
   $words['allowlist check'] = @()
   $values['allowlist check'] = @('handles')
   $words['allowlist list'] = @()
   $words['allowlist remove'] = @()
-  $options['allowlist remove'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['allowlist remove'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['allowlist remove'] = @('handles')
   $words['api'] = @()
-  $options['api'] = @{ '--method' = 'nothing'; '-X' = 'nothing'; '--http-header' = 'nothing'; '-H' = 'nothing'; '--include' = ''; '-i' = ''; '--field' = 'nothing'; '--typed' = 'nothing'; '--input' = 'files'; '--paginate' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['api'] = & $table @('--method nothing', '-X nothing', '--http-header nothing', '-H nothing', '--include', '-i', '--field nothing', '--typed nothing', '--input files', '--paginate', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['api'] = @('files')
   $words['attachment'] = @('download', 'list', 'show', 'upload')
   $words['attachment download'] = @()
-  $options['attachment download'] = @{ '--output' = 'files'; '-o' = 'files'; '--dir' = 'files'; '--force' = '' }
+  $options['attachment download'] = & $table @('--output files', '-o files', '--dir files', '--force')
   $words['attachment list'] = @()
   $values['attachment list'] = @('sessions')
   $words['attachment show'] = @()
   $words['attachment upload'] = @()
-  $options['attachment upload'] = @{ '--filename' = 'nothing'; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['attachment upload'] = & $table @('--filename nothing', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['attachment upload'] = @('files')
   $words['auth'] = @('ci', 'clients', 'login', 'logout', 'refresh', 'status', 'token', 'whoami')
   $words['auth ci'] = @()
   $words['auth clients'] = @()
   $words['auth login'] = @()
-  $options['auth login'] = @{ '--no-browser' = ''; '--browser' = 'nothing'; '--callback-port' = 'nothing'; '--scopes' = 'nothing'; '--read-only' = ''; '--store' = '=keychain file'; '--start' = ''; '--finish' = 'nothing' }
+  $options['auth login'] = & $table @('--no-browser', '--browser nothing', '--callback-port nothing', '--scopes nothing', '--read-only', '--store =keychain file', '--start', '--finish nothing')
   $values['auth login'] = @('handles')
   $words['auth logout'] = @()
-  $options['auth logout'] = @{ '--all' = ''; '--local-only' = '' }
+  $options['auth logout'] = & $table @('--all', '--local-only')
   $values['auth logout'] = @('handles')
   $words['auth refresh'] = @()
-  $options['auth refresh'] = @{ '--scopes' = 'nothing' }
+  $options['auth refresh'] = & $table @('--scopes nothing')
   $values['auth refresh'] = @('handles')
   $words['auth status'] = @()
   $words['auth token'] = @()
-  $options['auth token'] = @{ '--resource' = '=api ws'; '--min-ttl' = 'nothing'; '--header' = '' }
+  $options['auth token'] = & $table @('--resource =api ws', '--min-ttl nothing', '--header')
   $words['auth whoami'] = @()
-  $options['auth whoami'] = @{ '--offline' = ''; '--explain' = ''; '--short' = '' }
+  $options['auth whoami'] = & $table @('--offline', '--explain', '--short')
   $words['block'] = @('add', 'list', 'remove')
   $words['block add'] = @()
-  $options['block add'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['block add'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['block add'] = @('handles')
   $words['block list'] = @()
-  $options['block list'] = @{ '--limit' = 'nothing'; '--all' = ''; '--cursor' = 'nothing' }
+  $options['block list'] = & $table @('--limit nothing', '--all', '--cursor nothing')
   $words['block remove'] = @()
-  $options['block remove'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['block remove'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['block remove'] = @('handles')
   $words['commands'] = @()
   $words['completion'] = @()
   $words['config'] = @('get', 'list', 'path', 'set', 'unset')
   $words['config get'] = @()
   $words['config list'] = @()
-  $options['config list'] = @{ '--origin' = '' }
+  $options['config list'] = & $table @('--origin')
   $words['config path'] = @()
   $words['config set'] = @()
   $words['config unset'] = @()
   $words['demo'] = @()
   $words['doctor'] = @()
-  $options['doctor'] = @{ '--fix' = '' }
+  $options['doctor'] = & $table @('--fix')
   $words['explain'] = @()
   $words['help'] = @()
   $words['mcp'] = @()
-  $options['mcp'] = @{ '--read-only' = ''; '--files' = 'files' }
+  $options['mcp'] = & $table @('--read-only', '--files files')
   $words['message'] = @('list', 'search', 'send')
   $words['message list'] = @()
-  $options['message list'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--after' = 'nothing'; '--limit' = 'nothing'; '--all' = ''; '--from' = 'handles' }
+  $options['message list'] = & $table @('--last nothing', '-n nothing', '--after nothing', '--limit nothing', '--all', '--from handles')
   $values['message list'] = @('sessions')
   $words['message search'] = @()
-  $options['message search'] = @{ '--session' = 'sessions'; '--with' = 'handles'; '--limit' = 'nothing' }
+  $options['message search'] = & $table @('--session sessions', '--with handles', '--limit nothing')
   $words['message send'] = @()
-  $options['message send'] = @{ '--end' = ''; '--topic' = 'nothing'; '--message' = 'nothing'; '-m' = 'nothing'; '--message-file' = 'files'; '-F' = 'files'; '--file' = 'files'; '--filename' = 'nothing'; '--attach' = 'nothing'; '--data' = 'files'; '--parts' = 'files'; '--meta' = 'nothing'; '--lines' = ''; '--wait' = ''; '--end-after-reply' = ''; '--edit' = ''; '--strict' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['message send'] = & $table @('--end', '--topic nothing', '--message nothing', '-m nothing', '--message-file files', '-F files', '--file files', '--filename nothing', '--attach nothing', '--data files', '--parts files', '--meta nothing', '--lines', '--wait', '--end-after-reply', '--edit', '--strict', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['message send'] = @('handles', 'sessions')
   $words['profile'] = @('add', 'list', 'remove', 'set', 'show', 'use')
   $words['profile add'] = @()
-  $options['profile add'] = @{ '--base-url' = 'nothing'; '--auth-url' = 'nothing'; '--web-url' = 'nothing'; '--ws-url' = 'nothing' }
+  $options['profile add'] = & $table @('--base-url nothing', '--auth-url nothing', '--web-url nothing', '--ws-url nothing')
   $values['profile add'] = @('profiles')
   $words['profile list'] = @()
   $words['profile remove'] = @()
   $values['profile remove'] = @('profiles')
   $words['profile set'] = @()
-  $options['profile set'] = @{ '--base-url' = 'nothing'; '--auth-url' = 'nothing'; '--web-url' = 'nothing'; '--ws-url' = 'nothing' }
+  $options['profile set'] = & $table @('--base-url nothing', '--auth-url nothing', '--web-url nothing', '--ws-url nothing')
   $values['profile set'] = @('profiles')
   $words['profile show'] = @()
   $values['profile show'] = @('profiles')
   $words['profile use'] = @()
   $values['profile use'] = @('profiles')
   $words['run'] = @()
-  $options['run'] = @{ '--exec' = 'nothing'; '--from' = 'handles'; '--no-join' = ''; '--end' = ''; '--count' = 'nothing'; '-c' = 'nothing'; '--concurrency' = 'nothing'; '--command-timeout' = 'nothing'; '--tries' = 'nothing'; '--cursor-file' = 'files' }
+  $options['run'] = & $table @('--exec nothing', '--from handles', '--no-join', '--end', '--count nothing', '-c nothing', '--concurrency nothing', '--command-timeout nothing', '--tries nothing', '--cursor-file files')
   $words['schema'] = @()
   $words['serve'] = @('agent', 'backup', 'client', 'keys', 'logs', 'open', 'reset', 'restore', 'status', 'stop')
-  $options['serve'] = @{ '--host' = 'nothing'; '--port' = 'nothing'; '--data' = 'files'; '--database' = 'nothing'; '--bus' = 'nothing'; '--bus-creds' = 'files'; '--public-url' = 'nothing'; '--behind-proxy' = ''; '--seed' = 'handles'; '--policy' = '=open allowlist'; '--demo' = ''; '--limits' = '=on off'; '--trust' = '=recipient symmetric'; '--presence-grace' = 'nothing'; '--log' = '=errors text json'; '--metrics-port' = 'nothing'; '--inject' = 'nothing'; '--config' = 'files'; '--print-config' = ''; '--detach' = ''; '--ready-file' = 'files' }
+  $options['serve'] = & $table @('--host nothing', '--port nothing', '--data files', '--database nothing', '--bus nothing', '--bus-creds files', '--public-url nothing', '--behind-proxy', '--seed handles', '--policy =open allowlist', '--demo', '--limits =on off', '--trust =recipient symmetric', '--presence-grace nothing', '--log =errors text json', '--metrics-port nothing', '--inject nothing', '--config files', '--print-config', '--detach', '--ready-file files')
   $words['serve agent'] = @('add', 'list', 'pause', 'remove', 'resume')
   $words['serve agent add'] = @()
-  $options['serve agent add'] = @{ '--policy' = '=open allowlist'; '--display-name' = 'nothing' }
+  $options['serve agent add'] = & $table @('--policy =open allowlist', '--display-name nothing')
   $values['serve agent add'] = @('handles')
   $words['serve agent list'] = @()
   $words['serve agent pause'] = @()
@@ -150,66 +159,66 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['serve agent resume'] = @()
   $values['serve agent resume'] = @('handles')
   $words['serve backup'] = @()
-  $options['serve backup'] = @{ '--data' = 'files'; '--with-keys' = ''; '--force' = '' }
+  $options['serve backup'] = & $table @('--data files', '--with-keys', '--force')
   $values['serve backup'] = @('files')
   $words['serve client'] = @('add')
   $words['serve client add'] = @()
-  $options['serve client add'] = @{ '--scopes' = 'nothing' }
+  $options['serve client add'] = & $table @('--scopes nothing')
   $values['serve client add'] = @('handles')
   $words['serve keys'] = @('list', 'rotate')
   $words['serve keys list'] = @()
   $words['serve keys rotate'] = @()
   $words['serve logs'] = @()
-  $options['serve logs'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--follow' = '' }
+  $options['serve logs'] = & $table @('--last nothing', '-n nothing', '--follow')
   $words['serve open'] = @()
-  $options['serve open'] = @{ '--account' = 'nothing'; '--no-browser' = '' }
+  $options['serve open'] = & $table @('--account nothing', '--no-browser')
   $words['serve reset'] = @()
-  $options['serve reset'] = @{ '--data' = 'files' }
+  $options['serve reset'] = & $table @('--data files')
   $words['serve restore'] = @()
-  $options['serve restore'] = @{ '--data' = 'files' }
+  $options['serve restore'] = & $table @('--data files')
   $values['serve restore'] = @('files')
   $words['serve status'] = @()
   $words['serve stop'] = @()
   $words['session'] = @('create', 'end', 'events', 'export', 'invite', 'join', 'leave', 'list', 'reopen', 'show', 'tail', 'wait')
   $words['session create'] = @()
-  $options['session create'] = @{ '--topic' = 'nothing'; '--message' = 'nothing'; '-m' = 'nothing'; '--strict' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session create'] = & $table @('--topic nothing', '--message nothing', '-m nothing', '--strict', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session create'] = @('handles')
   $words['session end'] = @()
-  $options['session end'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session end'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session end'] = @('sessions')
   $words['session events'] = @()
-  $options['session events'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--after' = 'nothing'; '--since' = 'nothing'; '--until' = 'nothing'; '--type' = 'nothing'; '--from' = 'handles'; '--not-me' = ''; '--count' = 'nothing'; '-c' = 'nothing'; '--cursor-file' = 'files'; '--pretty' = ''; '--text' = ''; '--fence' = ''; '--exec' = 'nothing'; '--forward' = 'nothing' }
+  $options['session events'] = & $table @('--last nothing', '-n nothing', '--after nothing', '--since nothing', '--until nothing', '--type nothing', '--from handles', '--not-me', '--count nothing', '-c nothing', '--cursor-file files', '--pretty', '--text', '--fence', '--exec nothing', '--forward nothing')
   $values['session events'] = @('sessions')
   $words['session export'] = @()
-  $options['session export'] = @{ '--output' = 'files'; '-o' = 'files'; '--format' = '=jsonl md'; '--with-attachments' = ''; '--force' = '' }
+  $options['session export'] = & $table @('--output files', '-o files', '--format =jsonl md', '--with-attachments', '--force')
   $values['session export'] = @('sessions')
   $words['session invite'] = @()
-  $options['session invite'] = @{ '--strict' = ''; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session invite'] = & $table @('--strict', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session invite'] = @('sessions', 'handles')
   $words['session join'] = @()
-  $options['session join'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session join'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session join'] = @('sessions')
   $words['session leave'] = @()
-  $options['session leave'] = @{ '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session leave'] = & $table @('--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session leave'] = @('sessions')
   $words['session list'] = @()
-  $options['session list'] = @{ '--state' = '=active ended'; '--limit' = 'nothing'; '--all' = ''; '--cursor' = 'nothing' }
+  $options['session list'] = & $table @('--state =active ended', '--limit nothing', '--all', '--cursor nothing')
   $words['session reopen'] = @()
-  $options['session reopen'] = @{ '--message' = 'nothing'; '-m' = 'nothing'; '--dry-run' = ''; '--idempotency-key' = 'nothing'; '--once' = 'nothing' }
+  $options['session reopen'] = & $table @('--message nothing', '-m nothing', '--dry-run', '--idempotency-key nothing', '--once nothing')
   $values['session reopen'] = @('sessions', 'handles')
   $words['session show'] = @()
   $values['session show'] = @('sessions')
   $words['session tail'] = @()
-  $options['session tail'] = @{ '--last' = 'nothing'; '-n' = 'nothing'; '--after' = 'nothing'; '--since' = 'nothing'; '--until' = 'nothing'; '--type' = 'nothing'; '--from' = 'handles'; '--not-me' = ''; '--count' = 'nothing'; '-c' = 'nothing'; '--cursor-file' = 'files'; '--pretty' = ''; '--text' = ''; '--fence' = ''; '--exec' = 'nothing'; '--forward' = 'nothing'; '--no-follow' = ''; '--idle' = 'nothing'; '--keep' = ''; '--control' = ''; '--heartbeat' = 'nothing'; '--ready-file' = 'files'; '--join' = '' }
+  $options['session tail'] = & $table @('--last nothing', '-n nothing', '--after nothing', '--since nothing', '--until nothing', '--type nothing', '--from handles', '--not-me', '--count nothing', '-c nothing', '--cursor-file files', '--pretty', '--text', '--fence', '--exec nothing', '--forward nothing', '--no-follow', '--idle nothing', '--keep', '--control', '--heartbeat nothing', '--ready-file files', '--join')
   $values['session tail'] = @('sessions')
   $words['session wait'] = @()
-  $options['session wait'] = @{ '--for' = 'nothing'; '--after' = 'nothing' }
+  $options['session wait'] = & $table @('--for nothing', '--after nothing')
   $values['session wait'] = @('sessions')
   $words['status'] = @()
-  $options['status'] = @{ '--offline' = '' }
+  $options['status'] = & $table @('--offline')
   $words['version'] = @()
-  $options['version'] = @{ '--check' = '' }
-  $everywhere = @{ '--as' = 'handles'; '-a' = 'handles'; '--profile' = 'profiles'; '-p' = 'profiles'; '--json' = ''; '--jsonl' = ''; '--fields' = 'nothing'; '--quiet' = ''; '-q' = ''; '--verbose' = ''; '-v' = ''; '--debug' = ''; '--no-input' = ''; '--yes' = ''; '-y' = ''; '--timeout' = 'nothing'; '--retries' = 'nothing'; '--color' = '=auto always never'; '--accessible' = ''; '--help' = ''; '-h' = ''; '--version' = ''; '-V' = '' }
+  $options['version'] = & $table @('--check')
+  $everywhere = & $table @('--as handles', '-a handles', '--profile profiles', '-p profiles', '--json', '--jsonl', '--fields nothing', '--quiet', '-q', '--verbose', '-v', '--debug', '--no-input', '--yes', '-y', '--timeout nothing', '--retries nothing', '--color =auto always never', '--accessible', '--help', '-h', '--version', '-V')
 
   # The words that asp remembers for completions: one a line, read without starting it.
   $remembered = {
@@ -231,8 +240,8 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   }
   $kindOf = {
     param($path, $name)
-    if ($options.ContainsKey($path) -and $options[$path].Contains($name)) { $options[$path][$name] }
-    elseif ($everywhere.Contains($name)) { $everywhere[$name] }
+    if ($options.ContainsKey($path) -and $options[$path].ContainsKey($name)) { $options[$path][$name] }
+    elseif ($everywhere.ContainsKey($name)) { $everywhere[$name] }
     else { '' }
   }
 

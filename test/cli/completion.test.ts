@@ -63,14 +63,60 @@ describe('the completion scripts', () => {
     expect(await runWords('completion tcsh')).toMatchObject({ code: 2, out: '' });
   });
 
-  it('PowerShell: quotes and brackets are balanced', () => {
-    const bare = completionScript('powershell', PROGRAM)
-      .replace(/'(?:[^']|'')*'/g, '')
-      .replace(/^\s*#.*$/gm, '')
-      .replace(/"[^"]*"/g, '');
-    expect(bare).not.toContain("'");
-    for (const [open, close] of ['()', '{}', '[]'])
-      expect(bare.split(open ?? '').length, open).toBe(bare.split(close ?? '').length);
+  it('offer every command of the tree, new ones included, where its words lead', () => {
+    const offered = new Map(tree.places.map(({ path, words }) => [path, words.map(({ word }) => word)]));
+    for (const { words, aliases = [], isHidden } of PROGRAM.commands) {
+      if (isHidden === true) continue;
+      for (const spelling of [words, ...aliases]) {
+        const parts = spelling.split(' ');
+        expect(offered.get(parts.slice(0, -1).join(' ')), spelling).toContain(parts.at(-1));
+      }
+    }
+  });
+});
+
+/** A script of PowerShell without its comments, with every text in quotes as an empty one (about_Parsing, about_Quoting_Rules). */
+function withoutTexts(script: string): string {
+  const token = /'(?:[^']|'')*'|"(?:[^"`]|`[\s\S]|"")*"|#[^\n]*/g;
+  return script.replace(token, (text) => (text.startsWith('#') ? '' : text.charAt(0).repeat(2)));
+}
+
+describe('the script of PowerShell, by the rules of its parser', () => {
+  const script = completionScript('powershell', PROGRAM);
+  const bare = withoutTexts(script);
+
+  it('closes every bracket that it opens, in their order, and every quote', () => {
+    const closing: Readonly<Record<string, string>> = { ')': '(', '}': '{', ']': '[' };
+    const open: string[] = [];
+    for (const character of bare) {
+      if ('({['.includes(character)) open.push(character);
+      else if (closing[character] !== undefined) expect(open.pop()).toBe(closing[character]);
+    }
+    expect(open).toEqual([]);
+    expect(bare.replaceAll("''", '').replaceAll('""', '')).not.toMatch(/['"`]/);
+  });
+
+  it('has no key twice in a hash literal, where case does not count', () => {
+    for (const [, literal = ''] of script.matchAll(/@\{([^}]*)\}/g)) {
+      const keys = [...literal.matchAll(/(?:^|;)\s*'((?:[^']|'')*)'\s*=/g)].map(([, key = '']) => key.toLowerCase());
+      expect(new Set(keys).size, literal).toBe(keys.length);
+    }
+  });
+
+  it('keeps apart what differs by case alone', () => {
+    const names = [...tree.everywhere, ...tree.places.flatMap(({ options }) => options)].flatMap(namesOf);
+    expect(names).toEqual(expect.arrayContaining(['-v', '-V']));
+    expect(script).not.toContain('@{');
+    for (const name of names) expect(script).toMatch(new RegExp(`'${name}(?: [^']*)?'`));
+  });
+
+  it('uses no variable before it has a value', () => {
+    const given = new Set(['_', 'env', 'home', 'ismacos', 'true', 'false', 'null']);
+    for (const [, variable = '', isAssigned] of bare.matchAll(/\$(\w+)(,|\s*=(?!=)|\s+in\b)?/g)) {
+      const isParameter = new RegExp(`param\\([^)]*\\$${variable}\\b`).test(bare);
+      if (isAssigned !== undefined || isParameter) given.add(variable.toLowerCase());
+      expect([...given], `$${variable}`).toContain(variable.toLowerCase());
+    }
   });
 });
 

@@ -5,30 +5,38 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 const kindText = (kind: ValueKind): string => (typeof kind === 'string' ? kind : `=${kind.join(' ')}`);
 const list = (texts: readonly string[]): string => `@(${texts.map(quoted).join(', ')})`;
 
+/** `-v` and `-V` are two options, and a hash literal of PowerShell would take them for one: it does not compile. */
 function optionTable(options: readonly OfferedOption[]): string {
   const rows = options.flatMap((option) =>
-    namesOf(option).map(
-      (name) => `${quoted(name)} = ${option.value === undefined ? "''" : quoted(kindText(option.value))}`,
-    ),
+    namesOf(option).map((name) => (option.value === undefined ? name : `${name} ${kindText(option.value)}`)),
   );
-  return rows.join('; ');
+  return `& $table ${list(rows)}`;
 }
 
 /** The tree of commands. */
 function tables({ places, spellings, everywhere }: CompletionTree): string {
-  return `  $spellings = [System.Collections.Generic.Dictionary[string, string]]::new()
+  return `  $table = {
+    param($rows)
+    $made = [System.Collections.Generic.Dictionary[string, string]]::new()
+    foreach ($row in $rows) {
+      $name, $kind = $row.Split(' ', 2)
+      $made[$name] = "$kind"
+    }
+    $made
+  }
+  $spellings = [System.Collections.Generic.Dictionary[string, string]]::new()
 ${spellings.map(([typed, path]) => `  $spellings[${quoted(typed)}] = ${quoted(path)}`).join('\n')}
   $words = [System.Collections.Generic.Dictionary[string, string[]]]::new()
-  $options = [System.Collections.Generic.Dictionary[string, System.Collections.IDictionary]]::new()
+  $options = [System.Collections.Generic.Dictionary[string, System.Collections.Generic.Dictionary[string, string]]]::new()
   $values = [System.Collections.Generic.Dictionary[string, string[]]]::new()
 ${places
   .flatMap(({ path, words, options, values }) => [
     `  $words[${quoted(path)}] = ${list(words.map(({ word }) => word))}`,
-    ...(options.length === 0 ? [] : [`  $options[${quoted(path)}] = @{ ${optionTable(options)} }`]),
+    ...(options.length === 0 ? [] : [`  $options[${quoted(path)}] = ${optionTable(options)}`]),
     ...(values.length === 0 ? [] : [`  $values[${quoted(path)}] = ${list(values.map(kindText))}`]),
   ])
   .join('\n')}
-  $everywhere = @{ ${optionTable(everywhere)} }
+  $everywhere = ${optionTable(everywhere)}
 `;
 }
 
@@ -54,8 +62,8 @@ const CODE = `
   }
   $kindOf = {
     param($path, $name)
-    if ($options.ContainsKey($path) -and $options[$path].Contains($name)) { $options[$path][$name] }
-    elseif ($everywhere.Contains($name)) { $everywhere[$name] }
+    if ($options.ContainsKey($path) -and $options[$path].ContainsKey($name)) { $options[$path][$name] }
+    elseif ($everywhere.ContainsKey($name)) { $everywhere[$name] }
     else { '' }
   }
 

@@ -7,7 +7,7 @@ import type { Words } from '../../words/words.js';
 import { buildContent } from './build-content.js';
 import { createBody, endSession, sendMessage } from './deliver.js';
 import { readSendOptions, type SendOptions } from './send-options.js';
-import { showSent } from './send-result.js';
+import { type SendResult, showSent } from './send-result.js';
 
 export type { SendOptions } from './send-options.js';
 
@@ -22,6 +22,7 @@ export async function run(given: Context, options: SendOptions): Promise<void> {
   const message: InitialMessage = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
   if (context.globals.isDryRun) return dryRun(context, options, message);
   const sent = { ...(await sendMessage(context, options, message, isRepeatable)), attachments: uploaded };
+  if (sent.created_session) await rememberFor(context, sent);
   if (!options.waits) {
     await showSent(context, sent);
   } else {
@@ -35,6 +36,14 @@ export async function run(given: Context, options: SendOptions): Promise<void> {
       message: `${sent.omitted.join(', ')} could not be invited. The others got the message.`,
       outcome: 'applied',
     });
+}
+
+/** Completions offer the session and whom it reached; a program that acts by its environment leaves nothing behind. */
+async function rememberFor(context: Context, { session_id, invited }: SendResult): Promise<void> {
+  if ((await context.credential()).source !== 'login') return;
+  const { rememberWords } = await import('../../context/completion-memory.js');
+  await rememberWords(context, 'sessions', [session_id]);
+  await rememberWords(context, 'handles', invited);
 }
 
 /** Uploads and message under one key: repeated with it, the same files are attached, and the request is the same. */

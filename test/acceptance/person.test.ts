@@ -1,0 +1,63 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, missing, type ServiceProcess, startServe } from './program.js';
+
+const TERMINAL = { TERM: 'xterm-256color', LANG: 'C.UTF-8' };
+
+describe('a person who is signed in', () => {
+  let home: Home;
+  let service: ServiceProcess;
+  let session: string;
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--demo']);
+    expect((await home.asp(['login', '@demo.you', '--yes'])).status).toBe(0);
+    session = (await home.asp(['send', '@alice.bot', 'hi'])).stdout.trim();
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+
+  it('finds the session and the agent of a send again in completions', () => {
+    const remembered = (kind: string): string =>
+      readFileSync(join(home.directory, '.local/state/asp-cli/completion', kind), 'utf8');
+    expect(remembered('sessions').split('\n')[0]).toBe(session);
+    expect(remembered('handles').split('\n')).toContain('@alice.bot');
+  });
+
+  it('has nothing kept for it where the environment says as whom it acts', async () => {
+    const { stdout } = await home.asp(['serve', 'client', 'add', '@alice.bot']);
+    const { client_id, client_secret } = JSON.parse(stdout) as { client_id: string; client_secret: string };
+    const other = createHome({ ASP_PROFILE: service.url, ASP_CLIENT_ID: client_id, ASP_CLIENT_SECRET: client_secret });
+    expect((await other.asp(['send', '@demo.echo', 'hi'])).status).toBe(0);
+    expect(other.exists('.local/state/asp-cli/completion')).toBe(false);
+    await other.dispose();
+  });
+
+  describe.skipIf(missing('python3') !== undefined)('at a terminal', () => {
+    it('sees that something is waited for; a program does not', async () => {
+      const shown = home.terminal(['session', 'wait', session, '--for', 'message'], { environment: TERMINAL });
+      await shown.until('stdout', /waiting/);
+      shown.kill();
+      await shown.ended;
+      const piped = await home.asp(['session', 'wait', session, '--for', 'message', '--timeout', '1s']);
+      expect(piped).toMatchObject({ status: 8, stdout: '' });
+      expect(piped.stderr).not.toContain('waiting');
+      expect(piped.stderr).not.toContain('\u001b');
+    });
+
+    it('is asked before something is deleted, and no means no', async () => {
+      const words = ['agent', 'remove', '@demo.you'];
+      const asked = home.terminal(words, { environment: TERMINAL });
+      await asked.until('stdout', /Remove @demo\.you for good\?/);
+      asked.child.stdin?.write('n\r');
+      expect((await asked.ended).status).not.toBe(0);
+      const refused = home.terminal([...words, '--no-input'], { environment: TERMINAL });
+      expect((await refused.ended).stdout).toContain('--yes');
+      expect((await home.asp(['agent', 'show', '@demo.you'])).status).toBe(0);
+    });
+  });
+});
