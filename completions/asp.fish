@@ -338,7 +338,7 @@ complete -c asp -n '__asp_at \'serve\'' -l trust -x -a 'recipient symmetric' -d 
 complete -c asp -n '__asp_at \'serve\'' -l presence-grace -x -d 'who stays away this long after losing its last socket has left (off)'
 complete -c asp -n '__asp_at \'serve\'' -l log -x -a 'errors text json' -d 'what to say on stderr: faults, or a line for every request (errors)'
 complete -c asp -n '__asp_at \'serve\'' -l metrics-port -x -d 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one'
-complete -c asp -n '__asp_at \'serve\'' -l inject -x -d 'fail on purpose, to try programs with: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7 (lost: done, answered with 500; cut: done, no answer)'
+complete -c asp -n '__asp_at \'serve\'' -l inject -x -d 'fail on purpose: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7'
 complete -c asp -n '__asp_at \'serve\'' -l config -r -F -d 'read settings from this JSON file; flags and ASP_SERVE_… variables win'
 complete -c asp -n '__asp_at \'serve\'' -l print-config -d 'show what holds and who said so, and start nothing'
 complete -c asp -n '__asp_at \'serve\'' -l detach -d 'run in the background; return once it accepts requests'

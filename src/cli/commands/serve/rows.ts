@@ -58,8 +58,7 @@ export const SERVE_ROWS: readonly Row[] = [
       },
       {
         flags: '--inject <faults>',
-        about:
-          'fail on purpose, to try programs with: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7 (lost: done, answered with 500; cut: done, no answer)',
+        about: 'fail on purpose: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7',
         isRepeatable: true,
       },
       { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables win' },
