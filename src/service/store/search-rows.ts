@@ -91,7 +91,7 @@ function readable({ agentId, sessionId, counterpart }: SearchScope): { condition
   return { condition, parameters };
 }
 
-/** The next `limit` sessions of the scope after `place`, the latest changed first. */
+/** The next `limit` sessions of the scope after `place`, the latest changed first; if one is asked for, that one. */
 export function listReadableSessions(
   query: Query,
   scope: SearchScope,
@@ -99,6 +99,12 @@ export function listReadableSessions(
   limit: number,
 ): Promise<ReadableSessionRow[]> {
   const { condition, parameters } = readable(scope);
+  // Asked for an order, a planner walks through all sessions of the agent to find the one.
+  if (scope.sessionId !== undefined)
+    return query.all<ReadableSessionRow>(
+      `SELECT mine.session_id, mine.changed_at FROM participant AS mine WHERE ${condition}`,
+      ...parameters,
+    );
   const [changedAt, sessionId, count] = [place.changedAt, place.sessionId, limit].map(
     (value) => `$${parameters.push(value)}`,
   );
@@ -170,7 +176,10 @@ export function listUnindexed(query: Query, limit: number): Promise<FoundEventRo
   );
 }
 
-/** Of these the messages within a scope, after `position`. */
+/**
+ * Of these the messages within a scope, after `position`. The scope is asked of each of the few, behind a CASE: else a planner
+ * may begin with the scope and walk through all that was ever said in it.
+ */
 export function listUnindexedOf(
   query: Query,
   scope: SearchScope,
@@ -183,7 +192,9 @@ export function listUnindexedOf(
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM ${unindexed}
      WHERE ${isUnindexed} AND event.position > ${after} AND event.type = 'session.message'
-       AND EXISTS (SELECT 1 FROM participant AS mine WHERE mine.session_id = event.session_id AND ${condition})
+       AND CASE WHEN EXISTS (
+         SELECT 1 FROM participant AS mine WHERE mine.session_id = event.session_id AND ${condition}
+       ) THEN 1 ELSE 0 END = 1
      ORDER BY event.position LIMIT ${count}`,
     ...parameters,
   );
