@@ -32,7 +32,8 @@ export default defineConfig({
     pool: 'forks',
     // Most of a test's time is spent waiting for disks, sockets and other processes.
     maxWorkers: Math.max(3, availableParallelism()),
-    testTimeout: 60_000,
+    // Two hundred rounds take longer than one.
+    testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 30_000,
     reporters: outcomeFile === undefined ? ['default'] : ['default', outcomeReporter(outcomeFile)],

@@ -9,7 +9,7 @@ import type { Answer } from '../support/http.js';
 import { discover } from '../support/oauth.js';
 import { createHome, type Home, startServe } from './program.js';
 
-const ROUNDS = 4;
+const ROUNDS = process.env['ASP_TEST_LONG'] === '1' ? 100 : 4;
 const SENDERS = 8;
 
 interface Load {

@@ -120,6 +120,7 @@ describe('loss of power', () => {
         failed: 0,
         indeterminate: 0,
         states,
+        wrong: faults.length,
         flushes: steps.filter((step) => step.kind === 'flush').length,
         said,
       });
@@ -127,6 +128,6 @@ describe('loss of power', () => {
       expect(acknowledged).toBeGreaterThanOrEqual(ACKNOWLEDGED);
       expect(states).toBeGreaterThan(STATES / 4);
     },
-    IS_LONG ? 1_800_000 : 120_000,
+    IS_LONG ? 1_800_000 : 300_000,
   );
 });
