@@ -1,6 +1,16 @@
-import { join } from 'node:path';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 
-import { readPrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { handleOf } from '../words/values.js';
 import type { Context } from './context.js';
 
@@ -27,8 +37,31 @@ export async function rememberWords(
   if (paths.stateDirectory === undefined || (words.length === 0 && !isWhole)) return;
   const path = join(paths.stateDirectory, 'completion', kind);
   try {
-    const before = isWhole ? [] : ((await readPrivateFile(path)) ?? '').split('\n');
+    const before = isWhole ? [] : readOwn(path).split('\n');
     const known = [...new Set([...words, ...before])].filter(IS_WORD[kind]).slice(0, KEPT[kind]);
-    if (known.join('\n') !== before.join('\n').trimEnd()) await writePrivateFile(path, `${known.join('\n')}\n`);
+    if (known.join('\n') !== before.join('\n').trimEnd()) replaceOwn(path, `${known.join('\n')}\n`);
   } catch {}
+}
+
+/** The text of a regular file, without following a link to it; none where there is none. */
+function readOwn(path: string): string {
+  try {
+    const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      return fstatSync(file).isFile() ? readFileSync(file, 'utf8') : '';
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return '';
+  }
+}
+
+/** At once or not at all, but without waiting for the disk: what is lost is learned again, and each `send` pays for it. */
+function replaceOwn(path: string, text: string): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  rmSync(temporary, { force: true });
+  writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
+  renameSync(temporary, path);
 }
