@@ -3,7 +3,7 @@ import * as z from 'zod/mini';
 import { STDOUT_CONTENTS } from '../../src/cli/commands/help/stdout-contents.js';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { GLOBAL_OPTIONS, optionsOf } from '../../src/cli/words/global-options.js';
+import { ownOptionsOf } from '../../src/cli/words/global-options.js';
 import type { CommandRow, Effect, GroupRow, OptionRow } from '../../src/cli/words/row.js';
 
 const isShown = ({ isHidden }: { readonly isHidden?: boolean }): boolean => isHidden !== true;
@@ -38,7 +38,7 @@ export function topWords(): TopWord[] {
 
 /** The options of a command that not every command has. */
 export function ownOptions(row: CommandRow): readonly OptionRow[] {
-  return optionsOf(row).filter((option) => isShown(option) && !GLOBAL_OPTIONS.includes(option));
+  return ownOptionsOf(row).filter(isShown);
 }
 
 /** The first spelling people use, and the others. */

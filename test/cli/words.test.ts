@@ -176,6 +176,7 @@ describe('words become options: tail', () => {
     [`tail ${SESSION} -n 5 --after 3`, /cannot be used together/],
     ['tail -c 0', /whole number from 1/],
     [`tail ${SESSION} --since yesterday`, /not a time/],
+    [`session export ${SESSION} --format md --json`, /cannot be used together/],
   ];
   for (const [line, said] of refused)
     it(`asp ${line} is refused with exit 2`, async () => {
@@ -245,6 +246,12 @@ describe('help', () => {
       const options = out.indexOf('\nOptions\n');
       if (options !== -1) expect(out.indexOf('\nExamples\n'), words).toBeLessThan(options);
     }
+  });
+
+  it('names no option that the command would refuse', async () => {
+    const { out } = await runWords('run --help');
+    expect(out).toContain('--exec');
+    expect(out).not.toContain('--once');
   });
 
   it('of nothing, of a noun and of a topic is on stdout with exit 0', async () => {

@@ -43,9 +43,13 @@ export const PAGE_OPTIONS: readonly OptionRow[] = [
   { flags: '--cursor <cursor>', about: 'continue after the next_cursor of the page before' },
 ];
 
+/** The options of a command beside those that every command takes. */
+export function ownOptionsOf(row: CommandRow): readonly OptionRow[] {
+  const isKeyed = row.effect === 'write' && row.makesOwnKeys !== true;
+  return [...(row.options ?? []), ...(isKeyed ? WRITE_OPTIONS : [])];
+}
+
 /** Every option a command takes, its own first. */
 export function optionsOf(row: CommandRow | undefined): readonly OptionRow[] {
-  if (row === undefined) return GLOBAL_OPTIONS;
-  const isKeyed = row.effect === 'write' && row.makesOwnKeys !== true;
-  return [...(row.options ?? []), ...(isKeyed ? WRITE_OPTIONS : []), ...GLOBAL_OPTIONS];
+  return row === undefined ? GLOBAL_OPTIONS : [...ownOptionsOf(row), ...GLOBAL_OPTIONS];
 }

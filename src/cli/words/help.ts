@@ -1,5 +1,5 @@
 import type { Style } from '../terminal/style.js';
-import { GLOBAL_OPTIONS, WRITE_OPTIONS } from './global-options.js';
+import { GLOBAL_OPTIONS, ownOptionsOf } from './global-options.js';
 import type { CommandRow, GroupRow, OptionRow, Program } from './row.js';
 
 /** A part of the overview: a title and the commands under it, as they are typed. */
@@ -111,7 +111,7 @@ export function commandHelp(row: CommandRow, style: Style): string {
         style,
       )}`,
     );
-  const own = [...(row.options ?? []), ...(row.effect === 'write' ? WRITE_OPTIONS : [])];
+  const own = ownOptionsOf(row);
   if (own.length > 0) blocks.push(`${style.bold('Options')}\n${columns(optionRows(own), style)}`);
   const global = optionRows(GLOBAL_OPTIONS).map(([flags]) => flags.trim().replace(/^-\w, /, ''));
   blocks.push(`${style.bold('Everywhere')}\n${wrap(global, 96)}`);

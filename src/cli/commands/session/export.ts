@@ -30,10 +30,13 @@ export function parse(words: Words): ExportOptions {
   const hasAttachments = words.flag('with-attachments');
   if (hasAttachments && output === '-')
     throw new UsageError('--with-attachments needs a folder.', { why: 'name it with --output.' });
+  const format = words.text('format') === 'md' ? 'md' : 'jsonl';
+  if (format === 'md' && output === '-')
+    for (const option of ['json', 'jsonl', 'fields']) words.refuseBoth('format', option);
   return {
     sessionId: readId('session', words.arguments[0] ?? ''),
     output,
-    format: words.text('format') === 'md' ? 'md' : 'jsonl',
+    format,
     hasAttachments,
     isForced: words.flag('force'),
   };
