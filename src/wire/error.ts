@@ -78,6 +78,7 @@ export const ERROR = {
     message: 'Something went wrong. It is safe to try again.',
   },
 } as const satisfies Record<string, ErrorRow>;
+/** The code of an error, on which callers branch (spec: Errors). */
 export type ErrorCode = keyof typeof ERROR;
 
 /** Whether `code` is one of the table. */
