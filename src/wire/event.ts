@@ -25,6 +25,7 @@ export const EVENT_PAYLOAD = {
 
 /** (spec: Events) */
 export type EventType = keyof typeof EVENT_PAYLOAD;
+/** What an event of a type carries (wire: Events). */
 export type EventPayload<Type extends EventType> = z.infer<(typeof EVENT_PAYLOAD)[Type]>;
 
 /** Every type, in the order of the contract's table. */
