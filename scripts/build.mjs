@@ -87,6 +87,19 @@ const buildApart = {
   },
 };
 
+/** commander asks for Node's child processes at once, for commands that are programs of their own. We have none; loading them costs milliseconds. */
+const childProcessesLater = {
+  name: 'child-processes-later',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:child_process$/ }, ({ importer, path }) =>
+      /node_modules\/commander\//.test(importer) ? { path, namespace: 'later' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'later' }, ({ path }) => ({
+      contents: `exports.spawn = (...given) => require('${path}').spawn(...given);`,
+    }));
+  },
+};
+
 /**
  * One CommonJS file, whose modules run when they are first imported: what a command does not need costs little, and Node.js
  * finds and links one file instead of dozens (D-67).
@@ -96,7 +109,7 @@ const program = await build({
   entryPoints: ['src/main.ts'],
   outfile: `${target}/main.cjs`,
   format: 'cjs',
-  plugins: [buildApart],
+  plugins: [childProcessesLater, buildApart],
 });
 
 const rest = await build({

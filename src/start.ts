@@ -13,7 +13,6 @@ import {
   type Stats,
   writeFileSync,
 } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Script } from 'node:vm';
 
@@ -41,7 +40,7 @@ function start(filename: string, cacheFile: string | undefined): void {
   const importFromHere = (specifier: string): Promise<unknown> => import(specifier);
   script.runInThisContext()(
     module.exports,
-    createRequire(filename),
+    require,
     module,
     filename,
     dirname(filename),
