@@ -38,14 +38,7 @@ function start(filename: string, cacheFile: string | undefined): void {
     });
   const module = { exports: {} };
   const importFromHere = (specifier: string): Promise<unknown> => import(specifier);
-  script.runInThisContext()(
-    module.exports,
-    require,
-    module,
-    filename,
-    dirname(filename),
-    importFromHere,
-  );
+  script.runInThisContext()(module.exports, require, module, filename, dirname(filename), importFromHere);
 }
 
 /** Where the code of this command is kept; undefined for a user without a place for it, as in CI. */
