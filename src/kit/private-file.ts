@@ -1,6 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+// Reads are small and at once: neither a thread nor `node:fs/promises` is needed for them, which every command would pay for.
+// `promises` is loaded when a write first touches it.
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  promises,
+  readdirSync,
+  readFileSync,
+  type Stats,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const READ_MAX_BYTES = 4 * 1024 * 1024;
@@ -19,7 +31,7 @@ export function isFileError(error: unknown, ...codes: readonly string[]): boolea
 /** The text of a file, whoever else may read it, or undefined where there is none. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
-    return await readFile(path, 'utf8');
+    return readFileSync(path, 'utf8');
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
@@ -31,22 +43,22 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
  * @throws UnsafeFileError for a link, anything but a regular file, another owner, or rights for group or world.
  */
 export async function readPrivateFile(path: string): Promise<string | undefined> {
-  let file: FileHandle;
+  let file: number;
   try {
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return undefined;
     if (isFileError(error, 'ELOOP', 'EMLINK')) throw new UnsafeFileError(`${path} is a symbolic link`);
     throw error;
   }
   try {
-    const state = await file.stat();
+    const state = fstatSync(file);
     if (!state.isFile()) throw new UnsafeFileError(`${path} is not a regular file`);
     refuseForeign(path, state);
     if (state.size > READ_MAX_BYTES) throw new UnsafeFileError(`${path} is too large`);
-    return await file.readFile('utf8');
+    return readFileSync(file, 'utf8');
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }
 
@@ -62,18 +74,18 @@ export async function writePrivateFile(path: string, text: string): Promise<void
  */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const directory = dirname(path);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await promises.mkdir(directory, { recursive: true, mode: 0o700 });
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-  const file = await open(temporary, flags, 0o600);
+  const file = await promises.open(temporary, flags, 0o600);
   try {
     await file.writeFile(text);
     await file.sync();
     await file.close();
-    await rename(temporary, path);
+    await promises.rename(temporary, path);
   } catch (error) {
     await file.close().catch(() => undefined);
-    await rm(temporary, { force: true });
+    await promises.rm(temporary, { force: true });
     throw error;
   }
   await flushDirectory(directory);
@@ -82,7 +94,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
 /** Removes a file; whether there was one. */
 export async function removePrivateFile(path: string): Promise<boolean> {
   try {
-    await rm(path);
+    await promises.rm(path);
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return false;
     throw error;
@@ -94,7 +106,7 @@ export async function removePrivateFile(path: string): Promise<boolean> {
 /** The names in a directory that end in `suffix`; none when there is no directory. */
 export async function listPrivateFiles(directory: string, suffix: string): Promise<string[]> {
   try {
-    const names = await readdir(directory);
+    const names = readdirSync(directory);
     return names.filter((name) => name.endsWith(suffix)).map((name) => join(directory, name));
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return [];
@@ -107,13 +119,13 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
  * @throws UnsafeFileError when it belongs to another user, is a link, or others may write in it.
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: 0o700 });
+  mkdirSync(path, { recursive: true, mode: 0o700 });
   await requireOwnDirectory(path);
 }
 
 /** @throws UnsafeFileError when a directory belongs to another user, is a link, or others may write in it. */
 export async function requireOwnDirectory(path: string): Promise<void> {
-  const state = await lstat(path);
+  const state = lstatSync(path);
   if (!state.isDirectory()) throw new UnsafeFileError(`${path} is not a directory`);
   if (!isPosix) return;
   if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
@@ -128,7 +140,7 @@ function refuseForeign(path: string, state: Stats): void {
 
 async function flushDirectory(path: string): Promise<void> {
   if (!isPosix) return;
-  const directory = await open(path, constants.O_RDONLY);
+  const directory = await promises.open(path, constants.O_RDONLY);
   try {
     await directory.sync();
   } finally {

@@ -1,4 +1,4 @@
-import { access, constants } from 'node:fs/promises';
+import { accessSync, constants } from 'node:fs';
 
 import type { Credential } from '../../client/credentials/credential.js';
 import { makePrivateDirectory, readPrivateFile, UnsafeFileError } from '../../kit/private-file.js';
@@ -110,7 +110,7 @@ async function cacheDirectoryOf({ paths, machine, environment }: Context): Promi
   try {
     const { HOME: home = machine.platform === 'win32' ? machine.homeDirectory : undefined } = environment;
     if (home === undefined) return undefined;
-    await access(home, constants.W_OK);
+    accessSync(home, constants.W_OK);
     await makePrivateDirectory(directory);
     return `${directory}/clients`;
   } catch {

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
 
 import { makePrivateDirectory, readIfPresent, UnsafeFileError, writePrivateFile } from '../../../kit/private-file.js';
 import { LocalServiceRecord } from '../../../wire/local-service.js';
@@ -21,7 +21,7 @@ export async function leaveRecord(context: Context, record: LocalServiceRecord):
     // A service that started meanwhile has left a record of its own.
     if ((await readPid(path)) !== record.pid) return;
     if (before !== undefined && context.machine.isProcessAlive(before.pid)) await writeRecord(context, path, before);
-    else await rm(path, { force: true });
+    else rmSync(path, { force: true });
   };
 }
 
