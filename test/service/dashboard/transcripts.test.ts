@@ -1,8 +1,12 @@
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
+import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
 import { openStage, type Stage, type Visitor } from './stage.js';
 
@@ -231,6 +235,24 @@ describe('A transcript, live', () => {
     const refused = await get(`${pathOf(session)}/live`);
     expect(refused.status).toBe(429);
     for (const feed of feeds) feed.close();
+  });
+
+  it('takes no room from whoever went away before it began', async () => {
+    const session = await openSession('hasty');
+    const { hostname, port, host } = new URL(stage.web);
+    const leaveAfter = async (ms: number): Promise<void> => {
+      const socket = connect(Number(port), hostname);
+      socket.write(`GET ${pathOf(session)}/live HTTP/1.1\r\nhost: ${host}\r\ncookie: ${cookieOf(ada)}\r\n\r\n`);
+      await pause(ms);
+      socket.resetAndDestroy();
+    };
+    await Promise.all(Array.from({ length: 60 }, (_, index) => leaveAfter(index / 2)));
+    const settled = async (): Promise<boolean> => {
+      const feeds = await Promise.all(Array.from({ length: 8 }, () => live(session, 0)));
+      for (const feed of feeds) feed.close();
+      return feeds.every(({ headers }) => headers['content-type']?.includes('text/event-stream') === true);
+    };
+    await until('eight transcripts are open', settled);
   });
 
   it('does not keep the service from stopping', async () => {

@@ -68,6 +68,8 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
       requireRoom(onlooker.accountId);
       reply.hijack();
+      // Whoever has gone already will not be seen to go: nothing would ever take the stream away.
+      if (reply.raw.destroyed) return reply;
       const stream = createLiveStream(server, onlooker, {
         response: reply.raw,
         agentId: seen.actor.agentId,
