@@ -18,12 +18,14 @@ async function main(argv: readonly string[]): Promise<void> {
   let received: NodeJS.Signals | undefined;
   let isFinishing = false;
   let isTidyingUp = false;
+  let isTerminalLent = false;
   const dieBySignal = (signal: NodeJS.Signals): void => {
     for (const name of SIGNALS) process.removeAllListeners(name);
     process.kill(process.pid, signal);
   };
   for (const name of SIGNALS)
     process.on(name, () => {
+      if (name === 'SIGINT' && isTerminalLent) return;
       if (received !== undefined) return dieBySignal(name);
       received = name;
       if (isFinishing) return stop.abort(new Error(`asked to finish by ${name}`));
@@ -45,6 +47,14 @@ async function main(argv: readonly string[]): Promise<void> {
     },
     tidyUpOnSignal: () => {
       isTidyingUp = true;
+    },
+    lendTerminal: async (work) => {
+      isTerminalLent = true;
+      try {
+        return await work();
+      } finally {
+        isTerminalLent = false;
+      }
     },
   });
   await Promise.all([streams.stdout.write(''), streams.stderr.write('')]).catch(() => {});

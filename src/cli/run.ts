@@ -71,7 +71,7 @@ async function dispatch(
     (await import('./commands/schema/known-fields.js')).refuseUnknownFields(row.words, globals.fields);
 
   const stop = new AbortController();
-  const standardMs = row.endlessWith !== undefined && words.flag(row.endlessWith) ? undefined : DEFAULT_DEADLINE_MS;
+  const standardMs = row.endlessWith?.some((option) => words.flag(option)) ? undefined : DEFAULT_DEADLINE_MS;
   const timeoutMs = row.isEndless === true ? undefined : (globals.timeoutMs ?? standardMs);
   const cancelDeadline =
     timeoutMs === undefined

@@ -100,6 +100,20 @@ describe('a base URL without /v1', () => {
   });
 });
 
+describe('metadata that could not be read', () => {
+  const path = 'GET /.well-known/oauth-protected-resource';
+  it.each([
+    [{ status: 429, headers: { 'retry-after': '7' } }, 'RATE_LIMITED', 7, 'the service asks to wait 7 s.'],
+    [{ status: 503 }, 'INTERNAL_ERROR', 9, undefined],
+  ])('is told as what stood in the way: %o', async (answer, code, exit, hint) => {
+    const environment = { ASP_TOKEN: '', ASP_CLIENT_ID: 'oac_1', ASP_CLIENT_SECRET: 's' };
+    const script = [{ call: path, reply: '', ...answer }];
+    const failure = await failureAgainst(script, 'send a.bot hi', { environment });
+    expect(failure).toMatchObject({ code, exit_code: exit, message: expect.stringContaining('Nothing was sent.') });
+    expect(failure.hint).toBe(hint);
+  });
+});
+
 describe('a session that this agent cannot see', () => {
   const unknown = (call: string): Expected => ({ call, status: 404, reply: envelope('NOT_FOUND') });
   it.each([

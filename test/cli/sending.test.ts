@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -139,35 +139,33 @@ describe('a write whose outcome is unknown', () => {
   });
 });
 
-describe('--edit', () => {
-  it('sends what the editor left, without its last line feed, and keeps no file', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
-    const editor = join(home, 'editor.sh');
-    writeFileSync(editor, '#!/bin/sh\nls -l "$2" > "$1"\nprintf "two\\nlines\\n" > "$2"\n', { mode: 0o700 });
-    const listed = join(home, 'listed');
-    service = await startScript([SENT]);
-    const environment = { ...service.environment, PATH: process.env['PATH'] ?? '', VISUAL: `${editor} ${listed}` };
-    const machine = { temporaryDirectory: home };
-    const { code } = await runWords(`send ${SESSION} --edit`, { environment, machine });
-    expect(code).toBe(0);
-    expect(service.received[0]?.body).toEqual({ content: 'two\nlines' });
-    expect(readFileSync(listed, 'utf8')).toMatch(/^-rw------- /);
-    expect(readdirSync(home).filter((name) => name.startsWith('asp-edit-'))).toEqual([]);
+describe('a session that was created for several', () => {
+  const CREATED = { call: 'POST /sessions', status: 201, reply: { session_id: SESSION, sequence: 2 } };
+  const UNSEEN = { call: `GET /sessions/${SESSION}`, status: 500, reply: envelope('INTERNAL_ERROR') };
+  const REMARK = 'Who of @a.bot, @b.bot was left out is not known: said by the service';
+
+  it('is told also when it cannot be asked who was left out: the message was sent', async () => {
+    const ran = await runAgainst([CREATED, UNSEEN], 'send a.bot,b.bot hi --retries 0 --json');
+    expect(ran.code).toBe(0);
+    expect(JSON.parse(ran.out)).toMatchObject({ session_id: SESSION, sequence: 2, invited: null, omitted: null });
+    expect(ran.err).toBe(`${JSON.stringify({ note: REMARK })}\n`);
+    await service?.close();
+    const human = await runAgainst([CREATED, UNSEEN], 'send a.bot,b.bot hi --retries 0');
+    expect(human).toMatchObject({ code: 0, out: `${SESSION}\n`, err: `${REMARK}\nSent to ${SESSION}.\n` });
   });
 
-  it('sends nothing when the editor fails, leaves nothing, or is not there', async () => {
-    const run = (editor: string) =>
-      runWords(`send ${SESSION} --edit --json`, {
-        environment: { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', EDITOR: editor },
-      });
-    for (const [editor, said] of [
-      ['false', 'The editor ended with exit 1. Nothing was sent.'],
-      ['true', 'The message is empty. Nothing was sent.'],
-      ['/nonexistent/editor', "The editor '/nonexistent/editor' cannot be started."],
-    ] as const) {
-      const { code, err } = await run(editor);
-      expect({ code, message: failureIn(err).message }).toEqual({ code: 2, message: said });
-    }
+  it('--strict cannot vouch for it then: exit 10', async () => {
+    const ran = await runAgainst([CREATED, UNSEEN], 'send a.bot,b.bot hi --strict --retries 0 --json');
+    expect(ran).toMatchObject({ code: 10, out: expect.stringContaining(SESSION) });
+    expect(failureIn(ran.err)).toMatchObject({
+      outcome: 'applied',
+      message: 'Who could be invited is not known. The message was sent.',
+    });
+  });
+
+  it('session create tells it the same way', async () => {
+    const ran = await runAgainst([CREATED, UNSEEN], 'session create a.bot b.bot --retries 0');
+    expect(ran).toMatchObject({ code: 0, out: `${SESSION}\n`, err: `${REMARK}\nCreated ${SESSION}.\n` });
   });
 });
 
@@ -190,7 +188,7 @@ describe('at a real service', () => {
     expect(sent).toMatchObject({ invited: [bob.handle], omitted: ['@nobody.here'] });
     expect(failureIn(ran.err)).toMatchObject({
       outcome: 'applied',
-      message: '@nobody.here could not be invited. The others got the message.',
+      message: '@nobody.here could not be invited. The message was sent.',
     });
     expect((await home.run(`send ${bob.handle},nobody.here hi --json`)).code).toBe(0);
     expect((await home.run(`send ${bob.handle} hi --strict --json`)).code).toBe(0);

@@ -49,7 +49,7 @@ export async function signIn(
 ): Promise<Login> {
   const { transport, random } = context;
   const key: LoginKey = { baseUrl: service.baseUrl, handle };
-  const discovery = await discover({ transport }, { baseUrl: service.baseUrl });
+  const discovery = await discover({ transport, random }, { baseUrl: service.baseUrl });
   const clientId = await obtainClientId(context, discovery, { clientName: 'asp', scopes: AGENT_SCOPES });
   const redirectUri = 'http://127.0.0.1:49153/callback';
   const wish = { clientId, redirectUri, scopes: AGENT_SCOPES, agentHandle: handle };

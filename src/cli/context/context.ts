@@ -52,6 +52,8 @@ export interface Surroundings {
   readonly finishOnSignal: () => void;
   /** From now on the process outlives a first signal until the command ends, and then dies by it. */
   readonly tidyUpOnSignal: () => void;
+  /** While `work` runs, another program has the terminal, and Ctrl-C is its business. */
+  readonly lendTerminal: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }
 
 /** What a command is given. Cheap parts are members; costly ones are built by the first who asks. */

@@ -4,32 +4,63 @@ import { join } from 'node:path';
 
 import { childEnvironment } from './child-environment.js';
 import { CliError } from './cli-error.js';
+import type { Streams } from './streams.js';
 
-type Environment = Readonly<Record<string, string | undefined>>;
+/** What an editor needs of its surroundings. */
+export interface EditorPlace {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly machine: { readonly temporaryDirectory: string };
+  readonly streams: Pick<Streams, 'stdout'>;
+  readonly signal: AbortSignal;
+  /** While it runs, Ctrl-C is the editor's. */
+  lendTerminal<Value>(work: () => Promise<Value>): Promise<Value>;
+}
 
-/** The text that the user wrote in an editor (VISUAL, EDITOR); the file is readable by the user alone and removed. */
-export async function editText(environment: Environment, temporaryDirectory: string): Promise<string> {
-  const editor = environment['VISUAL'] ?? environment['EDITOR'] ?? 'vi';
-  const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
-  const folder = await mkdtemp(join(temporaryDirectory, 'asp-edit-'));
+/** A text that the user wrote, in a file that the user alone can read. */
+export interface Draft {
+  readonly path: string;
+  discard(): Promise<void>;
+}
+
+/** Has the user write a text in an editor (VISUAL, EDITOR). Nothing that was written is thrown away but by `discard`. */
+export async function editDraft(place: EditorPlace): Promise<Draft> {
+  const folder = await mkdtemp(join(place.machine.temporaryDirectory, 'asp-edit-'));
   const path = join(folder, 'message.md');
+  const draft = { path, discard: () => rm(folder, { recursive: true, force: true }) };
+  await writeFile(path, '', { mode: 0o600 });
+  const failure = await place.lendTerminal(() => runEditor(place, path));
+  const isEmpty = (await readFile(path, 'utf8').catch(() => '')).trim() === '';
+  if (failure === undefined && !isEmpty) return draft;
+  if (isEmpty) await draft.discard();
+  throw new CliError('ASP_USAGE', {
+    message: failure?.message ?? 'The message is empty. Nothing was sent.',
+    why: isEmpty ? failure?.why : `what was written is kept in ${path}.`,
+    cause: failure?.cause,
+  });
+}
+
+interface EditorFailure {
+  readonly message: string;
+  readonly why?: string;
+  readonly cause?: unknown;
+}
+
+async function runEditor(place: EditorPlace, path: string): Promise<EditorFailure | undefined> {
+  const { environment, streams, signal } = place;
+  const editor = environment['VISUAL'] || environment['EDITOR'] || 'vi';
+  const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
+  // stdout is for data: an editor draws elsewhere when it is no terminal.
+  const output = streams.stdout.isTerminal ? 'inherit' : 2;
+  const env = childEnvironment(environment);
   try {
-    await writeFile(path, '', { mode: 0o600 });
     const code = await new Promise<number | null>((resolve, reject) => {
-      const child = spawn(program, [...words, path], { stdio: 'inherit', env: childEnvironment(environment) });
+      const child = spawn(program, [...words, path], { stdio: ['inherit', output, 'inherit'], env, signal });
       child.once('error', reject);
       child.once('exit', resolve);
-    }).catch((error: unknown) => {
-      throw new CliError('ASP_USAGE', {
-        message: `The editor '${program}' cannot be started.`,
-        why: 'set EDITOR.',
-        cause: error,
-      });
     });
-    if (code !== 0)
-      throw new CliError('ASP_USAGE', { message: `The editor ended with exit ${code}. Nothing was sent.` });
-    return await readFile(path, 'utf8');
-  } finally {
-    await rm(folder, { recursive: true, force: true });
+    return code === 0 ? undefined : { message: `The editor ended with exit ${code}. Nothing was sent.` };
+  } catch (cause) {
+    if (signal.aborted) return { message: 'The editor was stopped. Nothing was sent.', cause };
+    return { message: `The editor '${program}' cannot be started.`, why: 'set EDITOR.', cause };
   }
 }

@@ -38,8 +38,8 @@ export interface CommandRow<Run = unknown> {
   readonly effect: Effect;
   /** The command runs until it is told to stop: `--timeout` has no default. */
   readonly isEndless?: boolean;
-  /** With this option it runs as long as its input: `--timeout` has no default then. */
-  readonly endlessWith?: string;
+  /** With one of these options it runs as long as its input: `--timeout` has no default then. */
+  readonly endlessWith?: readonly string[];
   /** A signal is its ordinary end: it finishes what is in work, however long that takes, and its exit code counts. */
   readonly finishesOnSignal?: boolean;
   /** After a signal or its deadline it takes away what it made, however long that takes. */

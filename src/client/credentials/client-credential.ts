@@ -41,8 +41,9 @@ export function createClientCredential(options: ClientCredentialOptions): Creden
 
   const renew = async (resource: Resource, signal: AbortSignal | undefined): Promise<void> => {
     const { cacheDirectory } = options;
-    const discovery = await discover({ transport, cacheDirectory }, service, signal);
-    const context = { transport, random, discovery, retries: Math.min(RETRIES, options.retries ?? RETRIES) };
+    const over = { transport, random, retries: Math.min(RETRIES, options.retries ?? RETRIES) };
+    const discovery = await discover({ ...over, cacheDirectory }, service, signal);
+    const context = { ...over, discovery };
     const client = { clientId, clientSecret, scopes: options.scopes };
     const set = await requestClientCredentials(context, client, resourceOf(discovery, resource), signal);
     tokens = withToken(tokens ?? {}, resource, toCached(set));

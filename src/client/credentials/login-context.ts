@@ -26,7 +26,7 @@ export interface LoginContext {
   readonly directories: ClientDirectories;
   /** Encrypts the file store. */
   readonly passphrase?: string | undefined;
-  /** Token requests are tried again at most so often. */
+  /** Requests of sign-ins are tried again at most so often. */
   readonly retries?: number | undefined;
   readonly platform: NodeJS.Platform;
   /** Where the session bus is: `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`. */
@@ -34,6 +34,9 @@ export interface LoginContext {
   /** Addresses of a service beyond its base URL, where a profile names them. */
   addressesOf?(baseUrl: string): ServiceAddresses | undefined;
 }
+
+/** Tries after the first, to find the authorization server. */
+const DISCOVERY_RETRIES = 2;
 
 /** The store of a kind; a keychain is only loaded when one is used. */
 export async function openStore(context: LoginContext, kind: StoreKind): Promise<SecretStore> {
@@ -62,16 +65,18 @@ export function lockNameOf(key: LoginKey): string {
   return `login\n${key.baseUrl}\n${key.handle ?? ''}`;
 }
 
-/** What a service of a login publishes; asked again when `isForced`. */
+/** What a service of a login publishes; asked again when `isForced`, tried again at most `retries` times. */
 export function discoverFor(
   context: LoginContext,
   baseUrl: string,
-  options: { isForced?: boolean; signal?: AbortSignal | undefined } = {},
+  options: { isForced?: boolean; retries?: number; signal?: AbortSignal | undefined } = {},
 ): Promise<Discovery> {
-  const { transport, directories } = context;
+  const { transport, random, directories } = context;
+  const { isForced, signal } = options;
   const service = context.addressesOf?.(baseUrl) ?? { baseUrl };
   const cacheDirectory = `${directories.state}/discovery`;
-  return discover({ transport, cacheDirectory, isForced: options.isForced }, service, options.signal);
+  const retries = Math.min(options.retries ?? DISCOVERY_RETRIES, context.retries ?? DISCOVERY_RETRIES);
+  return discover({ transport, random, retries, cacheDirectory, isForced }, service, signal);
 }
 
 /** What token requests of stored logins need. */

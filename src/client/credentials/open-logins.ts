@@ -104,7 +104,7 @@ async function revoke(
   const late = new RequestError({ code: 'ASP_TIMEOUT', message: 'The service did not confirm in time.' });
   const stop = clock.schedule(REVOCATION_TIMEOUT_MS, () => controller.abort(late));
   try {
-    const discovery = await discoverFor(context, key.baseUrl, { signal: controller.signal });
+    const discovery = await discoverFor(context, key.baseUrl, { retries: 0, signal: controller.signal });
     const login = { clientId: item.cid, refreshToken: item.rt };
     const deadline = clock.monotonic() + REVOCATION_TIMEOUT_MS;
     await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, login, controller.signal);

@@ -110,7 +110,8 @@ async function spend(
       error instanceof RequestError &&
       (error.code === 'ASP_BAD_ANSWER' || (error.code === 'ASP_UNREACHABLE' && error.outcome === 'not_applied'));
     if (!isAddressWrong) throw error;
-    const fresh = await discoverFor(context, discovery.resources.api, { isForced: true }).catch(() => undefined);
+    const again = discoverFor(context, discovery.resources.api, { isForced: true, retries: 0 });
+    const fresh = await again.catch(() => undefined);
     if (fresh === undefined || fresh.issuer !== discovery.issuer) throw error;
     if (fresh.metadata.token_endpoint === discovery.metadata.token_endpoint) throw error;
     return refreshTokens(oauthContext(context, fresh, RETRIES), login, target, { scopes });

@@ -31,6 +31,8 @@ export interface Sending {
   readonly deadline?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly maxBytes?: number | undefined;
+  /** How long one try may be silent; the transport's own patience unless said. */
+  readonly silenceTimeoutMs?: number | undefined;
 }
 
 /** The last answer, of any status, and how it came about. */
@@ -95,10 +97,11 @@ async function tryOnce(transport: Transport, sending: Sending, token: string | u
   const headers: Record<string, string> = { ...sending.headers };
   if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
   if (sending.idempotencyKey !== undefined) headers['idempotency-key'] = sending.idempotencyKey;
-  const { method, url, signal, maxBytes } = sending;
+  const { method, url, signal, maxBytes, silenceTimeoutMs } = sending;
   const body = typeof sending.body === 'function' ? sending.body() : sending.body;
   try {
-    return { kind: 'answer', answer: await transport.send({ method, url, headers, body, signal, maxBytes }) };
+    const answer = await transport.send({ method, url, headers, body, signal, maxBytes, silenceTimeoutMs });
+    return { kind: 'answer', answer };
   } catch (error) {
     if (error instanceof RequestError) return { kind: 'error', error };
     throw error;

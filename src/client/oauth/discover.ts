@@ -2,10 +2,13 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import { readPrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import type { Random } from '../../kit/random.js';
+import { isRetryableStatus } from '../../wire/error.js';
 import { RESOURCE_METADATA_PATH, ResourceMetadata, SERVER_METADATA_PATH, ServerMetadata } from '../../wire/oauth.js';
 import { secureUrl } from '../http/address.js';
-import type { Decoder } from '../http/decode.js';
+import { type Decoder, errorOfAnswer } from '../http/decode.js';
 import { RequestError } from '../http/request-error.js';
+import { type Sending, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import type { ServiceAddresses } from '../service-addresses.js';
 
@@ -25,6 +28,9 @@ export interface Discovery {
 /** What discovery needs. */
 export interface DiscoveryContext {
   readonly transport: Transport;
+  readonly random: Random;
+  /** Tries after the first; none unless said. */
+  readonly retries?: number | undefined;
   /** Where answers are kept for a day, to save two requests a command; undefined: they are not kept. */
   readonly cacheDirectory?: string | undefined;
   /** Asks again although an answer is kept. */
@@ -34,7 +40,7 @@ export interface DiscoveryContext {
 /**
  * Finds the authorization server of a service and what it offers: {base_url} names its issuer (RFC 9728), the issuer
  * publishes its metadata (RFC 8414), which must name that same issuer, support S256 and use https except on loopback.
- * @throws RequestError `ASP_DISCOVERY`, or what the network did.
+ * @throws RequestError `ASP_DISCOVERY`, or what the network or a busy service did.
  */
 export async function discover(
   context: DiscoveryContext,
@@ -45,13 +51,8 @@ export async function discover(
   const now = context.transport.clock.now();
   const kept = path === undefined || context.isForced === true ? undefined : await readCache(path, now);
   if (kept !== undefined) return interpret(service, kept);
-  const issuer = service.authUrl ?? (await findIssuer(context.transport, service, signal));
-  const metadata = await fetchFirst(
-    context.transport,
-    addressesOf(issuer, SERVER_METADATA_PATH),
-    ServerMetadata,
-    signal,
-  );
+  const issuer = service.authUrl ?? (await findIssuer(context, service, signal));
+  const metadata = await fetchFirst(context, addressesOf(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
   if (metadata.issuer !== issuer) throw failure('The authorization server names another issuer than its address.');
   const discovery = interpret(service, metadata);
   if (path !== undefined)
@@ -66,9 +67,9 @@ export function resourceOf(discovery: Discovery, resource: 'api' | 'ws'): string
   return value;
 }
 
-async function findIssuer(transport: Transport, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
+async function findIssuer(context: DiscoveryContext, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
   const addresses = addressesOf(service.baseUrl, RESOURCE_METADATA_PATH);
-  const metadata = await fetchFirst(transport, addresses, ResourceMetadata, signal);
+  const metadata = await fetchFirst(context, addresses, ResourceMetadata, signal);
   if (metadata.resource !== service.baseUrl) throw failure('The base URL names itself differently in its metadata.');
   const issuer = metadata.authorization_servers?.[0];
   if (issuer === undefined) throw failure('The service names no authorization server.');
@@ -83,26 +84,28 @@ function addressesOf(address: string, wellKnown: string): string[] {
 }
 
 async function fetchFirst<Value>(
-  transport: Transport,
+  { transport, random, retries = 0 }: DiscoveryContext,
   addresses: readonly string[],
   decoder: Decoder<Value>,
   signal?: AbortSignal,
 ): Promise<Value> {
   for (const url of addresses) {
-    const answer = await transport.send({
+    const sending: Sending = {
       method: 'GET',
       url,
       headers: { accept: 'application/json' },
+      retries,
       signal,
       maxBytes: METADATA_MAX_BYTES,
       silenceTimeoutMs: METADATA_TIMEOUT_MS,
-    });
-    if (answer.status === 404) continue;
-    if (answer.status >= 500 || answer.status === 429)
-      throw failure(`The metadata could not be read: the service answered ${answer.status}.`, answer.status);
-    const parsed = answer.status === 200 ? decoder.safeParse(parseJson(answer.body)) : undefined;
+    };
+    const sent = await sendWithRetries(transport, random, sending);
+    const { status, body } = sent.answer;
+    if (status === 404) continue;
+    if (isRetryableStatus(status)) throw errorOfAnswer(sent, sending);
+    const parsed = status === 200 ? decoder.safeParse(parseJson(body)) : undefined;
     if (parsed?.success === true) return parsed.data as Value;
-    throw failure('The metadata of the service was not understood.', answer.status);
+    throw failure('The metadata of the service was not understood.', status);
   }
   throw failure('The service publishes no metadata at its address: is the base URL right?', 404);
 }

@@ -188,9 +188,9 @@ function isGone(error: unknown): error is RequestError {
 }
 
 async function socketUrl(context: TailContext, signal: AbortSignal | undefined): Promise<string> {
-  const { service, transport } = context;
+  const { service, transport, random, rest } = context;
   if (service.wsUrl !== undefined) return service.wsUrl;
-  return resourceOf(await discover({ transport }, service, signal), 'ws');
+  return resourceOf(await discover({ transport, random, retries: rest.retries }, service, signal), 'ws');
 }
 
 /** The service's clock by its `Date`, a second early; ours where it tells none. */

@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTransport } from '../../../src/client/http/create-transport.js';
 import { type Discovery, discover } from '../../../src/client/oauth/discover.js';
 import { systemClock } from '../../../src/kit/clock.js';
+import { systemRandom } from '../../../src/kit/random.js';
+import { createHastyClock } from '../../support/hasty-clock.js';
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 import { createLoginPlace } from '../../support/signed-in.js';
 
@@ -35,7 +37,7 @@ const metadata = (overrides: object = {}) => ({
   },
 });
 const find = (cacheDirectory?: string): Promise<Discovery> =>
-  discover({ transport, cacheDirectory }, { baseUrl: baseUrl() });
+  discover({ transport, random: systemRandom, cacheDirectory }, { baseUrl: baseUrl() });
 
 describe('Authentication › Discovery', () => {
   it('goes from the base address to the authorization server and both resources', async () => {
@@ -51,6 +53,28 @@ describe('Authentication › Discovery', () => {
     server.expect(resource(), metadata());
     expect(await find(place.directory)).toEqual(await find(place.directory));
     place.remove();
+  });
+
+  it('is asked for again as every request is: after Retry-After, after 5xx, after a broken connection', async () => {
+    const clock = createHastyClock();
+    const limited = { status: 429, headers: { 'retry-after': '7' }, body: '' };
+    server.expect({ ...resource(), ...limited }, { ...resource(), fault: 'reset' }, resource());
+    server.expect({ ...metadata(), status: 503, body: '' }, metadata());
+    const context = { transport: createTransport({ clock }), random: systemRandom, retries: 2 };
+    await expect(discover(context, { baseUrl: baseUrl() })).resolves.toMatchObject({ issuer: server.origin });
+    expect(Math.max(...clock.waits)).toBeGreaterThanOrEqual(7000);
+  });
+
+  it('names what stood in the way, and is ASP_DISCOVERY only where an answer was understood and is wrong', async () => {
+    const limited = { status: 429, headers: { 'retry-after': '7' }, body: '' };
+    server.expect(resource(), { ...metadata(), ...limited });
+    await expect(find()).rejects.toMatchObject({ code: 'RATE_LIMITED', status: 429, retryAfterMs: 7000 });
+    server.expect({ ...resource(), status: 503, body: '' });
+    await expect(find()).rejects.toMatchObject({ code: 'INTERNAL_ERROR', status: 503 });
+    server.expect({ ...resource(), fault: 'reset' });
+    await expect(find()).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
+    server.expect(resource({ resource: 'https://other.test/v1' }));
+    await expect(find()).rejects.toMatchObject({ code: 'ASP_DISCOVERY' });
   });
 
   const refused: [title: string, scenes: () => object[]][] = [

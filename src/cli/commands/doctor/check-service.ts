@@ -24,6 +24,7 @@ export async function checkService(context: Context): Promise<readonly Finding[]
   try {
     const { issuer } = await discoverFor(await loginContextOf(context), baseUrl, {
       isForced: true,
+      retries: 0,
       signal: context.signal,
     });
     findings.push(ok('service', `answers; it signs in at ${issuer}`));

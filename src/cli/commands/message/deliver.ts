@@ -1,7 +1,7 @@
 import type { InitialMessage } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
 import type { About } from '../../context/explain.js';
-import { read, write } from '../../context/write.js';
+import { write } from '../../context/write.js';
 import type { SendOptions } from './send-options.js';
 import type { SendResult } from './send-result.js';
 
@@ -62,33 +62,32 @@ export async function sendMessage(
   message: InitialMessage,
   isRepeatable: boolean,
 ): Promise<SendResult> {
-  const as = (await context.knownHandle()) ?? null;
   if (target.kind === 'session') {
     const path = { session_id: target.sessionId };
     const about = aboutSession(target.sessionId, isRepeatable);
     const { reply, attempts, idempotencyKey } = await write(context, 'sendMessage', { path, body: message }, about);
-    const isEnded = ends && (await endSession(context, target.sessionId, 'The message was sent'));
     return {
       session_id: target.sessionId,
       message_id: reply.message_id,
       sequence: reply.sequence,
-      state: isEnded ? 'ended' : 'active',
+      state: 'active',
       created_session: false,
       invited: [],
       omitted: [],
       attachments: [],
       idempotency_key: idempotencyKey ?? null,
       attempts,
-      as,
+      as: (await context.knownHandle()) ?? null,
     };
   }
   const { handles } = target;
   const body = createBody(handles, topic, ends, message);
   const about = aboutHandles(handles, isRepeatable);
   const { reply, attempts, idempotencyKey } = await write(context, 'createSession', { body }, about);
+  const as = (await context.knownHandle()) ?? null;
   // Whoever creates a session is in it, and is not asked.
   const asked = handles.filter((handle) => handle !== as);
-  const invited = asked.length <= 1 && handles.length === 1 ? asked : await invitedOf(context, reply.session_id, asked);
+  const invited = handles.length === 1 ? asked : await invitedOf(context, reply.session_id, asked);
   return {
     session_id: reply.session_id,
     message_id: null,
@@ -96,7 +95,7 @@ export async function sendMessage(
     state: ends ? 'ended' : 'active',
     created_session: true,
     invited,
-    omitted: asked.filter((handle) => !invited.includes(handle)),
+    omitted: invited && asked.filter((handle) => !invited.includes(handle)),
     attachments: [],
     idempotency_key: idempotencyKey ?? null,
     attempts,
@@ -104,11 +103,9 @@ export async function sendMessage(
   };
 }
 
-/** Who of the asked is in the session: a service leaves the others out without a word. */
-async function invitedOf(context: Context, sessionId: string, handles: readonly string[]): Promise<readonly string[]> {
-  const session = await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId });
-  const present = new Set(session.participants.map(({ handle }) => handle));
-  return handles.filter((handle) => present.has(handle));
+async function invitedOf(context: Context, sessionId: string, asked: readonly string[]) {
+  const { readInvited } = await import('../session/read-invited.js');
+  return readInvited(context, sessionId, asked);
 }
 
 export async function endSession(context: Context, sessionId: string, soFar: string): Promise<true> {

@@ -9,7 +9,8 @@ export type TextSource =
   | { readonly kind: 'given'; readonly text: string }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'stdin' }
-  | { readonly kind: 'editor' };
+  /** A file that is gone once the message is sent. */
+  | { readonly kind: 'draft'; readonly path: string };
 
 /** All of standard input, up to `maxBytes`. */
 export async function readStdin(context: Context, maxBytes: number): Promise<Buffer> {
@@ -63,10 +64,6 @@ export function fileFailure(path: string, error: unknown): unknown {
 /** The text of a message; one line feed at the end of a file or stream is not part of it. */
 export async function readText(context: Context, source: TextSource): Promise<string> {
   if (source.kind === 'given') return checked(source.text);
-  if (source.kind === 'editor') {
-    const { editText } = await import('../../terminal/editor.js');
-    return checked(withoutFinalNewline(await editText(context.environment, context.machine.temporaryDirectory)));
-  }
   const isStdin = source.kind === 'stdin';
   const bytes = isStdin
     ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)

@@ -38,7 +38,7 @@ export const MESSAGE_ROWS: readonly Row[] = [
       { line: 'asp send alice.bot "what is the status?" --end-after-reply', about: 'ask, print the answer, end' },
     ],
     effect: 'write',
-    endlessWith: 'lines',
+    endlessWith: ['lines', 'edit'],
     load: async () => leaf(await import('./send.js')),
   },
   {

@@ -12,6 +12,8 @@ export interface SendOptions {
   readonly target: Target;
   /** Undefined: standard input when it is no terminal, unless there are other parts. */
   readonly text: TextSource | undefined;
+  /** The text is still to be written, in an editor. */
+  readonly isEdited: boolean;
   readonly isByLines: boolean;
   readonly topic: string | undefined;
   readonly ends: boolean;
@@ -44,8 +46,8 @@ function readSource(words: Words): TextSource | undefined {
       why: 'it is the argument, or -m, or -F, or --edit.',
     });
   if (positional !== undefined || option !== undefined) return { kind: 'given', text: positional ?? option ?? '' };
-  if (path !== undefined) return path === '-' ? { kind: 'stdin' } : { kind: 'file', path };
-  return words.flag('edit') ? { kind: 'editor' } : undefined;
+  if (path === undefined) return undefined;
+  return path === '-' ? { kind: 'stdin' } : { kind: 'file', path };
 }
 
 function readMetadata(pairs: readonly string[]): Readonly<Record<string, string>> | undefined {
@@ -77,7 +79,8 @@ export function readSendOptions(words: Words): SendOptions {
   for (const other of ['message', 'message-file', 'edit', 'file', 'attach', 'data', 'parts', 'wait', 'end-after-reply'])
     words.refuseBoth('lines', other);
   for (const other of ['file', 'attach', 'data']) words.refuseBoth('parts', other);
-  if (text !== undefined && (words.flag('lines') || words.text('parts') !== undefined))
+  const isEdited = words.flag('edit');
+  if ((text !== undefined || isEdited) && (words.flag('lines') || words.text('parts') !== undefined))
     throw new UsageError(`--${words.flag('lines') ? 'lines' : 'parts'} takes the place of a text.`);
   words.refuseBoth('end', 'wait');
   words.refuseBoth('end', 'end-after-reply');
@@ -96,6 +99,7 @@ export function readSendOptions(words: Words): SendOptions {
   return {
     target,
     text,
+    isEdited,
     isByLines: words.flag('lines'),
     topic: words.text('topic'),
     ends: words.flag('end'),

@@ -10,8 +10,9 @@ export interface SendResult {
   readonly sequence: number | null;
   readonly state: 'active' | 'ended';
   readonly created_session: boolean;
-  readonly invited: readonly string[];
-  readonly omitted: readonly string[];
+  /** Both null where the service could not be asked who was left out. */
+  readonly invited: readonly string[] | null;
+  readonly omitted: readonly string[] | null;
   readonly attachments: readonly string[];
   readonly idempotency_key: string | null;
   readonly attempts: number;
@@ -27,7 +28,8 @@ export async function showSent(context: Context, result: SendResult): Promise<vo
     const as = result.as === null ? '' : ` as ${result.as}`;
     const end = result.state === 'ended' ? '; session ended' : '';
     await output.note(`${whereOf(result)}${as}${end}.${result.attempts > 1 ? ` (${result.attempts} tries)` : ''}`);
-    if (result.omitted.length > 0) await output.note(`Left out: ${result.omitted.join(', ')}.`);
+    if (result.omitted !== null && result.omitted.length > 0)
+      await output.note(`Left out: ${result.omitted.join(', ')}.`);
   }
   await output.document(result, (safe) => {
     if (safe.reply !== undefined) return messageText(safe.reply.content);
@@ -37,7 +39,7 @@ export async function showSent(context: Context, result: SendResult): Promise<vo
 
 /** A session that somebody creates with nobody but themselves has no one to send to. */
 function whereOf({ created_session, invited, omitted, session_id }: SendResult): string {
-  if (!created_session) return `Sent to ${session_id}`;
+  if (!created_session || invited === null) return `Sent to ${session_id}`;
   if (invited.length > 0) return `Sent to ${invited.join(', ')}`;
-  return `Written to ${session_id}${omitted.length > 0 ? '' : ', which nobody else is in,'}`;
+  return `Written to ${session_id}${omitted !== null && omitted.length > 0 ? '' : ', which nobody else is in,'}`;
 }

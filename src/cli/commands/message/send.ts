@@ -2,7 +2,6 @@ import { randomUuid } from '../../../kit/random.js';
 import type { InitialMessage } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
 import { printRequest } from '../../context/write.js';
-import { CliError } from '../../terminal/cli-error.js';
 import type { Words } from '../../words/words.js';
 import { buildContent } from './build-content.js';
 import { createBody, endSession, sendMessage } from './deliver.js';
@@ -18,24 +17,39 @@ export function parse(words: Words): SendOptions {
 export async function run(given: Context, options: SendOptions): Promise<void> {
   if (options.isByLines) return (await import('./send-lines.js')).sendLines(given, options);
   const context = options.files.length === 0 ? given : withOneKey(given);
-  const { content, uploaded, isRepeatable } = await buildContent(context, options);
-  const message: InitialMessage = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
-  if (context.globals.isDryRun) return dryRun(context, options, message);
-  const sent = { ...(await sendMessage(context, options, message, isRepeatable)), attachments: uploaded };
+  const sent = options.isEdited
+    ? await (await import('./send-draft.js')).sendDraft(context, options, (edited) => send(context, edited))
+    : await send(context, options);
+  if (sent === undefined) return;
   if (sent.created_session) await rememberFor(context, sent);
   if (!options.waits) {
-    await showSent(context, sent);
+    await showSent(context, await endAfter(context, options, sent));
   } else {
     const { waitForReply } = await import('./wait-for-reply.js');
     const reply = await waitForReply(context, sent.session_id, sent.sequence ?? 0);
     const isEnded = options.endsAfterReply && (await endSession(context, sent.session_id, 'The reply came'));
     await showSent(context, { ...sent, state: isEnded ? 'ended' : sent.state, reply });
   }
-  if (options.isStrict && sent.omitted.length > 0)
-    throw new CliError('ASP_PARTIAL', {
-      message: `${sent.omitted.join(', ')} could not be invited. The others got the message.`,
-      outcome: 'applied',
-    });
+  if (!options.isStrict) return;
+  const { refuseOmissions } = await import('../session/lifecycle.js');
+  refuseOmissions(sent.omitted, 'The message was sent.');
+}
+
+/** The message itself; undefined when it was only to be shown. */
+async function send(context: Context, options: SendOptions): Promise<SendResult | undefined> {
+  const { content, uploaded, isRepeatable } = await buildContent(context, options);
+  const message: InitialMessage = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
+  if (!context.globals.isDryRun)
+    return { ...(await sendMessage(context, options, message, isRepeatable)), attachments: uploaded };
+  await dryRun(context, options, message);
+  return undefined;
+}
+
+/** Into a session, the end is a request of its own. */
+async function endAfter(context: Context, { target, ends }: SendOptions, sent: SendResult): Promise<SendResult> {
+  if (!ends || target.kind !== 'session') return sent;
+  await endSession(context, target.sessionId, 'The message was sent');
+  return { ...sent, state: 'ended' };
 }
 
 /** Completions offer the session and whom it reached; a program that acts by its environment leaves nothing behind. */
@@ -43,7 +57,7 @@ async function rememberFor(context: Context, { session_id, invited }: SendResult
   if ((await context.credential()).source !== 'login') return;
   const { rememberWords } = await import('../../context/completion-memory.js');
   await rememberWords(context, 'sessions', [session_id]);
-  await rememberWords(context, 'handles', invited);
+  await rememberWords(context, 'handles', invited ?? []);
 }
 
 /** Uploads and message under one key: repeated with it, the same files are attached, and the request is the same. */

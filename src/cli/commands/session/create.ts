@@ -1,10 +1,11 @@
 import { rememberWords } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { printRequest, read, write } from '../../context/write.js';
+import { printRequest, write } from '../../context/write.js';
 import { UsageError } from '../../terminal/cli-error.js';
 import { readHandles } from '../../words/values.js';
 import type { Words } from '../../words/words.js';
 import { refuseOmissions, showChange } from './lifecycle.js';
+import { readInvited } from './read-invited.js';
 
 export interface CreateOptions {
   readonly handles: readonly string[];
@@ -29,9 +30,8 @@ export async function run(context: Context, { handles, topic, message, isStrict 
   if (context.globals.isDryRun) return printRequest(context, 'createSession', { body });
   const { reply, idempotencyKey } = await write(context, 'createSession', { body }, aboutCreation(handles));
   const sessionId = reply.session_id;
-  const present = handles.length < 2 ? handles : await participantsOf(context, sessionId);
-  const invited = handles.filter((handle) => present.includes(handle));
-  const omitted = handles.filter((handle) => !present.includes(handle));
+  const invited = handles.length < 2 ? handles : await readInvited(context, sessionId, handles);
+  const omitted = invited && handles.filter((handle) => !invited.includes(handle));
   const result = {
     session_id: sessionId,
     action: 'create',
@@ -41,15 +41,11 @@ export async function run(context: Context, { handles, topic, message, isStrict 
     idempotency_key: idempotencyKey ?? null,
     as: (await context.knownHandle()) ?? null,
   } as const;
-  await showChange(context, result, `Created ${sessionId}${invited.length === 0 ? '' : ` with ${invited.join(', ')}`}`);
+  const who = invited === null || invited.length === 0 ? '' : ` with ${invited.join(', ')}`;
+  await showChange(context, result, `Created ${sessionId}${who}`);
   await rememberWords(context, 'sessions', [sessionId]);
-  await rememberWords(context, 'handles', invited);
-  refuseOmissions(omitted, isStrict);
-}
-
-async function participantsOf(context: Context, sessionId: string): Promise<readonly string[]> {
-  const session = await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId });
-  return session.participants.map(({ handle }) => handle);
+  await rememberWords(context, 'handles', invited ?? []);
+  if (isStrict) refuseOmissions(omitted, 'The session was created.');
 }
 
 function aboutCreation(handles: readonly string[]) {

@@ -9,8 +9,9 @@ export interface LifecycleResult {
   readonly action: string;
   /** Null where the verb does not tell it. */
   readonly state: 'active' | 'ended' | null;
-  readonly invited?: readonly string[];
-  readonly omitted?: readonly string[];
+  /** Both null where the service could not be asked who was left out. */
+  readonly invited?: readonly string[] | null;
+  readonly omitted?: readonly string[] | null;
   readonly idempotency_key: string | null;
   readonly as: string | null;
 }
@@ -54,17 +55,15 @@ export async function changeSession(context: Context, verb: Verb): Promise<void>
 export async function showChange(context: Context, result: LifecycleResult, done: string): Promise<void> {
   if (context.output.format === 'human') {
     await context.output.note(`${done}${result.as === null ? '' : ` as ${result.as}`}.`);
-    if (result.omitted !== undefined && result.omitted.length > 0)
+    if (result.omitted && result.omitted.length > 0)
       await context.output.note(`Left out: ${result.omitted.join(', ')}.`);
   }
   await context.output.document(result, (safe) => safe.session_id);
 }
 
-/** What `--strict` asks for. */
-export function refuseOmissions(omitted: readonly string[], isStrict: boolean): void {
-  if (!isStrict || omitted.length === 0) return;
-  throw new CliError('ASP_PARTIAL', {
-    message: `${omitted.join(', ')} could not be invited. The rest was done.`,
-    outcome: 'applied',
-  });
+/** What `--strict` asks for. `rest` says what was done all the same. */
+export function refuseOmissions(omitted: readonly string[] | null, rest: string): void {
+  if (omitted?.length === 0) return;
+  const who = omitted === null ? 'Who could be invited is not known.' : `${omitted.join(', ')} could not be invited.`;
+  throw new CliError('ASP_PARTIAL', { message: `${who} ${rest}`, outcome: 'applied' });
 }

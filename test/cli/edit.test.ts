@@ -1,0 +1,142 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+import { afterEach, describe, expect, it } from 'vitest';
+
+import type { Clock } from '../../src/kit/clock.js';
+import { createTestClock } from '../support/clock.js';
+import { collect, startProgram } from './built-program.js';
+import { runWords } from './captured-run.js';
+import { envelope, type ScriptedService, startScript } from './scripted-service.js';
+
+const SESSION = `sess_${'0'.repeat(26)}`;
+const SENT = {
+  call: `POST /sessions/${SESSION}/messages`,
+  status: 201,
+  reply: { message_id: `msg_${'0'.repeat(26)}`, sequence: 7 },
+};
+
+let service: ScriptedService | undefined;
+afterEach(async () => {
+  const open = service;
+  service = undefined;
+  await open?.close();
+});
+
+const failureIn = (err: string): { hint?: string; message: string } =>
+  (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: never }).error;
+
+describe('--edit', () => {
+  const editing = (script: string, options: { clock?: Clock; words?: string } = {}) => {
+    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
+    const editor = join(home, 'editor.sh');
+    writeFileSync(editor, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+    const { clock, words = '' } = options;
+    const ran = runWords(`send ${SESSION} --edit --retries 0 ${words}`, {
+      environment: {
+        ...service?.environment,
+        PATH: process.env['PATH'] ?? '',
+        VISUAL: '',
+        EDITOR: `${editor} ${home}`,
+      },
+      machine: { temporaryDirectory: home },
+      ...(clock !== undefined && { clock }),
+    });
+    return { home, ran };
+  };
+  const draftIn = (home: string): string => {
+    const [folder = ''] = readdirSync(home).filter((name) => name.startsWith('asp-edit-'));
+    return join(home, folder, 'message.md');
+  };
+
+  it('keeps what was written in a private file when it could not be sent, and says where', async () => {
+    service = await startScript([{ ...SENT, status: 404, reply: envelope('NOT_FOUND') }]);
+    const { home, ran } = editing('printf "an hour of work\n" > "$2"');
+    const { code, err } = await ran;
+    expect(code).toBe(3);
+    const path = draftIn(home);
+    expect(err.split('\n')[0]).toBe(`What was written is kept in ${path}: -F ${path} sends it.`);
+    expect(readFileSync(path, 'utf8')).toBe('an hour of work\n');
+    expect(statSync(path).mode & 0o077).toBe(0);
+    expect(statSync(dirname(path)).mode & 0o077).toBe(0);
+  });
+
+  it('keeps it when its outcome is unknown, and names the key; when it is too long; when the editor failed', async () => {
+    service = await startScript([{ ...SENT, status: 500, reply: envelope('INTERNAL_ERROR') }]);
+    const broken = editing('echo text > "$2"', { words: '--json' });
+    const { err } = await broken.ran;
+    expect(failureIn(err).hint).toContain(`--idempotency-key ${service.received[0]?.key}`);
+    expect(readFileSync(draftIn(broken.home), 'utf8')).toBe('text\n');
+    const long = editing('head -c 300000 /dev/zero | tr "\\0" x > "$2"');
+    expect((await long.ran).code).toBe(2);
+    expect(statSync(draftIn(long.home)).size).toBe(300_000);
+    const failed = editing('echo text > "$2"; exit 1', { words: '--json' });
+    const failure = failureIn((await failed.ran).err);
+    expect(failure.hint).toBe(`what was written is kept in ${draftIn(failed.home)}.`);
+    expect(readFileSync(draftIn(failed.home), 'utf8')).toBe('text\n');
+  });
+
+  it('gives the writer all the time there is', async () => {
+    service = await startScript([SENT]);
+    const clock = createTestClock();
+    const { home, ran } = editing('touch "$1/open"; until [ -e "$1/go" ]; do sleep 0.02; done; echo late > "$2"', {
+      clock,
+    });
+    await expect.poll(() => existsSync(join(home, 'open'))).toBe(true);
+    clock.advance(24 * 60 * 60 * 1000);
+    writeFileSync(join(home, 'go'), '');
+    expect((await ran).code).toBe(0);
+    expect(service.received[0]?.body).toEqual({ content: 'late' });
+  });
+
+  it('asks for no text from whom it cannot let in', async () => {
+    service = await startScript([]);
+    const environment = { ...service.environment, ASP_TOKEN: '', ASP_TOKEN_STORE: 'file', EDITOR: 'false' };
+    const { code } = await runWords(`send ${SESSION} --edit`, { environment });
+    expect(code).toBe(4);
+  });
+
+  it('sends what the editor left, without its last line feed, and keeps no file', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
+    const editor = join(home, 'editor.sh');
+    writeFileSync(editor, '#!/bin/sh\nls -l "$2" > "$1"\nprintf "two\\nlines\\n" > "$2"\n', { mode: 0o700 });
+    const listed = join(home, 'listed');
+    service = await startScript([SENT]);
+    const environment = { ...service.environment, PATH: process.env['PATH'] ?? '', VISUAL: `${editor} ${listed}` };
+    const machine = { temporaryDirectory: home };
+    const { code } = await runWords(`send ${SESSION} --edit`, { environment, machine });
+    expect(code).toBe(0);
+    expect(service.received[0]?.body).toEqual({ content: 'two\nlines' });
+    expect(readFileSync(listed, 'utf8')).toMatch(/^-rw------- /);
+    expect(readdirSync(home).filter((name) => name.startsWith('asp-edit-'))).toEqual([]);
+  });
+
+  it('sends nothing when the editor fails, leaves nothing, or is not there', async () => {
+    const run = (editor: string) =>
+      runWords(`send ${SESSION} --edit --json`, {
+        environment: { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', EDITOR: editor },
+      });
+    for (const [editor, said] of [
+      ['false', 'The editor ended with exit 1. Nothing was sent.'],
+      ['true', 'The message is empty. Nothing was sent.'],
+      ['/nonexistent/editor', "The editor '/nonexistent/editor' cannot be started."],
+    ] as const) {
+      const { code, err } = await run(editor);
+      expect({ code, message: failureIn(err).message }).toEqual({ code: 2, message: said });
+    }
+  });
+
+  it('leaves Ctrl-C to the editor, and stdout to data', async () => {
+    service = await startScript([SENT]);
+    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
+    const editor = join(home, 'editor.sh');
+    // Longer than the program outlives a signal that is its own.
+    const script = 'trap "" INT; echo drawn; kill -INT $PPID; sleep 1.5; echo written > "$1"';
+    writeFileSync(editor, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+    const environment = { ...service.environment, HOME: home, TMPDIR: home, EDITOR: editor };
+    const ended = await collect(startProgram(['send', SESSION, '--edit', '-q'], environment));
+    expect(ended).toEqual({ code: 0, signal: null, out: `${SENT.reply.message_id}\n`, err: 'drawn\n' });
+    expect(service.received[0]?.body).toEqual({ content: 'written' });
+  });
+});
