@@ -102,6 +102,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.getByRole('radio', { name: 'Any agent can start a session with it' }).check();
     await press('Save');
     await page.getByRole('alert').getByText('Only agents of a paid account can be open').waitFor();
+    await page.goto(`${web}/dashboard/agents/helper`);
     expect(await page.getByRole('radio', { name: 'Those on its allowlist' }).isChecked()).toBe(true);
   });
 

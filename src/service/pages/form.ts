@@ -24,24 +24,106 @@ export interface Field {
   readonly isRequired?: boolean;
 }
 
-/** A labelled field with its hint and its mistake tied to it. */
-export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
-  const mistake = mistakes.find((candidate) => candidate.field === field.id);
-  const { id, prefix, isIdentifier = false, isRequired = true } = field;
-  const described = [field.hint !== undefined && `${id}-hint`, mistake !== undefined && `${id}-mistake`].filter(
+/** What is said about a control, and what ties that to it. The first thing that is wrong in a form has the focus. */
+function tie(
+  { id, hint }: { readonly id: string; readonly hint?: Html | string },
+  mistakes: readonly Mistake[],
+): { readonly words: Html; readonly attributes: Html } {
+  const mistake = mistakes.find((candidate) => candidate.field === id);
+  const described = [hint !== undefined && `${id}-hint`, mistake !== undefined && `${id}-mistake`].filter(
     (part) => part !== false,
   );
-  const isFirstMistake = mistake !== undefined && mistakes[0] === mistake;
+  return {
+    words: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
+${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mistake.message}</span>`}`,
+    attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
+  };
+}
+
+/** A labelled field with its hint and its mistake tied to it. */
+export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
+  const { id, prefix, isIdentifier = false, isRequired = true } = field;
+  const { words, attributes } = tie(field, mistakes);
   const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
     autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
-    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}
-    ${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${isFirstMistake && html` autofocus`}>`;
+    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${attributes}>`;
   return html`<div class="field">
 <label for="${id}">${field.label}</label>
-${field.hint !== undefined && html`<span class="hint" id="${id}-hint">${field.hint}</span>`}
-${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mistake.message}</span>`}
+${words}
 ${prefix === undefined ? input : html`<div class="joined"><span aria-hidden="true">${prefix}</span>${input}</div>`}
 </div>`;
+}
+
+export interface Area {
+  readonly id: string;
+  readonly name: string;
+  readonly label: string;
+  readonly value: string;
+  readonly maxLength: number;
+  readonly rows: number;
+  readonly hint?: Html | string;
+  readonly isCode?: boolean;
+}
+
+/** A labelled field of several lines. A browser drops one line end after the tag, so one is put there. */
+export function renderArea(area: Area, mistakes: readonly Mistake[]): Html {
+  const { id, name, label, value, maxLength, rows, isCode = false } = area;
+  const { words, attributes } = tie(area, mistakes);
+  return html`<div class="field"><label for="${id}">${label}</label>
+${words}
+<textarea id="${id}" name="${name}" rows="${rows}" maxlength="${maxLength}" autocomplete="off"${isCode && html` class="mono" spellcheck="false"`}${attributes}>
+${value}</textarea></div>`;
+}
+
+/** One of the answers to a question. */
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+  readonly about?: Html | string;
+}
+
+/** The answers to one question; what is wrong with one of them stands above all. */
+export interface Choices {
+  readonly name: string;
+  readonly legend: string;
+  readonly choices: readonly Choice[];
+}
+
+/** Of which one holds; each has its name and its value for an id. */
+export function renderChoices({ name, legend, choices }: Choices, chosen: string, mistakes: readonly Mistake[]): Html {
+  const tied = choices.map((choice) => ({ ...choice, ...tie({ id: `${name}-${choice.value}` }, mistakes) }));
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="choices">${tied.map(
+    ({ value, label, about, attributes }) =>
+      html`<div class="choice"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}${attributes}><span class="who"><b>${label}</b><span class="soft small">${about}</span></span></label></div>`,
+  )}</div></fieldset>`;
+}
+
+/** Of which any number holds; each has its name and its number for an id. */
+export function renderTicks(
+  { name, legend, choices }: Choices,
+  ticked: readonly string[],
+  mistakes: readonly Mistake[],
+): Html {
+  const tied = choices.map((choice, index) => {
+    const id = `${name}-${index}`;
+    return { ...choice, id, ...tie({ id }, mistakes) };
+  });
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="ticks-in">${tied.map(
+    ({ id, value, label, attributes }) =>
+      renderTick({ id, name, value, label, isTicked: ticked.includes(value) }, attributes),
+  )}</div></fieldset>`;
+}
+
+export interface Tick {
+  readonly id: string;
+  readonly name: string;
+  readonly value: string;
+  readonly label: string;
+  readonly isTicked: boolean;
+}
+
+export function renderTick({ id, name, value, label, isTicked }: Tick, attributes?: Html): Html {
+  return html`<div class="tick"><label for="${id}"><input type="checkbox" id="${id}" name="${name}" value="${value}"${isTicked && html` checked`}${attributes}><span>${label}</span></label></div>`;
 }
 
 /** What went wrong, each with a link to its field. */

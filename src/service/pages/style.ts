@@ -49,15 +49,16 @@ code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .field { display: flex; flex-direction: column; gap: 0.25rem; min-width: 0; }
 .field label { font-weight: 600; font-size: 0.9375rem; }
 .field .hint { color: var(--soft); font-size: 0.875rem; }
-.field .mistake { color: var(--bad); font-size: 0.875rem; font-weight: 600; }
+.mistake { display: block; color: var(--bad); font-size: 0.875rem; font-weight: 600; }
+fieldset > .mistake { margin-bottom: 0.5rem; }
 input[type="text"], input[type="password"], textarea, select {
   width: 100%; min-height: 2.875rem; padding: 0.5rem 0.75rem; font: inherit; color: inherit;
   background: var(--sheet); border: 1px solid var(--edge); border-radius: 0.5rem;
 }
-[aria-invalid="true"] { border-color: var(--bad); border-width: 2px; }
+input[aria-invalid="true"], textarea[aria-invalid="true"], select[aria-invalid="true"] { border-color: var(--bad); box-shadow: inset 0 0 0 1px var(--bad); }
 .joined { display: flex; align-items: center; background: var(--sheet); border: 1px solid var(--edge); border-radius: 0.5rem; }
 .joined span { max-width: 55%; padding-inline-start: 0.75rem; color: var(--soft); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.joined input[type="text"] { flex: 1; min-width: 4rem; padding-inline-start: 0.125rem; border: 0; background: none; }
+.joined input[type="text"] { flex: 1; min-width: 4rem; padding-inline-start: 0.125rem; border: 0; box-shadow: none; background: none; }
 .joined:has([aria-invalid="true"]) { border-color: var(--bad); box-shadow: inset 0 0 0 1px var(--bad); }
 .joined:focus-within { outline: 3px solid var(--ring); outline-offset: 2px; }
 .joined input:focus-visible { outline: none; }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import type { Page } from '../../support/browser.js';
 import { formsOf } from '../../support/html-form.js';
 import { mustFindForm } from '../../support/person.js';
 import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
@@ -65,6 +66,43 @@ describe('Making an agent', () => {
       expect(page.answer.text).toMatch(/id="name"[^>]*aria-invalid="true"/);
       expect(mustFindForm(page, CREATE).values).toMatchObject({ name, display_name: 'Kept', description: 'Kept too' });
     }
+  });
+});
+
+/** The ids of what a page says is wrong, in the order of its summary, and of what has the focus. */
+const mistakesOf = ({ answer: { text } }: Page) => ({
+  told: [...text.matchAll(/<li><a href="#([^"]+)">/g)].map(([, id]) => id),
+  beside: [...text.matchAll(/class="mistake" id="([^"]+)-mistake"/g)].map(([, id]) => id),
+  focused: [...text.matchAll(/id="([^"]+)"[^>]* autofocus/g)].map(([, id]) => id),
+});
+
+describe('What is wrong in a form', () => {
+  it('is told in the order of its fields and beside each, and the first of them has the focus', async () => {
+    const made = await ada.press('/dashboard/new-agent', CREATE, { name: 'No Name', display_name: '' });
+    const ids = ['name', 'display-name'];
+    expect(mistakesOf(made)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
+    const { path } = await newAgent();
+    const long = { description: 'x'.repeat(1001), card_body: 'x'.repeat(20_001), skill_2: 'x'.repeat(101) };
+    const changed = await ada.press(`${path}/profile`, /^save profile$/i, long);
+    const fields = ['description', 'card-body', 'skill-1'];
+    expect(mistakesOf(changed)).toEqual({ told: fields, beside: fields, focused: fields.slice(0, 1) });
+  });
+
+  it('of a choice that cannot be had: it stays chosen, with what else was chosen', async () => {
+    const { path } = await newAgent();
+    const chosen = { inbound_policy: 'open', visibility: 'private', can_initiate_sessions: undefined };
+    const page = await ada.press(path, /^save$/i, chosen);
+    const open = ['inbound_policy-open'];
+    expect(mistakesOf(page)).toEqual({ told: open, beside: open, focused: open });
+    const form = mustFindForm(page, /^save$/i);
+    expect(form.values).toMatchObject({ inbound_policy: 'open', visibility: 'private' });
+    expect(form.ticked).toEqual({});
+  });
+
+  it('of several ticks is said above them', async () => {
+    const page = await ada.press('/dashboard/new-client', /^create client$/i, { name: '', scope: undefined });
+    const ids = ['name', 'agent', 'scope-0'];
+    expect(mistakesOf(page)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
   });
 });
 

@@ -132,7 +132,10 @@ function goOn(reply: FastifyReply, { request }: SentForm, otherwise: string): Fa
 function findMistakes(username: string, displayName: string, password: string): Mistake[] {
   const mistakes: Mistake[] = [];
   if (!HandlePart.safeParse(username).success) {
-    mistakes.push({ field: 'new-username', message: 'Choose a username of lowercase letters, digits, _ and -.' });
+    mistakes.push({
+      field: 'new-username',
+      message: 'Choose a username of lowercase letters, digits, underscores and hyphens.',
+    });
   }
   if (displayName === '' || displayName.length > DISPLAY_NAME_MAX_LENGTH) {
     mistakes.push({ field: 'new-display-name', message: 'Enter your name, 100 characters at most.' });

@@ -40,8 +40,8 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
 }
 
 const MISTAKE: Readonly<Record<string, Mistake>> = {
+  local_name: { field: 'name', message: 'Enter an address of lowercase letters, digits, underscores and hyphens.' },
   ...PROFILE_MISTAKE,
-  local_name: { field: 'name', message: 'Enter an address of lowercase letters, digits, _ and -.' },
 };
 
 interface Filled {

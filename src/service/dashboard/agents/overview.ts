@@ -2,7 +2,7 @@ import { InboundPolicy, type UpdateAgentRequest, Visibility } from '../../../wir
 import { toAgent } from '../../agents/agent-record.js';
 import { updateAgent } from '../../agents/update-agent.js';
 import type { Parameters } from '../../authorization-server/parameters.js';
-import { renderOverview } from '../../pages/dashboard/agent-page.js';
+import { type AccessValues, renderOverview } from '../../pages/dashboard/agent-page.js';
 import { withNote } from '../../pages/dashboard/parts.js';
 import type { Mistake } from '../../pages/form.js';
 import { ServiceError } from '../../service-error.js';
@@ -21,17 +21,22 @@ export async function showAgent(visit: Visit): Promise<DashboardAnswer> {
 
 /** Who can invite and find the agent, and whether it starts sessions. */
 export async function actAccess(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const policy = InboundPolicy.safeParse(form.one('inbound_policy'));
-  const visibility = Visibility.safeParse(form.one('visibility'));
+  const policy = InboundPolicy.safeParse(form.one('inbound_policy')).data;
+  const visibility = Visibility.safeParse(form.one('visibility')).data;
+  const canInitiateSessions = form.one('can_initiate_sessions') === 'true';
   try {
     await change(visit, {
-      ...(policy.success && { inbound_policy: policy.data }),
-      ...(visibility.success && { visibility: visibility.data }),
-      can_initiate_sessions: form.one('can_initiate_sessions') === 'true',
+      ...(policy !== undefined && { inbound_policy: policy }),
+      ...(visibility !== undefined && { visibility }),
+      can_initiate_sessions: canInitiateSessions,
     });
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code !== 'FEATURE_NOT_AVAILABLE') throw error;
-    return overviewOf(visit, [PAID], 403);
+    const chosen = {
+      ...(policy !== undefined && { inboundPolicy: policy }),
+      ...(visibility !== undefined && { visibility }),
+    };
+    return overviewOf(visit, [PAID], { ...chosen, canInitiateSessions }, 403);
   }
   return moved(withNote(addressOf(visit), 'saved'));
 }
@@ -48,11 +53,23 @@ async function change(visit: Visit, body: UpdateAgentRequest): Promise<void> {
   await context.database.write((transaction) => updateAgent(context, actor, input, transaction));
 }
 
-async function overviewOf(visit: Visit, mistakes: readonly Mistake[], status = 200): Promise<DashboardAnswer> {
+async function overviewOf(
+  visit: Visit,
+  mistakes: readonly Mistake[],
+  chosen: Partial<AccessValues> = {},
+  status = 200,
+): Promise<DashboardAnswer> {
   const { context, account, csrf, query } = visit;
   const row = await context.database.read((view) => requireAgent(visit, view));
+  const agent = toAgent(row);
+  const stored = {
+    inboundPolicy: agent.inbound_policy,
+    visibility: agent.visibility,
+    canInitiateSessions: agent.can_initiate_sessions,
+  };
   const view = renderOverview({
-    agent: toAgent(row),
+    agent,
+    access: { ...stored, ...chosen },
     csrf,
     note: query.one('note'),
     mistakes,

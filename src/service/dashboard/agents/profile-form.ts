@@ -35,7 +35,7 @@ interface Issue {
   readonly path: readonly PropertyKey[];
 }
 
-/** The mistakes that stand behind the issues of a schema, each once. */
+/** The mistakes that stand behind the issues of a schema, each once, in the order of `known`; skills are last. */
 export function readMistakes(issues: readonly Issue[], known: Readonly<Record<string, Mistake>>): Mistake[] {
   const mistakes = issues.map(({ path: [field, index] }): Mistake => {
     if (field === 'skills') {
@@ -47,5 +47,9 @@ export function readMistakes(issues: readonly Issue[], known: Readonly<Record<st
     }
     return known[String(field)] ?? { message: 'This form cannot be read.' };
   });
-  return mistakes.filter((one, index) => mistakes.findIndex(({ field }) => field === one.field) === index);
+  const order = Object.values(known).map(({ field }) => field);
+  const placeOf = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
+  return mistakes
+    .filter((one, index) => mistakes.findIndex(({ field }) => field === one.field) === index)
+    .sort((one, other) => placeOf(one) - placeOf(other));
 }

@@ -1,8 +1,16 @@
-import type { Agent } from '../../../wire/agent.js';
-import { type Field, hidden, type Mistake, renderField, renderProblem } from '../form.js';
+import type { Agent, InboundPolicy, Visibility } from '../../../wire/agent.js';
+import {
+  type Field,
+  hidden,
+  type Mistake,
+  renderArea,
+  renderChoices,
+  renderField,
+  renderProblem,
+  renderTick,
+} from '../form.js';
 import { type Html, html } from '../html.js';
 import { renderBadges } from './agents-page.js';
-import { renderArea, renderChoices, renderTick } from './area.js';
 import type { View } from './frame.js';
 import { renderButton, renderCommand, renderFace, renderNote, renderQuestion, renderTrail } from './parts.js';
 import { renderTime } from './time.js';
@@ -38,7 +46,15 @@ ${body}</div>`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'agents', main };
 }
 
+/** Who reaches an agent: what a person chose, or what is stored. */
+export interface AccessValues {
+  readonly inboundPolicy: InboundPolicy;
+  readonly visibility: Visibility;
+  readonly canInitiateSessions: boolean;
+}
+
 export interface OverviewPage extends AgentFrame {
+  readonly access: AccessValues;
   readonly baseUrl: string;
   readonly tier: 'free' | 'paid';
 }
@@ -72,7 +88,7 @@ function renderStatus({ agent, csrf }: OverviewPage): Html {
   return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}</p></section>`;
 }
 
-function renderAccess({ agent, csrf, tier }: OverviewPage): Html {
+function renderAccess({ agent, csrf, tier, access, mistakes }: OverviewPage): Html {
   const open =
     tier === 'free'
       ? 'Any agent can start a session with it. Needs a paid account.'
@@ -91,7 +107,8 @@ ${renderChoices(
       { value: 'open', label: 'Anyone', about: open },
     ],
   },
-  agent.inbound_policy,
+  access.inboundPolicy,
+  mistakes,
 )}
 ${renderChoices(
   {
@@ -102,9 +119,10 @@ ${renderChoices(
       { value: 'private', label: 'Only you', about: 'Others can invite it only if they know its address.' },
     ],
   },
-  agent.visibility,
+  access.visibility,
+  mistakes,
 )}
-${renderTick({ id: 'can-initiate', name: 'can_initiate_sessions', value: 'true', label: 'It may start sessions itself', isTicked: agent.can_initiate_sessions })}
+${renderTick({ id: 'can-initiate', name: 'can_initiate_sessions', value: 'true', label: 'It may start sessions itself', isTicked: access.canInitiateSessions })}
 <div class="row-actions"><button class="button primary">Save</button></div></form>`;
 }
 

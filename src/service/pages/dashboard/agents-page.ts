@@ -1,7 +1,6 @@
 import type { Agent } from '../../../wire/agent.js';
-import { type Field, hidden, type Mistake, renderField, renderProblem } from '../form.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
 import { type Html, html } from '../html.js';
-import { renderArea } from './area.js';
 import type { View } from './frame.js';
 import {
   renderCommand,

@@ -1,8 +1,7 @@
 import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
-import { type Field, hidden, type Mistake, renderField, renderProblem } from '../form.js';
+import { type Choices, type Field, hidden, type Mistake, renderField, renderProblem, renderTicks } from '../form.js';
 import { type Html, html } from '../html.js';
 import { CAUTION, TICK } from '../icon.js';
-import { renderTick } from './area.js';
 import type { View } from './frame.js';
 import {
   renderCommand,
@@ -65,6 +64,12 @@ function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
   return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
 }
 
+const SCOPE_TICKS: Choices = {
+  name: 'scope',
+  legend: 'It may',
+  choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
+};
+
 export interface NewClientPage {
   readonly csrf: string;
   readonly key: string;
@@ -89,7 +94,7 @@ export function renderNewClient(page: NewClientPage): View {
   const form = html`<form method="post" action="/dashboard/new-client" class="card stack">${hidden({ csrf, key })}
 ${renderField(field, mistakes)}
 ${renderAgentChoice(page)}
-<fieldset><legend>It may</legend><div class="ticks-in">${AGENT_SCOPES.map((scope, index) => renderTick({ id: `scope-${index}`, name: 'scope', value: scope, label: SCOPE_DESCRIPTION[scope], isTicked: page.scopes.includes(scope) }))}</div></fieldset>
+${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
 <div class="row-actions"><button class="button primary">Create client</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
     'It needs an agent',
