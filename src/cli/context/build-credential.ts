@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 
 import type { Credential } from '../../client/credentials/credential.js';
-import { makePrivateDirectory, readPrivateFile, UnsafeFileError } from '../../kit/private-file.js';
+import { makePrivateDirectory } from '../../kit/private-file.js';
 import type { AgentChoice } from '../profile/resolve-agent.js';
 import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
@@ -85,20 +85,15 @@ function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile
   });
 }
 
-/** The secret from the environment, or from a file that only this user can read. */
+/** The secret from the environment, or from the file that it names. */
 async function readClientSecret({ environment }: Context): Promise<string> {
   const { ASP_CLIENT_SECRET: secret, ASP_CLIENT_SECRET_FILE: path } = environment;
   if (isSet(secret)) return secret;
-  const refuse = (message: string, why?: string): CliError => new CliError('ASP_NO_CREDENTIAL', { message, why });
-  if (!isSet(path))
-    throw refuse('ASP_CLIENT_ID is set without a secret.', 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE.');
-  const secretOfFile = await readPrivateFile(path).catch((error: unknown) => {
-    if (!(error instanceof UnsafeFileError)) throw error;
-    throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) is not used.`, `${error.message}.`);
+  if (isSet(path)) return (await import('./client-secret.js')).readSecretFile(path);
+  throw new CliError('ASP_NO_CREDENTIAL', {
+    message: 'ASP_CLIENT_ID is set without a secret.',
+    why: 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE.',
   });
-  const text = secretOfFile?.trim() ?? '';
-  if (text === '') throw refuse(`${path} (ASP_CLIENT_SECRET_FILE) holds no secret.`);
-  return text;
 }
 
 /**

@@ -36,7 +36,7 @@ const SNIPPET: Readonly<Record<System, (baseUrl: string) => string>> = {
     - asp send @ops.bot "deploy ok" --end --once "deploy-$CI_COMMIT_SHA" --json`,
   generic: (baseUrl) => `export ASP_PROFILE=${baseUrl}
 export ASP_CLIENT_ID=oac_…                       # from the service's dashboard
-export ASP_CLIENT_SECRET_FILE=/run/secrets/asp   # readable by this user alone
+export ASP_CLIENT_SECRET_FILE=/run/secrets/asp   # private (0600), or a secret that is mounted
 asp send @ops.bot "deploy ok" --end --once "deploy-$BUILD_ID" --json`,
 };
 

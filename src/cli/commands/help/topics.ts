@@ -19,7 +19,8 @@ export const TOPICS: Readonly<Record<string, string>> = {
 
 Credentials, the first that is set:
   1. ASP_TOKEN (and ASP_WS_TOKEN for the socket): a token of your own, never renewed
-  2. ASP_CLIENT_ID with ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE: a client bound to one agent
+  2. ASP_CLIENT_ID with ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE: a client bound to one agent. The
+     file is private (0600), root's and readable by a group (0440), or on a read-only mount
   3. the profile's credential_command: a program that prints a token
   4. the stored login: in the keychain, or in a file (--store file)
 

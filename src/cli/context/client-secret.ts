@@ -1,0 +1,69 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, type Stats } from 'node:fs';
+
+import { isFileError } from '../../kit/private-file.js';
+import { CliError } from '../terminal/cli-error.js';
+
+const READ_MAX_BYTES = 64 * 1024;
+const ROOT = 0;
+
+/**
+ * The secret in the file that the environment names: a private file, or one that whoever runs this machine has mounted.
+ * Links are followed, for that is how Kubernetes lays secrets out (D-207).
+ */
+export function readSecretFile(path: string): string {
+  const refuse = (what: string, why?: string, cause?: unknown): CliError =>
+    new CliError('ASP_NO_CREDENTIAL', { message: `${path} (ASP_CLIENT_SECRET_FILE) ${what}.`, why, cause });
+  let file: number;
+  try {
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (isFileError(error, 'ENOENT', 'ENOTDIR', 'ELOOP')) throw refuse('does not exist', undefined, error);
+    if (isFileError(error, 'EACCES', 'EPERM')) throw refuse('may not be read by this user', undefined, error);
+    throw error;
+  }
+  try {
+    const state = fstatSync(file);
+    if (!state.isFile() || state.size > READ_MAX_BYTES) throw refuse('is not used', 'it is no file of a secret.');
+    const danger = dangerOf(state);
+    if (danger !== undefined && !isMountedReadOnly(file)) throw refuse('is not used', danger);
+    const secret = readFileSync(file, 'utf8').trim();
+    if (secret === '') throw refuse('holds no secret');
+    return secret;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Who else could have written the file, or could read it. A group may read what is root's: who is in it, root decided. */
+function dangerOf({ uid, mode }: Stats): string | undefined {
+  const me = process.getuid?.();
+  if (me === undefined) return undefined;
+  if (uid !== me && uid !== ROOT) return 'it belongs to another user.';
+  const others = uid === ROOT ? 0o037 : 0o077;
+  return (mode & others) === 0 ? undefined : 'others may read or write it: chmod 600 it, or mount it read-only.';
+}
+
+/** Whether an open file lies on a read-only mount: it is an orchestrator's then, and its modes say nothing. Linux alone tells. */
+function isMountedReadOnly(file: number): boolean {
+  let path: string;
+  let mounts: string;
+  try {
+    path = realpathSync(`/proc/self/fd/${file}`);
+    mounts = readFileSync('/proc/self/mountinfo', 'utf8');
+  } catch {
+    return false;
+  }
+  let found = { point: '', isReadOnly: false };
+  for (const line of mounts.split('\n')) {
+    // The fifth word is where, the sixth how (proc_pid_mountinfo(5)).
+    const [, , , , escaped = '', options = ''] = line.split(' ');
+    const point = escaped.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    );
+    const isAbove = point === path || path.startsWith(point.endsWith('/') ? point : `${point}/`);
+    // Of several in one place the last covers the others.
+    if (point !== '' && isAbove && point.length >= found.point.length)
+      found = { point, isReadOnly: options.split(',').includes('ro') };
+  }
+  return found.isReadOnly;
+}
