@@ -7,11 +7,13 @@ export interface DocumentParts {
   /** Of the browser's tab; what went wrong stands first, so that it is also heard first. */
   readonly title: string;
   readonly style: string;
+  /** Runs before anything of the body is there. */
+  readonly script?: string;
   readonly body: Html;
 }
 
 /** A whole document. */
-export function renderDocument({ title, style, body }: DocumentParts): string {
+export function renderDocument({ title, style, script, body }: DocumentParts): string {
   const sheet: Html = { markup: `<style>${style}</style>` };
   return html`<!doctype html>
 <html lang="en">
@@ -21,11 +23,16 @@ export function renderDocument({ title, style, body }: DocumentParts): string {
 <meta name="robots" content="noindex">
 <title>${title} · asp</title>
 <link rel="icon" href="${TAB_ICON}">
-${sheet}
+${sheet}${script !== undefined && renderScript(script)}
 </head>
 ${body}
 </html>
 `.markup;
+}
+
+/** A script as a part of a page. Its policy must allow it. */
+export function renderScript(script: string): Html {
+  return { markup: `<script>${script}</script>` };
 }
 
 /** What of a page may be carried out or fetched, by the names of the policy's directives. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Page } from '../../support/browser.js';
 import { formsOf } from '../../support/html-form.js';
 import { mustFindForm } from '../../support/person.js';
-import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -120,7 +120,7 @@ describe('Changing an agent', () => {
     const saved = await ada.press(`${path}/profile`, /^save profile$/i, values);
     expect(saved.text).toContain('Your changes were saved.');
     const page = await ada.open(`${path}/profile`);
-    expect(page.answer.text).not.toContain('<script');
+    expect(bodyOf(page)).not.toContain('<script');
     expect(mustFindForm(page, /^save profile$/i).values).toMatchObject({
       display_name: hostile,
       description: `${hostile}\nsecond`,
@@ -129,7 +129,7 @@ describe('Changing an agent', () => {
       skill_1_about: 'b',
     });
     for (const shown of ['/dashboard/agents', path, `${path}/remove`, '/dashboard/new-client'])
-      expect((await ada.open(shown)).answer.text).not.toContain('<script');
+      expect(bodyOf(await ada.open(shown))).not.toContain('<script');
     const emptied = await ada.press(`${path}/profile`, /^save profile$/i, {
       description: '',
       card_body: '',
@@ -226,7 +226,7 @@ describe('Whom an agent lets in', () => {
     const page = await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry });
     expect(page.answer.status).toBe(400);
     expect(page.text).toContain('Enter addresses such as');
-    expect(page.answer.text).not.toContain('<script');
+    expect(bodyOf(page)).not.toContain('<script');
     expect(mustFindForm(page, /^add$/i).values['entry']).toBe(entry);
   });
 

@@ -7,7 +7,7 @@ import { type Answer, formBody, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { askClientToken, refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
-import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -171,7 +171,7 @@ describe('A connected application', () => {
     await stage.connect(uma, '<script>alert(1)</script>\u202eevil');
     stage.desk.clock.advance(3 * 60 * 60 * 1000);
     const page = await uma.open('/dashboard/applications');
-    expect(page.answer.text).not.toContain('<script');
+    expect(bodyOf(page)).not.toContain('<script');
     expect(page.answer.text).not.toContain('\u202e');
     expect(page.text).toContain('<script>alert(1)</script>evil');
     expect(page.text).toContain(`acts as ${uma.handle}`);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { PAGE_ROWS } from '../../../src/service/dashboard/rows.js';
@@ -121,13 +122,16 @@ describe('Forms', () => {
 
 describe('Every page', () => {
   it.each([...shown.filter((path) => !path.includes(':id')), '/dashboard/none'])(
-    '%s runs no script, cannot be framed, is not kept and gives no address away',
+    '%s runs only the script that its policy names, cannot be framed, is not kept and gives no address away',
     async (path) => {
       const { answer } = await ada.open(filled(path));
       const policy = answer.headers['content-security-policy'] ?? '';
       expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
       expect(policy).toContain("frame-ancestors 'none'; base-uri 'none'");
       expect(policy).not.toContain('unsafe');
+      const scripts = [...answer.text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, script = '']) => script);
+      const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
+      expect(/; script-src ([^;]+)$/.exec(policy)?.[1]).toBe(hashes.join(' '));
       expect(answer.headers).toMatchObject({
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',

@@ -88,5 +88,8 @@ function visitorOf(web: string, browser: Browser, person: Person): Visitor {
   };
 }
 
+/** What a page holds below its head, where the frame has its script. */
+export const bodyOf = ({ answer: { text: html } }: Page): string => html.slice(html.indexOf('<body'));
+
 /** Where a browser without a picture was led in the end. */
 export const pathOf = (page: Page): string => new URL(page.url).pathname;

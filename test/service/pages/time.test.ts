@@ -19,14 +19,20 @@ describe('How long ago a moment was', () => {
     [DAY, 'yesterday'],
     [2 * DAY, '2 days ago'],
     [14 * DAY - 1, '13 days ago'],
-    [14 * DAY, '6 May 2026'],
+    [14 * DAY, undefined],
   ])('%d ms: %s', (age, words) => {
     expect(describeAge(NOW - age, NOW)).toBe(words);
   });
 
   it('says the exact moment beside it, in UTC', () => {
     expect(renderTime(NOW - HOUR, NOW).markup).toBe(
-      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00 UTC">1 hour ago</time>',
+      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00:00 UTC">1 hour ago</time>',
+    );
+  });
+
+  it('is a date where it is long ago', () => {
+    expect(renderTime(NOW - 14 * DAY, NOW).markup).toBe(
+      '<time datetime="2026-05-06T12:00:00.000Z" title="6 May 2026, 12:00:00 UTC" data-form="date">6 May 2026</time>',
     );
   });
 });

@@ -110,7 +110,7 @@ function renderStep({ seen, events }: Exclude<Step, 'over'>, username: string, n
   const place = placeOfEntries(seen, username);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {
-    entries: events.map((event) => renderEntry(event, place).markup),
+    entries: events.map((event) => renderEntry(event, place).item.markup),
     ...(hasChanged && { head: renderSessionHead(seen.session, seen.actor.handle, now).markup }),
   };
 }

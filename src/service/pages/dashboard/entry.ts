@@ -3,10 +3,7 @@ import type { Message } from '../../../wire/message.js';
 import { type Html, html } from '../html.js';
 import { plainText, renderParts } from './message-parts.js';
 import { renderFace } from './parts.js';
-
-const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: 'UTC' });
-const MOMENT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'medium', timeZone: 'UTC' });
-const DAY = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' });
+import { renderClock } from './time.js';
 
 /** Where an entry stands, and who looks at it. */
 export interface EntryPlace {
@@ -19,9 +16,18 @@ export interface EntryPlace {
   readonly isWhole?: boolean;
 }
 
-/** One event of a session, as an item of its list. It says by itself what a reader needs, since it may come alone. */
-export function renderEntry(event: EventEnvelope, place: EntryPlace): Html {
-  return isMessageEvent(event) ? renderSaid(event, event.payload, place) : renderHappening(event, place);
+/** One event of a session, as an item of its list. */
+export interface Entry {
+  readonly sequence: number;
+  readonly createdAt: number;
+  readonly item: Html;
+}
+
+/** It says by itself what a reader needs, since it may come alone. */
+export function renderEntry(event: EventEnvelope, place: EntryPlace): Entry {
+  const { sequence, created_at: createdAt } = event;
+  const item = isMessageEvent(event) ? renderSaid(event, event.payload, place) : renderHappening(event, place);
+  return { sequence, createdAt, item };
 }
 
 function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): Html {
@@ -48,12 +54,12 @@ function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
   );
 }
 
-function renderItem({ sequence, created_at: at }: EventEnvelope, kind: string, body: Html): Html {
-  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}" data-day="${DAY.format(at)}, UTC">${body}</li>`;
+function renderItem({ sequence }: EventEnvelope, kind: string, body: Html): Html {
+  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}">${body}</li>`;
 }
 
 function renderMoment({ sequence, created_at: at }: EventEnvelope): Html {
-  return html`<a class="at" href="#e${sequence}"><time datetime="${new Date(at).toISOString()}" title="${MOMENT.format(at)} UTC">${CLOCK.format(at)}</time></a>`;
+  return html`<a class="at" href="#e${sequence}">${renderClock(at)}</a>`;
 }
 
 /** What happened, as a sentence. */
@@ -79,14 +85,4 @@ function describe({ type, payload }: EventEnvelope): Html {
     default:
       return html`<span class="mono">${type}</span>`;
   }
-}
-
-/** The day that begins with an entry. */
-export function dayOf(entry: Html): string {
-  return /data-day="([^"]*)"/.exec(entry.markup)?.[1] ?? '';
-}
-
-/** The number of the event that an entry shows. */
-export function sequenceOf(entry: Html): number {
-  return Number(/data-sequence="(\d+)"/.exec(entry.markup)?.[1] ?? 0);
 }

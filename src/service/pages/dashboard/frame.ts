@@ -1,8 +1,9 @@
-import { type Allowance, headersFor, renderDocument } from '../document.js';
+import { headersFor, policyHashOf, renderDocument, renderScript } from '../document.js';
 import { hidden } from '../form.js';
 import { type Html, html } from '../html.js';
 import { MARK } from '../icon.js';
 import { DASHBOARD_STYLE } from './style.js';
+import { TIME_SCRIPT } from './time-script.js';
 
 const headersWith = headersFor(DASHBOARD_STYLE);
 
@@ -21,8 +22,8 @@ export interface View {
   readonly title: string;
   readonly section: Section | undefined;
   readonly main: Html;
-  /** What the page may do beside showing itself; nothing unless said. */
-  readonly allowed?: Allowance;
+  /** What the page does by itself once it is there; it may ask this service for more. */
+  readonly script?: string;
 }
 
 export interface Frame {
@@ -34,7 +35,7 @@ export interface Frame {
 }
 
 /** A whole page of the dashboard. */
-export function renderFrame({ title, section, main }: View, frame: Frame): string {
+export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
   const body = html`<body>
 <a class="skip" href="#main">Skip to the content</a>
 <header class="bar"><div class="bar-inside">
@@ -42,10 +43,10 @@ export function renderFrame({ title, section, main }: View, frame: Frame): strin
 <nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
 ${renderAccountMenu(frame)}
 </div></header>
-<main id="main" class="page" tabindex="-1">${main}</main>
+<main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
 <footer class="foot"><span class="mono">${frame.place}</span></footer>
 </body>`;
-  return renderDocument({ title, style: DASHBOARD_STYLE, body });
+  return renderDocument({ title, style: DASHBOARD_STYLE, script: TIME_SCRIPT, body });
 }
 
 function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
@@ -55,6 +56,10 @@ function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div></details>`;
 }
 
-export function frameHeaders({ allowed }: View): Record<string, string> {
-  return headersWith(allowed);
+export function frameHeaders({ script }: View): Record<string, string> {
+  const scripts = script === undefined ? [TIME_SCRIPT] : [TIME_SCRIPT, script];
+  return headersWith({
+    'script-src': scripts.map(policyHashOf),
+    ...(script !== undefined && { 'connect-src': ["'self'"] }),
+  });
 }

@@ -1,15 +1,12 @@
 import type { Session } from '../../../wire/session.js';
-import { policyHashOf } from '../document.js';
 import { type Html, html, strangersWords } from '../html.js';
-import { dayOf, sequenceOf } from './entry.js';
+import type { Entry } from './entry.js';
 import type { View } from './frame.js';
 import { renderTrail } from './parts.js';
 import { renderState, renderTopic } from './sessions-page.js';
-import { renderTime } from './time.js';
+import { dayOf, renderDay, renderTime } from './time.js';
 import { TRANSCRIPT_SCRIPT } from './transcript-script.js';
 
-const SCRIPT: Html = { markup: `<script>${TRANSCRIPT_SCRIPT}</script>` };
-const ALLOWED = { 'script-src': [policyHashOf(TRANSCRIPT_SCRIPT)], 'connect-src': ["'self'"] };
 const STATUS_WORD = { joined: '', invited: 'invited', left: 'left' } as const;
 
 export interface TranscriptPage {
@@ -18,7 +15,7 @@ export interface TranscriptPage {
   readonly actingHandle: string;
   readonly path: string;
   /** The newest last. */
-  readonly entries: readonly Html[];
+  readonly entries: readonly Entry[];
   readonly hasEarlier: boolean;
   readonly pageSize: number;
   readonly isNewest: boolean;
@@ -28,17 +25,17 @@ export interface TranscriptPage {
 export function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
   const last = entries.at(-1);
-  const live = html` data-live="${path}/live" data-after="${last === undefined ? 0 : sequenceOf(last)}"`;
+  const live = html` data-live="${path}/live" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 <div id="head">${renderSessionHead(session, transcript.actingHandle, transcript.now)}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
-<ol class="entries">${withDays(entries)}</ol>
+${renderEntries(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">Nothing was said that this agent may see.</p>`}
 </section>
-${isNewest ? renderLiveState(path) : renderLater(transcript)}</div>${isNewest && SCRIPT}`;
+${isNewest ? renderLiveState(path) : renderLater(transcript)}</div>`;
   const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
-  return { title, section: 'sessions', main, ...(isNewest && { allowed: ALLOWED }) };
+  return { title, section: 'sessions', main, ...(isNewest && { script: TRANSCRIPT_SCRIPT }) };
 }
 
 /** What of a session changes while it is looked at. */
@@ -52,25 +49,25 @@ export function renderSessionHead(session: Session, actingHandle: string, now: n
 }
 
 /** Each day begins with its name. */
-function withDays(entries: readonly Html[]): Html[] {
-  return entries.flatMap((entry, index) => {
-    const day = dayOf(entry);
+function renderEntries(entries: readonly Entry[]): Html {
+  const items = entries.map(({ createdAt, item }, index) => {
     const before = entries[index - 1];
-    const isNew = before === undefined || dayOf(before) !== day;
-    return isNew ? [html`<li class="day"><span>${day}</span></li>`, entry] : [entry];
+    const isNewDay = before === undefined || dayOf(before.createdAt) !== dayOf(createdAt);
+    return html`${isNewDay && html`<li class="day"><span>${renderDay(createdAt)}</span></li>`}${item}`;
   });
+  return html`<ol class="entries">${items}</ol>`;
 }
 
 function renderEarlier({ entries, hasEarlier, path }: TranscriptPage): Html {
   const [first] = entries;
   const isThere = hasEarlier && first !== undefined;
-  const before = first === undefined ? 0 : sequenceOf(first);
+  const before = first?.sequence ?? 0;
   return html`<p class="earlier" id="earlier" data-path="${path}"${!isThere && html` hidden`}><a class="button plain small-button" href="${path}?before=${before}">Earlier</a></p>`;
 }
 
 function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
   const last = entries.at(-1);
-  const later = last === undefined ? 0 : sequenceOf(last) + pageSize + 1;
+  const later = last === undefined ? 0 : last.sequence + pageSize + 1;
   return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
 }
 
@@ -80,9 +77,9 @@ function renderLiveState(path: string): Html {
 }
 
 /** One event with all of its text. */
-export function renderWholeEvent(session: Session, path: string, entry: Html): View {
+export function renderWholeEvent(session: Session, path: string, entry: Entry): View {
   const main = html`<div class="stack transcript">${renderTrail('Transcript', path)}
 <h1>${renderTopic(session)}</h1>
-<ol class="entries">${withDays([entry])}</ol></div>`;
+${renderEntries([entry])}</div>`;
   return { title: 'One message', section: 'sessions', main };
 }

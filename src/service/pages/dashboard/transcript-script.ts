@@ -25,13 +25,6 @@ const add = (markup) => {
   const entry = template.content.firstElementChild;
   const sequence = Number(entry.dataset.sequence);
   if (sequence <= after) return;
-  const last = list.lastElementChild;
-  if (!last || last.dataset.day !== entry.dataset.day) {
-    const day = document.createElement('li');
-    day.className = 'day';
-    day.appendChild(document.createElement('span')).textContent = entry.dataset.day;
-    list.append(day);
-  }
   entry.classList.add('fresh');
   list.append(entry);
   after = sequence;

@@ -1,0 +1,98 @@
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
+import { launchChromium, noChromium } from '../../support/chromium.js';
+import { text } from '../../support/json.js';
+import { openStage, type Stage } from './stage.js';
+
+const HOUR_MS = 3_600_000;
+const TOKYO = { timezoneId: 'Asia/Tokyo' } as const;
+
+/** Notes every text of a time that was there when the browser was about to paint. */
+const WATCH = `window.painted = new Set();
+const look = () => {
+  for (const time of document.querySelectorAll('time')) painted.add(time.textContent);
+  requestAnimationFrame(look);
+};
+requestAnimationFrame(look);`;
+
+describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium ?? ''}`, () => {
+  let stage: Stage;
+  let browser: Browser;
+  let alice: Actor;
+  let session: string;
+  const operator = () => ({ url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret });
+  beforeAll(async () => {
+    stage = await openStage();
+    browser = await launchChromium();
+    // The hand clock begins at 08:00 UTC of 15 January 2027.
+    stage.desk.clock.advance(13 * HOUR_MS);
+    alice = await createActor(stage.desk.place, operator(), 'alice');
+    session = await alice.mustCreate({ topic: 'over midnight' });
+    await alice.mustSend(session, 'at nine in the evening');
+    stage.desk.clock.advance(4 * HOUR_MS);
+    alice = actorOf(stage.desk.place, alice.handle, alice.credentials);
+    await alice.mustSend(session, 'at one in the morning');
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await stage.close();
+  });
+
+  const withTranscript = async (options: BrowserContextOptions, work: (page: Page) => Promise<void>): Promise<void> => {
+    const context = await browser.newContext(options);
+    const page = await context.newPage();
+    await page.addInitScript({ content: WATCH });
+    try {
+      await page.goto(text(await operate(operator(), 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
+      await page.goto(`${stage.web}/dashboard/sessions/${session}`);
+      await work(page);
+    } finally {
+      await context.close();
+    }
+  };
+  const listed = (page: Page) => page.locator('.entries > .day, .entries > .said .at').allInnerTexts();
+
+  it('without a script they are in UTC, and say so', async () => {
+    await withTranscript({ ...TOKYO, javaScriptEnabled: false }, async (page) => {
+      const days = ['15 January 2027, UTC', '16 January 2027, UTC'];
+      expect(await listed(page)).toEqual([days[0], '21:00', days[1], '01:00']);
+      expect(await page.locator('.at time').last().getAttribute('title')).toBe('16 Jan 2027, 01:00:00 UTC');
+    });
+  });
+
+  it('with one they are in the zone of the reader, and so are the days; nobody ever sees another zone', async () => {
+    await withTranscript(TOKYO, async (page) => {
+      expect(await listed(page)).toEqual(['16 January 2027', '06:00', '10:00']);
+      expect(await page.locator('.at time').last().getAttribute('title')).toMatch(
+        /^16 Jan 2027, 10:00:00 (JST|GMT\+9)$/,
+      );
+      const painted = await page.evaluate<string[]>('[...painted]');
+      expect(painted).toContain('16 January 2027');
+      expect(painted.filter((one) => /UTC|21:00|01:00/.test(one))).toEqual([]);
+    });
+  });
+
+  it('what arrives while the page is looked at begins a new day when that of the reader does', async () => {
+    await withTranscript(TOKYO, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      stage.desk.clock.advance(14 * HOUR_MS);
+      alice = actorOf(stage.desk.place, alice.handle, alice.credentials);
+      await alice.mustSend(session, 'at midnight');
+      await page.locator('.entry', { hasText: 'at midnight' }).waitFor();
+      expect(await listed(page)).toEqual(['16 January 2027', '06:00', '10:00', '17 January 2027', '00:00']);
+      expect(await page.evaluate<string[]>('[...painted]')).not.toContain('15:00');
+    });
+  });
+
+  it('a date long ago is that of the reader, and what points at an age tells the moment', async () => {
+    stage.desk.clock.advance(20 * 24 * HOUR_MS);
+    await withTranscript(TOKYO, async (page) => {
+      const began = page.locator('.session-head time');
+      expect(await began.innerText()).toBe('16 Jan 2027');
+      expect(await began.getAttribute('title')).toMatch(/^16 Jan 2027, 06:00:00 (JST|GMT\+9)$/);
+      expect(await began.getAttribute('datetime')).toBe('2027-01-15T21:00:00.000Z');
+    });
+  });
+});
