@@ -32,6 +32,8 @@ import { StartError } from './start-error.js';
 import { createWatch, type Watch } from './watch.js';
 
 const DRAIN_MS = 10_000;
+/** For what closes the books. Nothing that was acknowledged depends on it, and a database that is away holds it up. */
+const LEAVE_MS = 10_000;
 const SECRET_BYTES = 32;
 const SILENT: Log = { info: () => {}, error: () => {} };
 
@@ -188,16 +190,17 @@ async function stopAll(running: Running): Promise<void> {
   realtime.refuseNew();
   running.dashboard.stop();
   await withinMs(context.clock, DRAIN_MS, app.drain());
-  await realtime.stop();
+  await realtime.closeSockets();
   server.closeAllConnections();
   await closed;
   await app.fastify.close();
-  await stopHousekeeping();
-  await operator.close();
-  await watch.stop();
-  await context.bus.close();
-  await context.database.close();
-  await context.files.close();
+  const steps = [realtime.stop, stopHousekeeping, operator.close, watch.stop];
+  const doors = [context.bus, context.database, context.files];
+  await withinMs(context.clock, LEAVE_MS, leave(context, [...steps, ...doors.map((door) => () => door.close())]));
+}
+
+async function leave({ log }: ServiceContext, steps: readonly (() => Promise<void>)[]): Promise<void> {
+  for (const step of steps) await step().catch((error) => log.error('stop_failed', error));
 }
 
 /** A seed that is there already stays as it is. */

@@ -15,6 +15,8 @@ export const CLOSE_CODE = {
   fault: 1011,
   /** The reader is too slow; its cursor stays where it was. */
   tooSlow: 1013,
+  /** The service has lost touch with its data, or was taken for gone by the others: reconnect. */
+  outOfTouch: 1013,
   /** A frame above the limit. */
   frameTooLarge: 1009,
 } as const;

@@ -12,7 +12,7 @@ import { writeRawAnswer } from '../rest/raw-answer.js';
 import { ServiceError } from '../service-error.js';
 import { createDoor, type Place } from './admit-socket.js';
 import { createFeed } from './feed.js';
-import { createLiveSocket, type LiveSocket, type SocketOwner } from './live-socket.js';
+import { createLiveSocket, type LiveSocket } from './live-socket.js';
 import { createPresence } from './presence.js';
 import { closeRevoked } from './revocations.js';
 
@@ -33,7 +33,9 @@ const PROTOCOL = {
 export interface Realtime {
   /** From now on no handshake is accepted. */
   refuseNew(): void;
-  /** Closes the open sockets, and resolves when they are gone. */
+  /** Closes the open sockets, which is nobody's absence, and resolves when they are gone. */
+  closeSockets(): Promise<void>;
+  /** To be called once they are. */
   stop(): Promise<void>;
 }
 
@@ -50,21 +52,16 @@ export async function attachRealtime(
 ): Promise<Realtime> {
   const admit = createDoor(context, verifier, guardHost);
   const processId = context.ids.ulid();
-  const presence = createPresence(context, processId);
-  const feed = createFeed(context);
   const sockets = new Set<LiveSocket>();
+  const presence = createPresence(context, processId, sockets);
+  const feed = createFeed(context);
   const upgrade = createUpgrade(context);
   let isStopping = false;
   const requireRunning = (): void => {
     if (isStopping) throw shuttingDown();
   };
-  const open = (ws: WebSocket, owner: SocketOwner, farewell: () => void): void => {
-    const live = createLiveSocket(context, owner, ws);
-    sockets.add(live);
-    live.onClosed(() => {
-      sockets.delete(live);
-      farewell();
-    });
+  const open = (live: LiveSocket, farewell: () => void): void => {
+    keepIn(sockets, live, farewell);
     feed.add(live);
   };
   const welcome = async (handshake: Handshake, { actor, release }: Place): Promise<void> => {
@@ -76,7 +73,7 @@ export async function attachRealtime(
     try {
       await presence.opened(owner);
       requireRunning();
-      if (!upgrade(handshake, (ws) => open(ws, owner, farewell))) farewell();
+      if (!upgrade(handshake, (ws) => open(createLiveSocket(context, owner, ws), farewell))) farewell();
     } catch (error) {
       farewell();
       throw error;
@@ -94,14 +91,25 @@ export async function attachRealtime(
     refuseNew() {
       isStopping = true;
     },
-    async stop() {
+    async closeSockets() {
       isStopping = true;
-      await stopClosing();
-      await presence.stop();
+      presence.release();
       feed.stop();
       await closeAll(sockets);
     },
+    async stop() {
+      await stopClosing();
+      await presence.stop();
+    },
   };
+}
+
+function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, farewell: () => void): void {
+  sockets.add(live);
+  live.onClosed(() => {
+    sockets.delete(live);
+    farewell();
+  });
 }
 
 function shuttingDown(): ServiceError {

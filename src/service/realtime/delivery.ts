@@ -4,7 +4,7 @@ import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
 import { readVisibleEvents } from '../events/read-events.js';
 import { findParticipation, type ParticipationRow } from '../store/participant-rows.js';
-import type { LiveSocket } from './live-socket.js';
+import { closeForFault, type LiveSocket } from './live-socket.js';
 import { createPositions } from './positions.js';
 import { createReceipts } from './receipts.js';
 
@@ -77,7 +77,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
 
 function fail(context: ServiceContext, socket: LiveSocket, error: unknown): void {
   context.log.error('delivery_failed', error);
-  socket.close(CLOSE_CODE.fault, 'delivery failed');
+  closeForFault(socket, error);
 }
 
 /** Replay and live are this one read. */

@@ -1,8 +1,7 @@
-import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
 import { listPending } from '../store/participant-rows.js';
 import { createDelivery, type Delivery } from './delivery.js';
-import type { LiveSocket } from './live-socket.js';
+import { closeForFault, type LiveSocket } from './live-socket.js';
 
 const POLL_MS = 1_000;
 const SESSIONS_PER_READ = 200;
@@ -78,7 +77,7 @@ async function look(context: ServiceContext, agentId: string, audience: Audience
     }
   } catch (error) {
     context.log.error('feed_failed', error);
-    for (const socket of audience.deliveries.keys()) socket.close(CLOSE_CODE.fault, 'feed failed');
+    for (const socket of audience.deliveries.keys()) closeForFault(socket, error);
   } finally {
     audience.isLooking = false;
   }

@@ -1,8 +1,10 @@
 import type { RawData, WebSocket } from 'ws';
 
+import { beatEvery } from '../../kit/beat.js';
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
 import type { Faults } from '../faults/faults.js';
+import { DatabaseLostError } from '../store/database.js';
 import { type BoundedSender, createBoundedSender } from './bounded-sender.js';
 import { createProofs } from './proofs.js';
 
@@ -66,6 +68,12 @@ export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws
   };
 }
 
+/** What could not be read is not skipped: its reader comes again for it. */
+export function closeForFault(socket: LiveSocket, error: unknown): void {
+  if (error instanceof DatabaseLostError) socket.close(CLOSE_CODE.outOfTouch, 'the database does not answer');
+  else socket.close(CLOSE_CODE.fault, 'delivery failed');
+}
+
 /** The event may arrive, and nobody will know. */
 function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: string): boolean {
   const isSent = sender.send(frame);
@@ -81,33 +89,11 @@ function keepAlive(context: ServiceContext, ws: WebSocket): () => void {
   };
   ws.on('message', isAlive);
   ws.on('pong', isAlive);
-  return beatEvery(context, KEEP_ALIVE_MS, () => {
+  return beatEvery(context.clock, KEEP_ALIVE_MS, () => {
     if (missedPings >= MISSED_PINGS_MAX) return ws.terminate();
     missedPings += 1;
     if (ws.readyState === ws.OPEN) ws.ping();
   });
-}
-
-/** Repeats `beat`. The next one is timed only after the event loop has been round, so that a pong in between is seen. */
-function beatEvery(context: ServiceContext, pauseMs: number, beat: () => void): () => void {
-  let isOver = false;
-  let cancel = (): void => {};
-  const arm = (): void => {
-    if (isOver) return;
-    cancel = context.clock.schedule(
-      pauseMs,
-      () => {
-        beat();
-        setImmediate(arm);
-      },
-      true,
-    );
-  };
-  arm();
-  return () => {
-    isOver = true;
-    cancel();
-  };
 }
 
 function isClientPing(data: RawData): boolean {

@@ -1,27 +1,18 @@
+import { beatEvery } from '../../kit/beat.js';
 import { repeat } from '../../kit/repeat.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
-import { append } from '../events/append.js';
-import { removeParticipant } from '../sessions/remove-participant.js';
-import {
-  type AbsenceRow,
-  deleteAbsence,
-  insertAbsence,
-  listAbsences,
-  listAbsencesOf,
-  listPresences,
-} from '../store/absence-rows.js';
-import type { Transaction } from '../store/database.js';
-import { sessionLock } from '../store/lock-names.js';
-import { findParticipation, type ParticipantRow } from '../store/participant-rows.js';
-import { deleteGoneProcesses, listAbandonedSockets, putProcess } from '../store/process-rows.js';
-import { deleteSocket, hasSocket, insertSocket } from '../store/socket-rows.js';
-import type { SocketOwner } from './live-socket.js';
+import { deleteGoneProcesses, listOtherProcesses, type ProcessRow, putProcess } from '../store/process-rows.js';
+import { deleteSocket, insertSocket, listSocketsOf, type SocketRow } from '../store/socket-rows.js';
+import { createGraceRule } from './grace-rule.js';
+import type { LiveSocket, SocketOwner } from './live-socket.js';
 
-/** Sessions a transaction, so that a hundred agents that drop at once hold up nobody. */
-const BATCH = 25;
-/** How often a process says that it lives, and after what silence the others take it for gone. */
-const BEAT_MS = 10_000;
-const GONE_AFTER_MS = 60_000;
+/** How often a process says that it lives, and how long it may fail to before its sockets are closed. */
+const BEAT_MS = 5_000;
+const SILENT_MAX_S = 25;
+/** How often it looks for processes that are gone, and after how many looks at one that says nothing new it is. */
+const SWEEP_MS = 10_000;
+const SILENT_LOOKS_MAX = 6;
 
 /** Who has a socket, in the store; and, where the grace rule is on, what their absence does (D-13, D-45). */
 export interface Presence {
@@ -30,182 +21,136 @@ export interface Presence {
   /** Closes the books of processes that are gone, now and whenever one goes. */
   start(): Promise<void>;
   /** From now on a closing socket is the service's doing and nobody's absence. */
+  release(): void;
   stop(): Promise<void>;
 }
 
-export function createPresence(context: ServiceContext, processId: string): Presence {
-  const graceMs = context.settings.presenceGraceMs;
-  const rule = graceMs === undefined ? undefined : createGraceRule(context, graceMs);
-  let isStopped = false;
-  const forget = (socketId: string): Promise<void> =>
-    context.database.write((transaction) => deleteSocket(transaction, socketId));
-
-  const beat = async (goneBefore: number): Promise<void> => {
-    await context.database.write((transaction) => putProcess(transaction, processId, context.clock.now()));
-    const list = () => context.database.read((query) => listAbandonedSockets(query, processId, goneBefore, BATCH));
-    for (let rows = await list(); rows.length > 0; rows = await list()) {
-      for (const row of rows) await forget(row.id);
-      for (const row of rows) await rule?.dropped(row.agent_id);
-    }
-    await context.database.write((transaction) => deleteGoneProcesses(transaction, processId, goneBefore));
+/** `sockets` are those that are open; each has been told of by `opened`. */
+export function createPresence(context: ServiceContext, processId: string, sockets: ReadonlySet<LiveSocket>): Presence {
+  const { clock, database, log, settings } = context;
+  const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
+  const held = new Set<string>();
+  let isReleased = false;
+  const forget = (socketId: string): Promise<void> => database.write((query) => deleteSocket(query, socketId));
+  const drop = async (rows: readonly SocketRow[]): Promise<void> => {
+    for (const row of rows) await forget(row.id);
+    for (const row of rows) await rule?.dropped(row.agent_id);
+  };
+  const beat = createBeat(context, processId, { sockets, held, drop });
+  const findGone = createRollCall();
+  const sweep = async (): Promise<void> => {
+    const others = await database.read((query) => listOtherProcesses(query, processId));
+    const gone = database.isExclusive ? others : findGone(others);
+    for (const { id } of gone) await drop(await database.read((query) => listSocketsOf(query, id)));
+    await database.write((query) => deleteGoneProcesses(query, gone));
     await rule?.settle();
   };
-  let stopBeating = async (): Promise<void> => {};
-  const beatLater = (): (() => Promise<void>) => {
-    let isFirst = true;
-    const again = async (): Promise<void> => {
-      if (!isFirst) await beat(context.clock.now() - GONE_AFTER_MS);
-      isFirst = false;
-    };
-    return repeat(context.clock, BEAT_MS, again, (error) => context.log.error('presence_failed', error));
-  };
+  const onFault = (error: unknown): void => log.error('presence_failed', error);
+  let stops: (() => unknown)[] = [];
 
   return {
     async opened({ socketId, agentId, grantId }) {
+      held.add(socketId);
       const row = { id: socketId, process_id: processId, agent_id: agentId, grant_id: grantId };
-      await context.database.write((transaction) =>
-        insertSocket(transaction, { ...row, opened_at: context.clock.now() }),
-      );
+      await database.write((query) => insertSocket(query, { ...row, opened_at: clock.now() }));
       // Not awaited: a handshake need not wait for what the absence of others is doing.
       void rule?.returned(agentId);
     },
     async closed({ socketId, agentId }) {
-      if (isStopped) return;
-      await forget(socketId);
+      if (isReleased) return;
+      // What cannot be forgotten now is found at the next beat.
+      await forget(socketId).finally(() => held.delete(socketId));
       await rule?.dropped(agentId);
     },
     async start() {
-      // Whoever has the data alone need not wait until the one before is missed.
-      await beat(context.database.isExclusive ? Number.MAX_SAFE_INTEGER : context.clock.now() - GONE_AFTER_MS);
-      stopBeating = beatLater();
+      await database.write((query) => putProcess(query, processId, clock.now()));
+      await sweep();
+      stops = [beat.watch(), later(clock, BEAT_MS, beat.once, onFault), later(clock, SWEEP_MS, sweep, onFault)];
+    },
+    release() {
+      isReleased = true;
     },
     async stop() {
-      isStopped = true;
-      await stopBeating();
+      for (const stop of stops) await stop();
       await rule?.stop();
       // From here on it counts as gone, so that the others soon take over its sockets.
-      await context.database.write((transaction) => putProcess(transaction, processId, 0));
+      await database.write((query) => putProcess(query, processId, 0));
     },
   };
 }
 
-/** Disconnected at once, left when the grace is over, reconnected before (wire: Live delivery, presence). */
-function createGraceRule(context: ServiceContext, graceMs: number) {
-  let cancel: (() => void) | undefined;
-  let isStopped = false;
-  let work: Promise<void> = Promise.resolve();
+interface Books {
+  /** The open ones, each of which has its row. */
+  readonly sockets: ReadonlySet<LiveSocket>;
+  /** Whoever has a row, or is about to have one. */
+  readonly held: ReadonlySet<string>;
+  /** Closes the books of sockets that are no more. */
+  drop(rows: readonly SocketRow[]): Promise<void>;
+}
 
-  /** One piece of work after the other: what is written in between is written by others. */
-  const inTurn = (step: () => Promise<void>): Promise<void> => {
-    work = work.then(step).catch((error) => context.log.error('presence_failed', error));
-    return work;
+/**
+ * A socket may be open as long as the store knows of it, for what is not known there is not told to close when its grant is
+ * revoked, and counts for nobody. So each beat holds the two against each other (D-190).
+ */
+function createBeat({ clock, database }: ServiceContext, processId: string, { sockets, held, drop }: Books) {
+  let silentS = 0;
+  const close = (list: Iterable<LiveSocket>, reason: string): void => {
+    for (const socket of list) socket.close(CLOSE_CODE.outOfTouch, reason);
   };
-  const settleDue = async (): Promise<void> => {
-    const now = context.clock.now();
-    let rows: AbsenceRow[];
-    do {
-      rows = await context.database.write((transaction) => settleOldest(context, transaction, now - graceMs));
-    } while (rows.length === BATCH && !isStopped);
-    const [next] = await context.database.read((query) => listAbsences(query, 1));
-    if (next !== undefined) arm(next.since + graceMs - now);
-  };
-  const arm = (delayMs: number): void => {
-    if (isStopped) return;
-    cancel ??= context.clock.schedule(
-      delayMs,
-      () => {
-        cancel = undefined;
-        void inTurn(settleDue);
-      },
-      true,
-    );
-  };
-
   return {
-    dropped: (agentId: string) =>
-      inTurn(async () => {
-        await markAbsent(context, agentId);
-        arm(graceMs);
-      }),
-    returned: (agentId: string) => inTurn(() => markBack(context, agentId)),
-    settle: () => inTurn(settleDue),
-    stop() {
-      isStopped = true;
-      cancel?.();
-      return work;
+    async once(): Promise<void> {
+      const known = [...sockets];
+      // Where nobody else can be, nobody takes it for gone.
+      if (!database.isExclusive) await database.write((query) => putProcess(query, processId, clock.now()));
+      const rows = await database.read((query) => listSocketsOf(query, processId));
+      silentS = 0;
+      const ids = new Set(rows.map((row) => row.id));
+      close(
+        known.filter((socket) => !ids.has(socket.socketId)),
+        'was taken for gone',
+      );
+      await drop(rows.filter((row) => !held.has(row.id)));
     },
+    /** Closes all when the store cannot be asked for too long. Seconds in which this process stood still do not count. */
+    watch: () =>
+      beatEvery(clock, 1_000, () => {
+        silentS += 1;
+        if (silentS < SILENT_MAX_S) return;
+        silentS = 0;
+        close(sockets, 'the database does not answer');
+      }),
   };
 }
 
-async function markAbsent(context: ServiceContext, agentId: string): Promise<void> {
-  let after = '';
-  while (true) {
-    const marked = await context.database.write(async (transaction) => {
-      if (await hasSocket(transaction, agentId)) return [];
-      const present = await listPresences(transaction, agentId, after, BATCH);
-      await transaction.lock(present.map((row) => sessionLock(row.session_id)));
-      for (const participant of present) {
-        if (!(await isStillThere(transaction, participant))) continue;
-        await appendPresence(context, transaction, participant, 'session.disconnected');
-        await insertAbsence(transaction, { ...participant, since: context.clock.now() });
-      }
-      return present;
-    });
-    if (marked.length < BATCH) return;
-    after = marked.at(-1)?.session_id ?? after;
-  }
+/**
+ * Finds who is gone: whoever was looked at often enough and said nothing new. Looks are counted instead of times compared,
+ * because the clocks of others may differ, and whoever stood still itself has not heard them meanwhile.
+ */
+function createRollCall() {
+  let known = new Map<string, { readonly seenAt: number; readonly looks: number }>();
+  return (rows: readonly ProcessRow[]): ProcessRow[] => {
+    const before = known;
+    known = new Map(
+      rows.map(({ id, seen_at }) => {
+        const last = before.get(id);
+        return [id, { seenAt: seen_at, looks: last?.seenAt === seen_at ? last.looks + 1 : 0 }];
+      }),
+    );
+    return rows.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
+  };
 }
 
-async function markBack(context: ServiceContext, agentId: string): Promise<void> {
-  let count = BATCH;
-  while (count === BATCH) {
-    count = await context.database.write(async (transaction) => {
-      const rows = await listAbsencesOf(transaction, agentId, BATCH);
-      await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
-      for (const row of rows) {
-        if (!(await deleteAbsence(transaction, row))) continue;
-        const participant = await findJoined(transaction, row);
-        if (participant !== undefined) await appendPresence(context, transaction, participant, 'session.reconnected');
-      }
-      return rows.length;
-    });
-  }
-}
-
-/** Ends the participations of those whose grace is over. */
-async function settleOldest(context: ServiceContext, transaction: Transaction, dueAt: number): Promise<AbsenceRow[]> {
-  const rows = (await listAbsences(transaction, BATCH)).filter((row) => row.since <= dueAt);
-  await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
-  for (const row of rows) {
-    if (!(await deleteAbsence(transaction, row))) continue;
-    const participant = await findJoined(transaction, row);
-    if (participant === undefined) continue;
-    if (await hasSocket(transaction, row.agent_id))
-      await appendPresence(context, transaction, participant, 'session.reconnected');
-    else await removeParticipant(context, transaction, participant, 'grace_expired');
-  }
-  return rows;
-}
-
-async function isStillThere(transaction: Transaction, { session_id, agent_id }: ParticipantRow): Promise<boolean> {
-  const participant = await findParticipation(transaction, session_id, agent_id);
-  return participant?.status === 'joined' && participant.session_state === 'active';
-}
-
-/** Undefined unless it is the same participation still: one that joined anew has not been disconnected. */
-async function findJoined(transaction: Transaction, row: AbsenceRow): Promise<ParticipantRow | undefined> {
-  const participant = await findParticipation(transaction, row.session_id, row.agent_id);
-  if (participant?.status !== 'joined' || participant.session_state !== 'active') return undefined;
-  return (participant.joined_at ?? 0) <= row.since ? participant : undefined;
-}
-
-async function appendPresence(
-  context: ServiceContext,
-  transaction: Transaction,
-  participant: ParticipantRow,
-  type: 'session.disconnected' | 'session.reconnected',
-): Promise<void> {
-  await append(context, transaction, participant.session_id, 1, async () => [
-    { type, payload: { agent: participant.handle } },
-  ]);
+/** As `repeat`, from the second time on. */
+function later(
+  clock: ServiceContext['clock'],
+  pauseMs: number,
+  work: () => Promise<void>,
+  onFault: (error: unknown) => void,
+): () => Promise<void> {
+  let isFirst = true;
+  const again = async (): Promise<void> => {
+    if (!isFirst) await work();
+    isFirst = false;
+  };
+  return repeat(clock, pauseMs, again, onFault);
 }

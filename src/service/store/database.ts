@@ -54,3 +54,8 @@ export interface Calls {
 export class DatabaseUnusableError extends Error {
   override readonly name = 'DatabaseUnusableError';
 }
+
+/** The database cannot be reached or does not answer, and was asked often enough. */
+export class DatabaseLostError extends Error {
+  override readonly name: string = 'DatabaseLostError';
+}

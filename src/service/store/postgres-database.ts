@@ -2,7 +2,7 @@ import type { ClientBase, Pool, PoolClient } from 'pg';
 
 import { systemClock, wait } from '../../kit/clock.js';
 import { systemRandom } from '../../kit/random.js';
-import type { Query, SharedDatabase, Transaction } from './database.js';
+import { DatabaseLostError, type Query, type SharedDatabase, type Transaction } from './database.js';
 import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
 import { createCalls } from './postgres-calls.js';
 import { createClient, createPool } from './postgres-driver.js';
@@ -63,7 +63,7 @@ async function prepare(address: DatabaseAddress): Promise<string> {
 }
 
 /** COMMIT was sent and no answer came: the work is done, or not at all. Nobody may run it again but with its key. */
-class UnknownFateError extends Error {
+class UnknownFateError extends DatabaseLostError {
   override readonly name = 'UnknownFateError';
 }
 
@@ -72,11 +72,17 @@ async function again<T>(step: () => Promise<T>, isWorthwhile: (error: unknown, t
     try {
       return await step();
     } catch (error) {
-      if (tries === TRIES_MAX || !isWorthwhile(error, tries)) throw error;
+      if (!isWorthwhile(error, tries)) throw error;
+      if (tries === TRIES_MAX) throw isLostConnection(error) ? lost(error) : error;
       const pause = Math.min(RETRY_PAUSE_MAX_MS, RETRY_PAUSE_MS * 2 ** tries);
       await wait(systemClock, pause * systemRandom.fraction());
     }
   }
+}
+
+function lost(cause: unknown): DatabaseLostError {
+  const reason = cause instanceof Error ? `: ${cause.message}` : '';
+  return new DatabaseLostError(`The database does not answer${reason}`, { cause });
 }
 
 /** One snapshot for the whole of `work`. */

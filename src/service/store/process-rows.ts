@@ -1,5 +1,11 @@
 import type { Query, Transaction } from './database.js';
-import type { SocketRow } from './socket-rows.js';
+
+/** A service that uses these data. */
+export interface ProcessRow {
+  readonly id: string;
+  /** When it last said that it lives, by its own clock; 0: it has stopped. */
+  readonly seen_at: number;
+}
 
 /** Says that this process lives. */
 export async function putProcess(transaction: Transaction, processId: string, seenAt: number): Promise<void> {
@@ -11,32 +17,17 @@ export async function putProcess(transaction: Transaction, processId: string, se
   );
 }
 
-/** Sockets of other processes that were last seen before `goneBefore`. SQLite walks a cross join as it is written. */
-export function listAbandonedSockets(
-  query: Query,
-  processId: string,
-  goneBefore: number,
-  limit: number,
-): Promise<SocketRow[]> {
-  return query.all<SocketRow>(
-    `SELECT socket.* FROM server_process CROSS JOIN socket
-     WHERE socket.process_id = server_process.id AND server_process.id <> $1 AND server_process.seen_at < $2 LIMIT $3`,
-    processId,
-    goneBefore,
-    limit,
-  );
+export function listOtherProcesses(query: Query, processId: string): Promise<ProcessRow[]> {
+  return query.all<ProcessRow>('SELECT id, seen_at FROM server_process WHERE id <> $1', processId);
 }
 
-/** Forgets processes that are gone and have no sockets left. */
-export async function deleteGoneProcesses(
-  transaction: Transaction,
-  processId: string,
-  goneBefore: number,
-): Promise<void> {
-  await transaction.run(
-    `DELETE FROM server_process WHERE id <> $1 AND seen_at < $2
-       AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.process_id = server_process.id)`,
-    processId,
-    goneBefore,
-  );
+/** Forgets those that have said nothing since, and have no sockets left. */
+export async function deleteGoneProcesses(transaction: Transaction, rows: readonly ProcessRow[]): Promise<void> {
+  for (const { id, seen_at } of rows)
+    await transaction.run(
+      `DELETE FROM server_process WHERE id = $1 AND seen_at = $2
+         AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.process_id = server_process.id)`,
+      id,
+      seen_at,
+    );
 }

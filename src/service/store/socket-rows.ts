@@ -26,6 +26,10 @@ export async function deleteSocket(transaction: Transaction, socketId: string): 
   await transaction.run('DELETE FROM socket WHERE id = $1', socketId);
 }
 
+export function listSocketsOf(query: Query, processId: string): Promise<SocketRow[]> {
+  return query.all<SocketRow>('SELECT * FROM socket WHERE process_id = $1', processId);
+}
+
 export async function hasSocket(query: Query, agentId: string): Promise<boolean> {
   return (await query.get('SELECT 1 AS found FROM socket WHERE agent_id = $1 LIMIT 1', agentId)) !== undefined;
 }

@@ -1,50 +1,74 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import type { AgentActor } from '../../../../src/service/context.js';
 import { createPresence, type Presence } from '../../../../src/service/realtime/presence.js';
 import { hasSocket } from '../../../../src/service/store/socket-rows.js';
+import { createTestClock, type TestClock } from '../../../support/clock.js';
+import { until } from '../../../support/until.js';
 import { openStage, type Stage } from '../../sessions/stage.js';
 
+const HOUR_MS = 3_600_000;
+
 let stage: Stage;
+let alice: AgentActor;
 const running: Presence[] = [];
 
 beforeEach(async () => {
   stage = await openStage();
+  alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
 });
 afterEach(async () => {
   for (const presence of running.splice(0)) await presence.stop();
   await stage.close();
 });
 
-const isOnline = (agentId: string): Promise<boolean> => stage.read((query) => hasSocket(query, agentId));
+const isOnline = (): Promise<boolean> => stage.read((query) => hasSocket(query, alice.agentId));
 
-async function startProcess(name: string): Promise<Presence> {
-  const presence = createPresence(stage.context, name);
+/** A service with a clock of its own. */
+async function startProcess(name: string, clock: TestClock): Promise<Presence> {
+  const presence = createPresence({ ...stage.context, clock }, name, new Set());
   await presence.start();
   running.push(presence);
   return presence;
 }
+const open = (presence: Presence): Promise<void> =>
+  presence.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
+/** What a second wakes is done before the next one, however slow the database is. */
+async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second += 1) {
+    for (const clock of clocks) clock.advance(1_000);
+    await stage.write((query) => query.run('UPDATE account SET display_name = display_name'));
+    await pause(5);
+  }
+}
 
 describe('sockets of a service that is gone', () => {
   it('count until it has been silent for a minute, and then no more', async () => {
-    const alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
-    const one = await startProcess('one');
-    await one.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
-    await startProcess('two');
-    expect(await isOnline(alice.agentId)).toBe(true);
-    stage.clock.advance(60_000);
-    await startProcess('three');
-    expect(await isOnline(alice.agentId)).toBe(true);
-    stage.clock.advance(1);
-    await startProcess('four');
-    expect(await isOnline(alice.agentId)).toBe(false);
+    const clock = createTestClock();
+    await open(await startProcess('one', createTestClock()));
+    await startProcess('two', clock);
+    await goOn([clock], 59);
+    expect(await isOnline()).toBe(true);
+    await until('nobody is online', async () => {
+      await goOn([clock], 1);
+      return !(await isOnline());
+    });
   });
 
   it('that has stopped in order count no more for the next that looks', async () => {
-    const alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
-    const one = await startProcess('one');
-    await one.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
+    const one = await startProcess('one', createTestClock());
+    await open(one);
     await one.stop();
-    await startProcess('two');
-    expect(await isOnline(alice.agentId)).toBe(false);
+    await startProcess('two', createTestClock());
+    expect(await isOnline()).toBe(false);
+  });
+
+  it('are those of one that says nothing, and not of one whose clock is another', async () => {
+    const clocks = [createTestClock(), createTestClock(1_800_000_000_000 + HOUR_MS)] as const;
+    await open(await startProcess('late', clocks[0]));
+    await startProcess('early', clocks[1]);
+    await goOn(clocks, 90);
+    expect(await isOnline()).toBe(true);
   });
 });
