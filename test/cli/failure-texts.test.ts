@@ -100,6 +100,17 @@ describe('a base URL without /v1', () => {
   });
 });
 
+describe('the command that helps', () => {
+  it('is left as it is where the service does not matter, and where it names its own', async () => {
+    const environment = { ASP_TOKEN: 'x' };
+    expect((await failureOf('send a.b --parts x -p http://127.0.0.1:9/v1', { environment })).next).toBeUndefined();
+    const named = await failureOf('send sess_1 hi -p nowhere', { environment });
+    expect(named.next ?? []).not.toContain('nowhere');
+    const profile = await failureOf('whoami -p nowhere', { environment });
+    expect(profile.next).toEqual(['asp', 'profile', 'list']);
+  });
+});
+
 describe('metadata that could not be read', () => {
   const path = 'GET /.well-known/oauth-protected-resource';
   it.each([

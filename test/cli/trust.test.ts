@@ -76,6 +76,21 @@ describe('the allowlist', () => {
     expect(await stage.as(stage.alice, 'allowlist check any.body')).toMatchObject({ code: 0, out: 'open\n' });
   });
 
+  it('the command that helps goes to the service and the agent that this run was told by options', async () => {
+    const { service } = stage;
+    const shut = await service.createAgent('shut', { policy: 'allowlist' });
+    const at = ['-p', service.baseUrl, '--as', shut.handle];
+    for (const [words, help] of [
+      ['allowlist check any.body', 'asp allowlist add any.body'],
+      ['allowlist remove any.body', 'asp allowlist list'],
+      ['block remove any.body', 'asp block list'],
+    ] as const) {
+      const { code, err } = await stage.as(shut, [...words.split(' '), ...at]);
+      expect(code).toBe(3);
+      expect(err).toContain(`try:  ${[help, ...at].join(' ')}\n`);
+    }
+  });
+
   it('--once makes a repetition the same call', async () => {
     const first = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
     const second = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));

@@ -8,6 +8,7 @@ import { CliError, isOwnErrorCode, OWN_ERROR } from '../terminal/cli-error.js';
 import type { Failure } from '../terminal/failure.js';
 import { durationText } from '../words/values.js';
 import { type About, ExplainedError } from './explain.js';
+import { inPlace, type PlaceWords } from './in-place.js';
 
 /** As whom, where and with what a command acted, as far as it got. */
 export interface Acting {
@@ -16,8 +17,8 @@ export interface Acting {
   readonly source?: string | undefined;
   /** The service of the command. */
   readonly at?: ResolvedProfile | undefined;
-  /** What `--profile` said. */
-  readonly profileFlag?: string | undefined;
+  /** What `--profile` and `--as` said. */
+  readonly flags?: PlaceWords | undefined;
 }
 
 /** What is known of the run beside the error. */
@@ -70,7 +71,8 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError) {
-    const { code, message, isRetryable, outcome, why, next } = error;
+    const { code, message, isRetryable, outcome, why } = error;
+    const next = error.next && inPlace(error.next, run.acting.flags ?? {});
     return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting), stack };
   }
   if (error instanceof RequestError) return { ...requestFailure(error, about, run), stack };
@@ -172,19 +174,21 @@ function nextOf(
   about: About,
   { argv, acting }: RunFacts,
 ): readonly string[] | undefined {
+  const here = (words: readonly string[]): readonly string[] => inPlace(words, acting.flags ?? {});
   const said = ownMember(about.next, code);
-  if (said !== undefined) return said;
+  if (said !== undefined) return here(said);
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
-    if (about.again !== undefined) return about.again;
+    if (about.again !== undefined) return here(about.again);
     return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, about.key ?? error.idempotencyKey)];
   }
   // A login does not mend a credential that was given another way.
-  if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login') return ['asp', 'whoami', '--explain'];
-  if (exitCode === 4) return loginWords(acting.profileFlag, acting.as);
-  if (code === 'NOT_FOUND' && about.subject?.startsWith('sess_') === true) return ['asp', 'session', 'list'];
+  if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login')
+    return here(['asp', 'whoami', '--explain']);
+  if (exitCode === 4) return here(loginWords(acting.as));
+  if (code === 'NOT_FOUND' && about.subject?.startsWith('sess_') === true) return here(['asp', 'session', 'list']);
   const near = nearBaseUrl(error, code, acting);
   if (near !== undefined) return ['asp', 'whoami', '-p', near];
-  return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' ? ['asp', 'doctor'] : undefined;
+  return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' ? here(['asp', 'doctor']) : undefined;
 }
 
 /** Where the service probably is when nothing of the kind is at its base URL. */

@@ -73,7 +73,7 @@ export function createIdentity(
       profile: known.profile?.name,
       source: known.source,
       at: known.profile,
-      profileFlag: context().globals.profile,
+      flags: context().globals,
     }),
   };
 }

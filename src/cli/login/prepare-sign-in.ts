@@ -59,7 +59,7 @@ function withoutKeychain({ globals }: Context, { handle }: SignInWish, cause: Re
   return new CliError('ASP_STORE_UNAVAILABLE', {
     message: `${cause.message} Nobody was signed in.`,
     why: 'without a keychain a login can be kept in a file that only you can read.',
-    next: [...loginWords(globals.profile, handle), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
+    next: [...loginWords(handle), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,
   });
 }

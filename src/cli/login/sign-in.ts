@@ -101,16 +101,13 @@ function refused({ context, handle }: SignIn, error: string): CliError {
     });
   return new CliError('ASP_LOGIN_DENIED', {
     message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
-    next: again({ context, handle }),
+    next: loginWords(handle),
   });
 }
 
-const again = ({ context, handle }: Pick<SignIn, 'context' | 'handle'>): readonly string[] =>
-  loginWords(context.globals.profile, handle);
-
-function wrongAgent({ context, handle }: SignIn, approved: string | null): CliError {
+function wrongAgent({ handle }: SignIn, approved: string | null): CliError {
   return new CliError('ASP_WRONG_AGENT', {
     message: `${approved} was approved, but ${handle} was asked for. The approval was given back.`,
-    next: again({ context, handle }),
+    next: loginWords(handle),
   });
 }

@@ -32,13 +32,9 @@ export interface ProfileSources {
   readonly endedService: () => Promise<LocalServiceRecord | undefined>;
 }
 
-/** How to sign in: at the profile that `--profile` named in this run, which nothing else remembers. */
-export function loginWords(flag: string | undefined, handle: string | undefined): readonly string[] {
-  return [
-    ...['asp', 'login'],
-    ...(handle === undefined ? [] : [handle]),
-    ...(flag === undefined || flag === '' ? [] : ['-p', flag]),
-  ];
+/** How to sign in. */
+export function loginWords(handle: string | undefined): readonly string[] {
+  return ['asp', 'login', ...(handle === undefined ? [] : [handle])];
 }
 
 /** The profile that stands for the local service, wherever that listens. */

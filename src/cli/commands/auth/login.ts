@@ -57,7 +57,7 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
   const loopback = await listenOnLoopback(options.callbackPort);
   try {
     const request = await requestSignIn(signIn, loopback.redirectUri, options.scopes);
-    const again = loginWords(context.globals.profile, handle);
+    const again = loginWords(handle);
     const browser = { isWanted: options.opensBrowser, command: options.browserCommand, again };
     const callback = await awaitCallback(context, request, loopback, browser);
     return await completeSignIn(signIn, request, callback);

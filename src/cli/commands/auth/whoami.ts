@@ -110,7 +110,7 @@ async function askThisMachine(context: Context): Promise<Whoami> {
   if (login === undefined && source === 'login')
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `Nobody is signed in as ${handle} at ${profile.baseUrl}.`,
-      next: loginWords(context.globals.profile, handle),
+      next: loginWords(handle),
     });
   const inspection = login === undefined ? undefined : await inspectLogin(await loginContextOf(context), login);
   return {

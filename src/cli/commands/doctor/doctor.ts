@@ -1,4 +1,5 @@
 import type { Context } from '../../context/context.js';
+import { inPlace } from '../../context/in-place.js';
 import { CliError } from '../../terminal/cli-error.js';
 import type { Style } from '../../terminal/style.js';
 import type { Words } from '../../words/words.js';
@@ -22,8 +23,8 @@ export async function run(context: Context, { isFixing }: DoctorOptions): Promis
     ...(await checkFiles(context, isFixing)),
     ...(await checkService(context)),
     ...(await checkLogins(context)),
-  ];
-  const page = { items: items.map(({ fix, ...item }) => ({ ...item, fix: fix ?? null })), next_cursor: null };
+  ].map(({ fix, ...item }) => ({ ...item, fix: fix === undefined ? null : inPlace(fix, context.globals) }));
+  const page = { items, next_cursor: null };
   const paint = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
   await context.output.list(page, [
     { title: 'check', value: ({ check }) => check },
@@ -39,7 +40,7 @@ export async function run(context: Context, { isFixing }: DoctorOptions): Promis
   if (wrong.length > 0)
     throw new CliError('ASP_UNHEALTHY', {
       message: `${wrong.length === 1 ? 'One check' : `${wrong.length} checks`} found a problem: ${wrong.map(({ check }) => check).join(', ')}.`,
-      next: wrong[0]?.fix,
+      next: wrong[0]?.fix ?? undefined,
     });
 }
 
