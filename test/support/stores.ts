@@ -26,14 +26,14 @@ export interface Schema {
   drop(): Promise<void>;
 }
 
-export function createSchema(): Schema {
+export function createSchema(databaseUrl = POSTGRES_URL): Schema {
   const name = `asp_test_${process.pid}_${randomBytes(6).toString('hex')}`;
-  const url = new URL(POSTGRES_URL);
+  const url = new URL(databaseUrl);
   url.searchParams.set('search_path', name);
   return {
     url: url.href,
     async drop() {
-      const client = new pg.Client({ connectionString: POSTGRES_URL });
+      const client = new pg.Client({ connectionString: databaseUrl });
       await client.connect();
       await client.query('SET client_min_messages = warning');
       await client.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);

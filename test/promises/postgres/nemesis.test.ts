@@ -2,18 +2,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, type Running } from '../../acceptance/program.js';
 import { type Actor, callApi, createActor } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
 import { createLedger, findFaults } from '../../support/ledger.js';
 import { discover } from '../../support/oauth.js';
 import { operatorOf } from '../../support/operator.js';
-import { POSTGRES_URL } from '../../support/postgres-server.js';
-import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
-import { createSchema } from '../../support/stores.js';
+import { type PrivatePostgres, startPrivatePostgres, whyNoPrivatePostgres } from '../../support/private-postgres.js';
+import { createSchema, type Schema } from '../../support/stores.js';
 import { createTally, IS_LONG, quantile } from '../../support/tally.js';
 import { until } from '../../support/until.js';
+import { type Cluster, type Node, startCluster } from './cluster.js';
 
 const NODES = 3;
 const [ROUNDS, WRITERS, SESSIONS] = IS_LONG ? [10, 32, 10] : [1, 9, 3];
@@ -21,48 +20,24 @@ const [ROUNDS, WRITERS, SESSIONS] = IS_LONG ? [10, 32, 10] : [1, 9, 3];
 const READ_BACK_EVERY = 10;
 const HEALED_WITHIN_MS = 60_000;
 
-/** One service of three, behind a line to the database that can be cut. */
-interface Node {
-  readonly home: Home;
-  readonly cutter: SocketCutter;
-  running: Running;
-  port: number;
-}
-
-const schema = createSchema();
-const NAME = new URL(schema.url).searchParams.get('search_path') ?? '';
-const nodes: Node[] = [];
-const baseOf = ({ port }: Node): string => `http://127.0.0.1:${port}/v1`;
-
-async function startNode(home: Home, cutter: SocketCutter, port: number, publicUrl?: string): Promise<Node> {
-  const url = new URL(schema.url);
-  url.port = String(cutter.port);
-  // By this name its connections are known to the database.
-  url.searchParams.set('application_name', NAME);
-  const words = ['serve', '--port', String(port), '--data', `${home.directory}/data`, '--limits', 'off'];
-  const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
-    environment: { ASP_DATABASE: url.href },
-  });
-  const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
-  const [, listening] = publicUrl === undefined ? [] : await running.until('stderr', /Listening on \S+:(\d+)\./);
-  return { home, cutter, running, port: Number(listening ?? new URL(address).port) };
-}
+/** A server of the test's own, where one can be started: another may not be restarted. */
+let server: PrivatePostgres | undefined;
+const NO_RESTART = whyNoPrivatePostgres();
+if (NO_RESTART !== undefined) process.stderr.write(`PostgreSQL as a whole is not restarted: ${NO_RESTART}\n`);
+let schema: Schema;
+let cluster: Cluster;
+let name: string;
 
 beforeAll(async () => {
-  for (let index = 0; index < NODES; index += 1) {
-    const cutter = await startSocketCutter('all');
-    cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
-    const [first] = nodes;
-    const publicUrl = first === undefined ? undefined : `http://127.0.0.1:${first.port}`;
-    nodes.push(await startNode(createHome(), cutter, 0, publicUrl));
-  }
+  server = NO_RESTART === undefined ? await startPrivatePostgres() : undefined;
+  schema = createSchema(server?.url);
+  name = new URL(schema.url).searchParams.get('search_path') ?? '';
+  cluster = await startCluster({ count: NODES, databaseUrl: schema.url, name });
 });
 afterAll(async () => {
-  for (const { home, cutter } of nodes) {
-    await home.dispose();
-    await cutter.stop();
-  }
-  await schema.drop();
+  await cluster?.stop();
+  if (server === undefined) await schema?.drop();
+  await server?.stop();
 });
 
 const isReady = async (node: Node): Promise<boolean> => {
@@ -79,9 +54,7 @@ const EVERY_FAULT = {
     node.running.kill('SIGKILL');
     await node.running.ended;
     await pause(holdMs);
-    const index = nodes.indexOf(node);
-    const publicUrl = index === 0 ? undefined : `http://127.0.0.1:${nodes[0]?.port}`;
-    Object.assign(node, await startNode(node.home, node.cutter, node.port, publicUrl));
+    await cluster.startAgain(node);
     return 1;
   },
   async stop(node, holdMs) {
@@ -102,30 +75,37 @@ const EVERY_FAULT = {
     return node.cutter.cutAll('silence');
   },
   async terminate() {
-    const client = new pg.Client({ connectionString: POSTGRES_URL });
+    const client = new pg.Client({ connectionString: schema.url });
     await client.connect();
     // The schema is known by the names of locks and by what its services prepared; both are their own.
     const { rowCount } = await client.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
        WHERE application_name = $1 AND pid <> pg_backend_pid()`,
-      [NAME],
+      [name],
     );
     await client.end();
     return rowCount ?? 0;
   },
+  async restart() {
+    await server?.restartImmediately();
+    return server === undefined ? 0 : 1;
+  },
 } satisfies Readonly<Record<string, Fault>>;
 /** Those that are over quickly, on every change. */
 const { stop: _, silence: __, ...QUICK } = EVERY_FAULT;
-const FAULTS: Readonly<Record<string, Fault>> = IS_LONG ? EVERY_FAULT : QUICK;
+const FAULTS: Readonly<Record<string, Fault>> = Object.fromEntries(
+  Object.entries(IS_LONG ? EVERY_FAULT : QUICK).filter(([kind]) => kind !== 'restart' || NO_RESTART === undefined),
+);
 
 describe(`${NODES} services on one database, while things break`, () => {
   it(
     `nothing acknowledged is lost or doubled, there is one order without holes, and every service knows what any acknowledged: ${ROUNDS} rounds of ${Object.keys(FAULTS).join(', ')}`,
     async () => {
       const tally = createTally('three services on one database');
+      const { nodes } = cluster;
       const [one] = nodes;
       if (one === undefined) throw new Error('no node');
-      const place = await discover(baseOf(one));
+      const place = await discover(one.baseUrl);
       const alice: Actor = await createActor(place, operatorOf(one.home), 'alice');
       const token = await alice.token();
       const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => alice.mustCreate()));
@@ -137,7 +117,7 @@ describe(`${NODES} services on one database, while things break`, () => {
         const other = tally.random.pick(nodes.filter((node) => node !== notAt));
         const path = `/sessions/${session}/events?after_sequence=${sequence - 1}&limit=1`;
         const late = pause(8_000, undefined, { ref: false });
-        const asked = callApi(baseOf(other), token, 'GET', path).catch(() => undefined);
+        const asked = callApi(other.baseUrl, token, 'GET', path).catch(() => undefined);
         const answer = await Promise.race([asked, late]);
         if (answer?.status !== 200) reads.unanswered += 1;
         else if (field(answer.json, 'events.0.payload.id') === id) reads.fresh += 1;
@@ -151,7 +131,7 @@ describe(`${NODES} services on one database, while things break`, () => {
           session,
           ({ key, content }) => {
             node = tally.random.pick(nodes);
-            return callApi(baseOf(node), token, 'POST', `/sessions/${session}/messages`, { content }, { key });
+            return callApi(node.baseUrl, token, 'POST', `/sessions/${session}/messages`, { content }, { key });
           },
           async (_write, { sequence, id }) => {
             if (tally.random.below(READ_BACK_EVERY) === 0) await readBack(session, sequence, id, node);
@@ -190,7 +170,7 @@ describe(`${NODES} services on one database, while things break`, () => {
         faults.push(...findFaults(session, log, ledger));
         for (const node of nodes) {
           const path = `/sessions/${session}/events?after_sequence=${log.length - 1}&limit=1`;
-          logs.add(`${session} ${(await callApi(baseOf(node), token, 'GET', path)).text}`);
+          logs.add(`${session} ${(await callApi(node.baseUrl, token, 'GET', path)).text}`);
         }
       }
       const healed = Object.entries(healing).map(([name, times]) => [name, Math.round(quantile(times, 1))]);

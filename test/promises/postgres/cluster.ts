@@ -1,0 +1,68 @@
+import { createHome, type Home, type Running } from '../../acceptance/program.js';
+import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+
+/** One service of several, behind a line to the database that can be cut. */
+export interface Node {
+  readonly home: Home;
+  readonly cutter: SocketCutter;
+  readonly running: Running;
+  readonly port: number;
+  readonly baseUrl: string;
+}
+
+/** Several real services on one database. */
+export interface Cluster {
+  readonly nodes: readonly Node[];
+  /** Another in the place of one that has ended, with its port and its home. */
+  startAgain(node: Node): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  readonly count: number;
+  readonly databaseUrl: string;
+  /** By this name their connections are known to the database. */
+  readonly name: string;
+  /** Without it they go by the address of the first. */
+  readonly publicUrl?: string;
+}
+
+export async function startCluster(options: ClusterOptions): Promise<Cluster> {
+  const nodes: Node[] = [];
+  const database = new URL(options.databaseUrl);
+  const start = async (home: Home, cutter: SocketCutter, port: number, publicUrl?: string): Promise<Node> => {
+    const url = new URL(database);
+    url.port = String(cutter.port);
+    url.searchParams.set('application_name', options.name);
+    const words = ['serve', '--port', String(port), '--data', `${home.directory}/data`, '--limits', 'off'];
+    const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
+      environment: { ASP_DATABASE: url.href },
+    });
+    const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    const [, listening] = publicUrl === undefined ? [] : await running.until('stderr', /Listening on \S+:(\d+)\./);
+    const own = Number(listening ?? new URL(address).port);
+    return { home, cutter, running, port: own, baseUrl: `http://127.0.0.1:${own}/v1` };
+  };
+  const publicUrlOf = (index: number): string | undefined => {
+    const [first] = nodes;
+    return options.publicUrl ?? (index === 0 ? undefined : `http://127.0.0.1:${first?.port}`);
+  };
+  for (let index = 0; index < options.count; index += 1) {
+    const cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(database.port || 5432);
+    nodes.push(await start(createHome(), cutter, 0, publicUrlOf(index)));
+  }
+  return {
+    nodes,
+    async startAgain(node) {
+      const index = nodes.indexOf(node);
+      Object.assign(node, await start(node.home, node.cutter, node.port, publicUrlOf(index)));
+    },
+    async stop() {
+      for (const { home, cutter } of nodes) {
+        await home.dispose();
+        await cutter.stop();
+      }
+    },
+  };
+}

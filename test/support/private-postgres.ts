@@ -1,0 +1,75 @@
+import { type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { POSTGRES_URL } from './postgres-server.js';
+
+const VERSIONS = '/usr/lib/postgresql';
+const TRIES = 5;
+/** Below the ports that systems give to outgoing connections. */
+const [PORT_MIN, PORTS] = [20_000, 10_000];
+
+/** A PostgreSQL server of a test's own, which may be broken as a whole. */
+export interface PrivatePostgres {
+  readonly url: string;
+  /** Ends it without order, as a crash would, and starts it again: it recovers what it had acknowledged. */
+  restartImmediately(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Undefined where one can be started; else why not, which whoever goes without must say. */
+export function whyNoPrivatePostgres(): string | undefined {
+  if (POSTGRES_URL === '') return 'ASP_TEST_POSTGRES is empty';
+  if (binFolder() === undefined) return `no initdb below ${VERSIONS}`;
+  return process.getuid?.() === 0 && userIds() === undefined ? 'it does not run as root' : undefined;
+}
+
+function binFolder(): string | undefined {
+  if (!existsSync(VERSIONS)) return undefined;
+  const folders = readdirSync(VERSIONS).map((version) => join(VERSIONS, version, 'bin'));
+  return folders.toSorted().findLast((folder) => existsSync(join(folder, 'initdb')));
+}
+
+/** Who runs it where the tests are root's; PostgreSQL itself refuses to. */
+function userIds(): { readonly uid: number; readonly gid: number } | undefined {
+  const ids = ['-u', '-g'].map((flag) => spawnSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+  const [uid, gid] = ids.map(({ status, stdout }) => (status === 0 ? Number(stdout) : undefined));
+  return uid === undefined || gid === undefined ? undefined : { uid, gid };
+}
+
+export async function startPrivatePostgres(): Promise<PrivatePostgres> {
+  const folder = mkdtempSync(join(tmpdir(), 'asp-postgres-'));
+  const user = process.getuid?.() === 0 ? userIds() : undefined;
+  if (user !== undefined) chownSync(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  // Its output goes to files: a server that holds a pipe keeps whoever reads it waiting.
+  const options: SpawnOptions = { cwd: folder, stdio: 'ignore', ...user };
+  const run = async (program: string, ...words: string[]): Promise<boolean> => {
+    const [status] = await once(spawn(join(binFolder() ?? '', program), words, options), 'exit');
+    return status === 0;
+  };
+  const control = (...words: string[]): Promise<boolean> =>
+    run('pg_ctl', '-D', data, '-l', join(folder, 'log'), '-w', '-t', '60', ...words);
+
+  if (!(await run('initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync')))
+    throw new Error(`initdb failed in ${folder}`);
+  let port = 0;
+  let isUp = false;
+  for (let tries = 0; tries < TRIES && !isUp; tries += 1) {
+    port = PORT_MIN + Math.floor(Math.random() * PORTS);
+    isUp = await control('start', '-o', `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''`);
+  }
+  if (!isUp) throw new Error(`no server starts in ${folder}`);
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    async restartImmediately() {
+      if (!(await control('restart', '-m', 'immediate'))) throw new Error(`the server in ${folder} did not come back`);
+    },
+    async stop() {
+      await control('stop', '-m', 'immediate');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
