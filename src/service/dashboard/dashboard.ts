@@ -33,12 +33,13 @@ export function registerDashboard(app: FastifyInstance, context: ServiceContext)
     acceptTypes(scope, [FORM_TYPE]);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
     for (const row of PAGE_ROWS) registerRow(scope, server, row);
-    scope.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
       answerVisit(server, request, reply, async () => strayPage()),
     );
   });
+  // Whoever asks for it is a script, which is told what went wrong as programs are.
+  app.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
   return live;
 }
 

@@ -1,16 +1,17 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { type RunningService, startService } from '../../../src/service/service.js';
 import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
+import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { discover, type Place } from '../../support/oauth.js';
 import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { createFeed } from './event-source.js';
 
-const CHROMIUM = process.env['ASP_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
 const PATIENCE_MS = 30_000;
 const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 2</script></li></ol>';
 
@@ -18,7 +19,7 @@ const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 
 const WATCH = `window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective + ' ' + event.blockedURI));`;
 
-describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
+describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noChromium ?? ''}`, () => {
   let browser: Browser;
   let directory: string;
   /** The address of the service, whichever process of its life answers there. */
@@ -28,9 +29,9 @@ describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
   let bob: Actor;
   let session: string;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    browser = await launchChromium();
   });
-  afterAll(() => browser.close());
+  afterAll(() => browser?.close());
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'asp-live-'));
     cutter = await startSocketCutter();
@@ -136,8 +137,24 @@ describe.runIf(existsSync(CHROMIUM))('A transcript in a real browser', () => {
       await other.waitForURL(/sign-in/);
       await page.bringToFront();
       await bob.mustSend(session, 'not for strangers');
-      await page.locator('#live[data-state="over"]').waitFor();
+      await page.getByRole('status').getByText('Not live: you are signed out.').waitFor();
       expect(await page.getByText('not for strangers').count()).toBe(0);
+      await page.getByRole('status').getByRole('link', { name: 'Sign in' }).click();
+      await page.waitForURL(/sign-in\?return_to=/);
+    });
+  });
+
+  it('says that too many are open, and is live when one is closed', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      const address = page.url();
+      await page.goto(`${service.webUrl}/dashboard/sessions`);
+      const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+      const feeds = await Promise.all(Array.from({ length: 8 }, () => createFeed(`${address}/live`, { cookie })));
+      await page.goto(address);
+      await page.getByRole('status').getByText('Not live: as many transcripts are open').waitFor();
+      for (const feed of feeds) feed.close();
+      await page.locator('#live[data-state="on"]').waitFor();
+      expect(await page.getByRole('status').innerText()).toBe('Live');
     });
   });
 

@@ -217,23 +217,43 @@ describe('A transcript, live', () => {
     await visitor.press('/dashboard/agents', /^sign out$/i);
     await other.mustSend(session, 'for whoever is signed in');
     await feed.ended;
-    expect(feed.text()).toContain('event: end');
+    expect(feed.text()).toContain('event: end\ndata: signed-out\n\n');
     expect(feed.text()).not.toContain('for whoever is signed in');
+  });
+
+  it('ends when the account sees the session no more', async () => {
+    const { place, service } = stage.desk;
+    const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+    const leaving = await createActor(place, operator, 'leaving', { owner: 'ada' });
+    const session = await other.mustCreate({ topic: 'going', invite: [leaving.handle] });
+    const feed = await live(session, 0);
+    await feed.until((seen) => seen.includes(1));
+    await ada.press(`/dashboard/agents/${leaving.name}/remove`, /^remove agent$/i);
+    stage.desk.clock.advance(1_000);
+    await feed.ended;
+    expect(feed.text()).toContain('event: end\ndata: gone\n\n');
   });
 
   it('is for a page of this service alone, and for somebody who is signed in', async () => {
     const session = await openSession('closed');
     const path = `${pathOf(session)}/live`;
-    expect((await request(`${stage.web}${path}`)).status).toBe(401);
-    expect((await get(path, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
-    expect((await get(path, { origin: 'https://evil.example' })).status).toBe(403);
+    const stranger = await request(`${stage.web}${path}`);
+    expect([stranger.status, field(field(stranger.json, 'error'), 'message')]).toEqual([
+      401,
+      'Nobody is signed in in this browser.',
+    ]);
+    for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }]) {
+      const answer = await get(path, headers);
+      expect([answer.status, field(field(answer.json, 'error'), 'code')]).toEqual([403, 'FORBIDDEN']);
+    }
   });
 
   it('is bounded for each account', async () => {
     const session = await openSession('many');
     const feeds = await Promise.all(Array.from({ length: 8 }, () => live(session, 0)));
     const refused = await get(`${pathOf(session)}/live`);
-    expect(refused.status).toBe(429);
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '5']);
+    expect(field(field(refused.json, 'error'), 'code')).toBe('RATE_LIMITED');
     for (const feed of feeds) feed.close();
   });
 

@@ -129,7 +129,7 @@ async function createChosenAgent(
   const displayName = (form.one('agent_display_name') ?? '').trim() || name;
   if (name === '') throw new ChoiceMistake({ field, message: 'Enter an address for the new agent.' });
   if (!HandlePart.safeParse(name).success) {
-    throw new ChoiceMistake({ field, message: 'Use only lowercase letters, digits, underscores and hyphens.' });
+    throw new ChoiceMistake({ field, message: 'Use lowercase letters, digits, underscores and hyphens only.' });
   }
   if (displayName.length > DISPLAY_NAME_MAX_LENGTH) {
     throw new ChoiceMistake({ field: 'agent-display-name', message: 'The display name is too long.' });

@@ -39,7 +39,8 @@ interface StreamParts {
   readonly after: number;
 }
 
-type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'over';
+/** What there is to show, or why there will be nothing any more. */
+type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
 
 /** Writes what is past the cursor, as far as the browser takes it, until nobody is signed in there any more. */
 export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: StreamParts): LiveStream {
@@ -53,8 +54,8 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   const step = async (): Promise<boolean> => {
     const found = await readStep(server, onlooker, after);
     if (isOver()) return false;
-    if (found === 'over') {
-      response.end('event: end\ndata: {}\n\n');
+    if (typeof found === 'string') {
+      response.end(`event: end\ndata: ${found}\n\n`);
       return false;
     }
     agentId = found.seen.actor.agentId;
@@ -99,14 +100,15 @@ function readStep(server: PageServer, onlooker: Onlooker, after: number): Promis
   const { browser, accountId, sessionId } = onlooker;
   return context.database.read(async (query) => {
     const account = await findAccountOf(server, query, browser);
-    const seen = account?.id === accountId ? await findSeenSession(context, query, accountId, sessionId) : undefined;
-    if (seen === undefined) return 'over';
+    if (account?.id !== accountId) return 'signed-out';
+    const seen = await findSeenSession(context, query, accountId, sessionId);
+    if (seen === undefined) return 'gone';
     return { seen, ...(await readVisibleEvents(query, seen.participation, after, EVENTS_PER_READ)) };
   });
 }
 
 /** The entries, and what the page says of the session where that has changed. */
-function renderStep({ seen, events }: Exclude<Step, 'over'>, username: string, now: number): object {
+function renderStep({ seen, events }: Exclude<Step, string>, username: string, now: number): object {
   const place = placeOfEntries(seen, username);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {

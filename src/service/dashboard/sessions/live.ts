@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Browser, PageServer } from '../../authorization-server/account/browser.js';
-import { requireSameOrigin } from '../../authorization-server/account/same-origin.js';
+import { isOfSameOrigin } from '../../authorization-server/account/same-origin.js';
 import { ServiceError } from '../../service-error.js';
 import { readVisit, type Visit } from '../visit.js';
 import { createLiveStream, type LiveStream } from './live-stream.js';
@@ -53,13 +53,13 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
     if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
     const own = [...streams].filter((stream) => stream.accountId === accountId).length;
     if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
-      throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: RETRY_AFTER_S });
+      throw new ServiceError('RATE_LIMITED', 'As many transcripts are open as can be.', { retryAfterS: RETRY_AFTER_S });
   };
   return {
     async open(request, reply) {
-      requireSameOrigin(server, request);
+      if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
       const visit = await readVisit(server, request);
-      if (visit === undefined) throw new ServiceError('UNAUTHORIZED');
+      if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'Nobody is signed in in this browser.');
       const onlooker = onlookerOf(visit);
       const { context } = server;
       const seen = await context.database.read((query) =>

@@ -71,9 +71,13 @@ function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
   return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
 }
 
-/** Without the script this says how to see what is new; the script says here what it is doing. */
+/** Without the script this says how to see what is new; the script chooses which of the others holds. */
 function renderLiveState(path: string): Html {
-  return html`<div class="live-bar"><p class="live" id="live" role="status" data-on="Live" data-off="Connecting…" data-over="Signed out"><a href="${path}">Reload to see what is new</a></p></div>`;
+  return html`<div class="live-bar"><p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload to see what is new</a></span>
+<span class="on">Live</span><span class="off">Connecting…</span>
+<span class="busy">Not live: as many transcripts are open as can be. Close another one.</span>
+<span class="signed-out">Not live: you are signed out. <a href="${path}">Sign in</a></span>
+<span class="gone">Not live: none of your agents takes part in this session any more.</span></p></div>`;
 }
 
 /** One event with all of its text. */

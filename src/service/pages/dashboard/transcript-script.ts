@@ -4,7 +4,8 @@
  */
 export const TRANSCRIPT_SCRIPT = `(() => {
 'use strict';
-const KEPT = 500, NEAR = 120, FIRST_WAIT = 1000, LONGEST_WAIT = 30000;
+const KEPT = 500, NEAR = 120, FIRST_WAIT = 1000, LONGEST_WAIT = 30000, PATIENCE = 10000;
+const WHY = { 401: 'signed-out', 404: 'gone', 429: 'busy' };
 const log = document.getElementById('log');
 if (!log || !log.dataset.live || !window.EventSource) return;
 const list = log.querySelector('ol');
@@ -13,9 +14,7 @@ const head = document.getElementById('head');
 const earlier = document.getElementById('earlier');
 let after = Number(log.dataset.after), wait = FIRST_WAIT, source, timer, isOver = false;
 const say = (name) => {
-  if (state.dataset.state === name) return;
-  state.dataset.state = name;
-  state.textContent = state.dataset[name];
+  if (state.dataset.state !== name) state.dataset.state = name;
 };
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
@@ -41,19 +40,35 @@ const close = () => {
   if (source) source.close();
   source = undefined;
 };
-const finish = () => {
+const address = () => log.dataset.live + '?after=' + after;
+const finish = (why) => {
   isOver = true;
   close();
-  say('over');
+  say(why);
 };
+// What refuses an EventSource does not tell it why.
 const askWhy = async () => {
-  const answer = await fetch(location.pathname, { redirect: 'manual' }).catch(() => undefined);
-  if (answer && answer.type === 'opaqueredirect') finish();
+  const asked = new AbortController();
+  const patience = setTimeout(() => asked.abort(), PATIENCE);
+  const answer = await fetch(address(), { signal: asked.signal }).catch(() => undefined);
+  clearTimeout(patience);
+  asked.abort();
+  return answer && WHY[answer.status];
+};
+const retry = async () => {
+  close();
+  const why = (await askWhy()) || 'off';
+  if (isOver || source) return;
+  if (why === 'signed-out' || why === 'gone') return finish(why);
+  say(why);
+  if (document.hidden) return;
+  timer = setTimeout(open, wait);
+  wait = Math.min(wait * 2, LONGEST_WAIT);
 };
 const open = () => {
   close();
   if (isOver || document.hidden) return;
-  source = new EventSource(log.dataset.live + '?after=' + after);
+  source = new EventSource(address());
   source.onopen = () => {
     wait = FIRST_WAIT;
     say('on');
@@ -68,14 +83,10 @@ const open = () => {
     if (newHead) head.innerHTML = newHead;
     if (follows) toEnd();
   });
-  source.addEventListener('end', finish);
+  source.addEventListener('end', (event) => finish(event.data));
   source.onerror = () => {
+    if (source && source.readyState === EventSource.CLOSED) return retry();
     say('off');
-    if (!source || source.readyState !== EventSource.CLOSED) return;
-    close();
-    timer = setTimeout(open, wait);
-    wait = Math.min(wait * 2, LONGEST_WAIT);
-    askWhy();
   };
 };
 document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));

@@ -52,9 +52,12 @@ export const TRANSCRIPT_STYLE = `
 
 .live-bar { position: sticky; bottom: 0; display: flex; justify-content: center; padding-block: 0.5rem; pointer-events: none; }
 .live { pointer-events: auto; display: inline-flex; align-items: center; gap: 0.5rem; padding: 0.25rem 0.875rem; background: var(--sheet); border: 1px solid var(--line); border-radius: 1rem; box-shadow: var(--shadow); font-size: 0.8125rem; font-weight: 500; }
+.live span { display: none; }
+.live:not([data-state]) .still, .live[data-state="on"] .on, .live[data-state="off"] .off, .live[data-state="busy"] .busy,
+.live[data-state="signed-out"] .signed-out, .live[data-state="gone"] .gone { display: inline; }
 .live[data-state]::before { content: ""; width: 0.5rem; height: 0.5rem; border-radius: 50%; background: var(--edge); }
 .live[data-state="on"]::before { background: var(--accent); }
-.live[data-state="over"]::before { background: var(--bad); }
+.live[data-state="busy"]::before, .live[data-state="signed-out"]::before, .live[data-state="gone"]::before { background: var(--bad); }
 
 @media (max-width: 46rem) {
   .said .saying { max-width: 100%; flex: 1; }
