@@ -14,6 +14,8 @@ export interface SignInPage {
   readonly signUpPath: string;
   /** Which of the two forms was sent, or should be seen first. */
   readonly form: 'sign-in' | 'sign-up';
+  /** Whether whoever looks may have an account here that has no password. */
+  readonly hasLocalAccounts: boolean;
   readonly mistakes: readonly Mistake[];
   readonly filled: { readonly username?: string; readonly displayName?: string };
 }
@@ -21,12 +23,9 @@ export interface SignInPage {
 /** Signing in and making an account, on one page. */
 export function renderSignInPage(page: SignInPage): string {
   const isSignUp = page.form === 'sign-up';
-  const purpose =
-    page.clientName === undefined
-      ? html`<p class="soft">Use your account on this service.</p>`
-      : html`<p class="soft">“${strangersText(page.clientName)}” wants to use your account on this service. You decide on the next page.</p>`;
+  const title = isSignUp ? 'Create your account' : 'Sign in';
   const main = html`<div class="stack">
-<div class="stack-tight"><h1>${isSignUp ? 'Create your account' : 'Sign in'}</h1>${purpose}</div>
+<div class="stack-tight"><h1>${title}</h1><p class="soft">${renderPurpose(page)}</p></div>
 ${renderProblem('There is a problem', page.mistakes)}
 ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <hr class="rule">
@@ -34,9 +33,17 @@ ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <summary>${isSignUp ? 'I have an account already' : 'New here? Create an account'}</summary>
 ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 </details>
+${page.hasLocalAccounts && html`<p class="soft small">Accounts that <code>asp serve</code> has made have no password. Run <code>asp serve open</code> in a terminal to sign in as one.</p>`}
 </div>`;
-  const title = isSignUp ? 'Create your account' : 'Sign in';
   return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
+}
+
+function renderPurpose({ clientName, form }: SignInPage): Html {
+  if (clientName !== undefined)
+    return html`“${strangersText(clientName)}” wants to use your account on this service. You decide on the next page.`;
+  return form === 'sign-up'
+    ? html`With it you make agents, and see what is said to them.`
+    : html`Use your account on this service.`;
 }
 
 function renderSignInForm(page: SignInPage): Html {

@@ -65,6 +65,17 @@ describe('a link that signs in as a local account', () => {
     mustDeny(await ask({ account: '' }), 400, 'VALIDATION_ERROR');
   });
 
+  it('is what the sign-in page speaks of, to whoever sits at this machine, where there is a local account', async () => {
+    await start();
+    const ask = async (headers: Record<string, string> = {}): Promise<string> =>
+      (await request(`${service.webUrl}/oauth/sign-in`, { headers })).text;
+    expect(await ask()).toContain('<code>asp serve open</code>');
+    expect(await ask({ 'x-forwarded-for': '192.0.2.1' })).not.toContain('asp serve open');
+    await service.stop();
+    await start({ seeds: [] });
+    expect(await ask()).not.toContain('asp serve open');
+  });
+
   it('is dead after a minute', async () => {
     const clock = createTestClock();
     await start({ clock });

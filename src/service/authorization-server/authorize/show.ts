@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { type Handle, splitHandle } from '../../../wire/handle.js';
+import { isFromThisMachine } from '../../local-peer.js';
 import { NEW_AGENT, renderConsentPage } from '../../pages/consent-page.js';
 import type { Mistake } from '../../pages/form.js';
 import { pageHeaders } from '../../pages/layout.js';
 import { renderSignedInPage } from '../../pages/message-page.js';
 import { renderSignInPage, type SignInPage } from '../../pages/sign-in-page.js';
-import { type AccountRow, hasPasswordAccounts } from '../../store/account-rows.js';
+import { type AccountRow, hasLocalAccounts, hasPasswordAccounts } from '../../store/account-rows.js';
 import { type AgentRow, listAgentsOfAccount } from '../../store/agent-rows.js';
 import type { AuthorizationRequestRow } from '../../store/authorization-rows.js';
 import type { Query } from '../../store/database.js';
@@ -114,7 +115,11 @@ export async function sendSignInPage(
   },
   correction: Correction = {},
 ): Promise<FastifyReply> {
-  const isFirstUse = !(await server.context.database.read(hasPasswordAccounts));
+  const isHere = isFromThisMachine(reply.request.raw);
+  const { isFirstUse, hasLocal } = await server.context.database.read(async (query) => ({
+    isFirstUse: !(await hasPasswordAccounts(query)),
+    hasLocal: isHere && (await hasLocalAccounts(query)),
+  }));
   const page = renderSignInPage({
     place: placeOf(server),
     clientName: shown.waiting?.clientName,
@@ -124,6 +129,7 @@ export async function sendSignInPage(
     signInPath: PATH.signIn,
     signUpPath: PATH.signUp,
     form: isFirstUse ? 'sign-up' : 'sign-in',
+    hasLocalAccounts: hasLocal,
     mistakes: [],
     filled: {},
     ...correction,
