@@ -352,13 +352,31 @@ describe('asp run › an agent out of any program', () => {
     await expectOneReplyEach(sid, ['hello']);
   });
 
+  it('a second run of one agent ends at once, unless it keeps its place elsewhere', async () => {
+    const first = await start('echo first', ['--from', 'demo.you']);
+    const second = await home.asp(['run', '-a', BOT, '--exec', 'echo second', '--json']);
+    expect(second).toMatchObject({ status: 6, stdout: '' });
+    expect(json(second.stderr)).toMatchObject({
+      error: { code: 'ASP_ALREADY_RUNNING', message: `Another asp run answers as ${BOT} already.` },
+    });
+    const other = await start('echo other', ['--from', 'bob.bot', '--cursor-file', 'other.json']);
+    const beside = await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', './other.json']);
+    expect(beside.status).toBe(6);
+    expect(await ask(await asp('send', BOT, 'hi'), 'who?')).toBe('first');
+    expect(other.stdout()).toBe('');
+    first.kill('SIGKILL');
+    await first.ended;
+    await start('echo third');
+  });
+
   it('what was there before its first run is not its business; what it is told wrongly is exit 2', async () => {
     const cursor = join(home.directory, 'fresh.json');
     await start('echo no', ['-c', '1', '--cursor-file', cursor]);
     expect(Object.keys(json<{ sessions: object }>(fileText('fresh.json')).sessions)).toEqual(expect.any(Array));
     expect(await home.asp(['run', '-a', BOT])).toMatchObject({ status: 2 });
-    writeFileSync(cursor, '[1]');
-    expect(await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', cursor])).toMatchObject({ status: 2 });
+    const broken = join(home.directory, 'broken.json');
+    writeFileSync(broken, '[1]');
+    expect(await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', broken])).toMatchObject({ status: 2 });
     expect(await home.asp(['run', '-a', BOT, '--exec', 'true', '--timeout', '1ms'])).toMatchObject({ status: 8 });
   });
 });

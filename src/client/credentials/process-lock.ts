@@ -53,17 +53,31 @@ export async function withProcessLock<Result>(
   }
 }
 
+/**
+ * Takes a lock of this user's for as long as the process lives, or until what it gives is called; undefined when another
+ * process has it. @throws RequestError `ASP_STORE_UNAVAILABLE` when no lock can be had at all.
+ */
+export async function holdProcessLock(
+  context: Pick<LockContext, 'lockDirectory'>,
+  name: string,
+): Promise<(() => void) | undefined> {
+  const connection = await openConnection(context, name);
+  if (tryLock(connection)) return () => connection.close();
+  connection.close();
+  return undefined;
+}
+
 function tryLock(connection: Connection): boolean {
   try {
     connection.exec('BEGIN EXCLUSIVE');
     return true;
   } catch (error) {
     if (error instanceof Error && /locked|busy/i.test(error.message)) return false;
-    throw storeUnavailable('The lock that guards logins could not be taken.', error);
+    throw storeUnavailable('A lock between processes could not be taken.', error);
   }
 }
 
-async function openConnection(context: LockContext, name: string): Promise<Connection> {
+async function openConnection(context: Pick<LockContext, 'lockDirectory'>, name: string): Promise<Connection> {
   const open = await loadDriver();
   for (const directory of candidates(context)) {
     try {
@@ -73,11 +87,11 @@ async function openConnection(context: LockContext, name: string): Promise<Conne
       // The next place is tried; that there is none is said below.
     }
   }
-  throw storeUnavailable('There is no directory in which the lock that guards logins could be kept.');
+  throw storeUnavailable('There is no directory in which a lock between processes could be kept.');
 }
 
 /** The home directory that the system knows, so that two processes with different environments meet at one lock. */
-function candidates(context: LockContext): string[] {
+function candidates(context: Pick<LockContext, 'lockDirectory'>): string[] {
   if (context.lockDirectory !== undefined) return [context.lockDirectory];
   const { homedir, uid } = userInfo();
   if (process.platform === 'win32') return [join(homedir, 'AppData', 'Local', 'asp-cli', 'locks')];

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { withProcessLock } from '../../../src/client/credentials/process-lock.js';
+import { holdProcessLock, withProcessLock } from '../../../src/client/credentials/process-lock.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { bundleProgram } from '../../support/program.js';
@@ -54,6 +54,14 @@ describe('the lock of a login', () => {
     child.kill('SIGKILL');
     await closed;
     expect(await waiting).toBe('mine');
+  });
+
+  it('can be held for as long as a process lives, and is refused to others at once', async () => {
+    const release = await holdProcessLock({ lockDirectory }, 'place');
+    expect(await holdProcessLock({ lockDirectory }, 'place')).toBeUndefined();
+    expect(await holdProcessLock({ lockDirectory }, 'other place')).toBeDefined();
+    release?.();
+    expect(await holdProcessLock({ lockDirectory }, 'place')).toBeDefined();
   });
 
   it('stays with a holder that is only stopped', async () => {

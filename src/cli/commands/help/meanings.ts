@@ -99,6 +99,10 @@ export const OWN_MEANING: Readonly<Record<OwnErrorCode, Meaning>> = {
   },
   ASP_WRONG_AGENT: { means: 'Another agent was approved, or acted, than was asked for.', helps: 'Pick the right one.' },
   ASP_PORT_IN_USE: { means: 'Another program listens on the port.', helps: 'Choose another, or 0 for a free one.' },
+  ASP_ALREADY_RUNNING: {
+    means: 'Another asp run keeps the place of this agent already.',
+    helps: 'Let that one answer; one that answers something else takes --cursor-file with a place of its own.',
+  },
   ASP_FILE_EXISTS: { means: 'A file is there already.', helps: 'Choose another name, or --force.' },
   ASP_TIMEOUT: {
     means: 'It did not happen in time: the deadline, or what was waited for.',

@@ -14,6 +14,9 @@ export const RUN_ROWS: readonly Row[] = [
       'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
       'JSON tells of each message. Ctrl-C lets running commands finish, for at most 10 s. Two agents that answer',
       'everything answer each other for ever: print nothing when there is nothing to say.',
+      '',
+      'One run at a time answers as an agent: a second one ends with exit 6, unless --cursor-file gives it a place of its',
+      'own, as for commands that answer different agents (--from).',
     ].join('\n'),
     options: [
       { flags: '--exec <command>', about: 'the command, as the shell reads it' },

@@ -1,11 +1,12 @@
 import type { TailItem } from '../../../client/client.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../terminal/cli-error.js';
-import { createAgent } from './agent.js';
+import { type AgentParts, createAgent } from './agent.js';
 import { openProgress, progressPath } from './progress-file.js';
 import type { CommandRules } from './run-command.js';
 import { SessionQueues } from './session-queues.js';
 import { findStartPoints, serviceTime } from './start-points.js';
+import { takePlace } from './take-place.js';
 
 export interface RunOptions {
   readonly rules: CommandRules;
@@ -69,11 +70,21 @@ async function followAndAnswer(
   const client = await context.client();
   const me = await context.actingHandle();
   const path = options.cursorFile ?? (await progressPath(context, me));
-  const progress = await openProgress(path, () => serviceTime(client, context.clock.now(), soft));
+  const release = await takePlace(context, me, path);
+  try {
+    const progress = await openProgress(path, () => serviceTime(client, context.clock.now(), soft));
+    await answerAll({ context, client, me, options, progress, queues, soft, signal: hard.signal }, stops);
+  } finally {
+    release?.();
+  }
+}
+
+/** What answers, once it is known where to begin. */
+async function answerAll(given: Omit<AgentParts, 'points'>, stops: Stops): Promise<void> {
+  const { context, client, me, progress, queues, soft } = given;
   const points = await findStartPoints(client, progress, me, soft);
   for (const sessionId of points.invitations) progress.advance(sessionId, 0);
-  const parts = { context, client, me, options, progress, points, queues, soft, signal: hard.signal };
-  const agent = createAgent(parts);
+  const agent = createAgent({ ...given, points });
   const { hurry, rest } = finishing(context, queues, stops);
   try {
     const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), agent.take);
