@@ -22,6 +22,8 @@ export interface Field {
   /** A name of letters, digits, `_` and `-`: no correction, no capitals. */
   readonly isIdentifier?: boolean;
   readonly isRequired?: boolean;
+  /** What might be meant; anything else can be typed too. */
+  readonly suggestions?: readonly string[];
 }
 
 /** What is said about a control, and what ties that to it. The first thing that is wrong in a form has the focus. */
@@ -42,16 +44,35 @@ ${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mista
 
 /** A labelled field with its hint and its mistake tied to it. */
 export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
-  const { id, prefix, isIdentifier = false, isRequired = true } = field;
+  const { id, prefix, isIdentifier = false, isRequired = true, suggestions } = field;
   const { words, attributes } = tie(field, mistakes);
   const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
     autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
-    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${attributes}>`;
+    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
   return html`<div class="field">
 <label for="${id}">${field.label}</label>
 ${words}
 ${prefix === undefined ? input : html`<div class="joined"><span aria-hidden="true">${prefix}</span>${input}</div>`}
+${suggestions !== undefined && html`<datalist id="${id}-suggestions">${suggestions.map((one) => html`<option value="${one}"></option>`)}</datalist>`}
 </div>`;
+}
+
+/** A labelled choice among few, of which none is chosen unless it is said. */
+export interface Selection {
+  readonly id: string;
+  readonly name: string;
+  readonly label: string;
+  /** Shown while nothing is chosen. */
+  readonly nothing: string;
+  readonly options: readonly { readonly value: string; readonly label: string }[];
+}
+
+export function renderSelection(selection: Selection, chosen: string | undefined, mistakes: readonly Mistake[]): Html {
+  const { id, name, label, nothing, options } = selection;
+  const { words, attributes } = tie(selection, mistakes);
+  return html`<div class="field"><label for="${id}">${label}</label>
+${words}
+<select id="${id}" name="${name}" required${attributes}><option value="">${nothing}</option>${options.map((option) => html`<option value="${option.value}"${option.value === chosen && html` selected`}>${option.label}</option>`)}</select></div>`;
 }
 
 export interface Area {

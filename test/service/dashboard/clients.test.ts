@@ -114,8 +114,12 @@ describe('A client', () => {
 
   it('acts as an own agent only, and for something', async () => {
     const eve = await stage.enter('eve');
-    expect((await newClient(ada, { agent: eve.handle })).answer.status).toBe(404);
-    expect((await newClient(ada, { agent: '@nobody.here' })).answer.status).toBe(404);
+    for (const agent of [eve.handle, '@nobody.here', `@${ada.username}.nobody`, 'nobody', 'Not A Name']) {
+      const page = await newClient(ada, { agent, name: 'kept' });
+      expect([agent, page.answer.status]).toEqual([agent, 400]);
+      expect(page.text).toContain('You have no agent of this name.');
+      expect(mustFindForm(page, CREATE).values).toMatchObject({ name: 'kept' });
+    }
     for (const values of [
       { name: '' },
       { name: 'x'.repeat(101) },
@@ -127,6 +131,25 @@ describe('A client', () => {
       expect([values, page.answer.status]).toEqual([values, 400]);
     }
     expect((await eve.open('/dashboard/clients')).text).toContain('No clients yet');
+  });
+
+  it('acts as any of very many agents: its name is typed, and those that there are are suggested', async () => {
+    const max = await stage.enter('max');
+    for (let index = 0; index < 50; index += 1) await max.createAgent(`agent-${index}`);
+    const page = await max.open('/dashboard/new-client');
+    expect(page.answer.text).not.toContain('<select');
+    expect(page.answer.text).toMatch(/<input [^>]*id="agent"[^>]*list="agent-suggestions"/);
+    const suggested = [...page.answer.text.matchAll(/<option value="([^"]+)">/g)].map(([, name]) => name);
+    expect(suggested).toEqual(['main', ...Array.from({ length: 50 }, (_, index) => `agent-${index}`)]);
+    const submit = (agent: string) =>
+      max.browser.submit(page, mustFindForm(page, CREATE), { name: 'n', agent }, CREATE);
+    for (const agent of ['agent-49', `@${max.username}.agent-49`])
+      expect((await submit(agent)).text).toContain(`acts as @${max.username}.agent-49`);
+    const refused = await submit('agent-50');
+    expect(refused.answer.text).toMatch(/<a href="#agent">You have no agent of this name\.<\/a>/);
+    expect(mustFindForm(refused, CREATE).values).toMatchObject({ agent: 'agent-50' });
+    const chosen = await max.open('/dashboard/new-client?agent=agent-7');
+    expect(mustFindForm(chosen, CREATE).values).toMatchObject({ agent: 'agent-7' });
   });
 
   it('needs an agent, and says so to whoever has none', async () => {

@@ -4,7 +4,8 @@ import type { Parameters } from '../../authorization-server/parameters.js';
 import { type NewClientPage, renderNewClient } from '../../pages/dashboard/clients-page.js';
 import type { Mistake } from '../../pages/form.js';
 import { ServiceError } from '../../service-error.js';
-import { findAgentByHandle, listAgentsOfAccount } from '../../store/agent-rows.js';
+import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agent-rows.js';
+import type { Query } from '../../store/database.js';
 import { findClientOfAccount } from '../../store/oauth-client-rows.js';
 import { createFormKey, keyOf, once } from '../once.js';
 import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
@@ -18,24 +19,23 @@ const REPEATED_WITHIN_MS = 30_000;
 type Filled = Pick<NewClientPage, 'mistakes' | 'name' | 'chosen' | 'scopes'>;
 
 export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
-  const agent = visit.query.one('agent');
-  const chosen = agent === undefined ? undefined : `@${visit.account.username}.${agent}`;
-  return formOf(visit, { mistakes: [], name: '', chosen, scopes: AGENT_SCOPES });
+  return formOf(visit, { mistakes: [], name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES });
 }
 
 export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
   const name = (form.one('name') ?? '').trim();
-  const chosen = form.one('agent') ?? '';
+  const chosen = readAgentName(visit, form);
   const scopes = AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope));
-  const mistakes = findMistakes(name, chosen, scopes);
+  const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
+  const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
   if (mistakes.length > 0) return formOf(visit, { mistakes, name, chosen, scopes }, 400);
   const key = keyOf(form, ['name', 'agent', 'scope']);
   const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
-    const agent = await findAgentByHandle(transaction, chosen);
-    if (agent === undefined || agent.account_id !== visit.account.id) throw new ServiceError('NOT_FOUND');
+    const found = await findNamedAgent(visit, transaction, chosen);
+    if (found === undefined) throw new ServiceError('NOT_FOUND');
     const secret = clientSecretOf(visit, key);
-    const client = { name, accountId: visit.account.id, agentId: agent.id, scopes, secret };
+    const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret };
     return (await createConfidentialClient(context, transaction, client)).clientId;
   });
   const made = await context.database.read((query) => findClientOfAccount(query, visit.account.id, clientId));
@@ -44,11 +44,28 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
 }
 
-function findMistakes(name: string, agent: string, scopes: readonly string[]): Mistake[] {
+/** The second half of an address, also where somebody has typed both. */
+function readAgentName({ account }: Visit, form: Parameters): string {
+  const typed = (form.one('agent') ?? '').trim();
+  const own = `@${account.username}.`;
+  return typed.startsWith(own) ? typed.slice(own.length) : typed;
+}
+
+/** Another account's agents have no name here. */
+function findNamedAgent({ account }: Visit, query: Query, name: string): Promise<AgentRecordRow | undefined> {
+  return findAgentByHandle(query, `@${account.username}.${name}`);
+}
+
+function findMistakes(
+  name: string,
+  agent: { readonly chosen: string; readonly isThere: boolean },
+  scopes: readonly string[],
+): Mistake[] {
   const mistakes: Mistake[] = [];
   if (name === '' || name.length > NAME_MAX_LENGTH)
     mistakes.push({ field: 'name', message: 'Enter a name of 1 to 100 characters.' });
-  if (agent === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
+  if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
+  else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
   if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one thing it may do.' });
   return mistakes;
 }
@@ -59,7 +76,8 @@ async function formOf(visit: Visit, filled: Filled, status = 200): Promise<Dashb
   const view = renderNewClient({
     csrf,
     key: createFormKey(context),
-    agents: agents.map(({ handle, display_name }) => ({ handle, displayName: display_name })),
+    username: account.username,
+    agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
     ...filled,
   });
   return page(view, { status });

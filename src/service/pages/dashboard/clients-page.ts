@@ -1,5 +1,14 @@
 import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
-import { type Choices, type Field, hidden, type Mistake, renderField, renderProblem, renderTicks } from '../form.js';
+import {
+  type Choices,
+  type Field,
+  hidden,
+  type Mistake,
+  renderField,
+  renderProblem,
+  renderSelection,
+  renderTicks,
+} from '../form.js';
 import { type Html, html } from '../html.js';
 import { CAUTION, TICK } from '../icon.js';
 import type { View } from './frame.js';
@@ -64,6 +73,7 @@ function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
   return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
 }
 
+const LISTED_AGENTS_MAX = 50;
 const SCOPE_TICKS: Choices = {
   name: 'scope',
   legend: 'It may',
@@ -73,9 +83,12 @@ const SCOPE_TICKS: Choices = {
 export interface NewClientPage {
   readonly csrf: string;
   readonly key: string;
-  readonly agents: readonly { readonly handle: string; readonly displayName: string }[];
+  readonly username: string;
+  /** All there are, or as many as can be suggested. */
+  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
   readonly mistakes: readonly Mistake[];
   readonly name: string;
+  /** The name of an agent, or what was typed for one. */
   readonly chosen: string | undefined;
   readonly scopes: readonly Scope[];
 }
@@ -105,12 +118,29 @@ ${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents
   return { title: mistakes.length > 0 ? 'Problem: New client' : 'New client', section: 'clients', main };
 }
 
-function renderAgentChoice({ agents, chosen, mistakes }: NewClientPage): Html {
-  const mistake = mistakes.find(({ field }) => field === 'agent');
-  const known = agents.length === 1 ? agents[0]?.handle : chosen;
-  return html`<div class="field"><label for="agent">It acts as</label>
-${mistake !== undefined && html`<span class="mistake" id="agent-mistake">${mistake.message}</span>`}
-<select id="agent" name="agent" required${mistake !== undefined && html` aria-invalid="true" aria-describedby="agent-mistake"`}>${agents.length > 1 && html`<option value="">Choose an agent</option>`}${agents.map(({ handle, displayName }) => html`<option value="${handle}"${handle === known && html` selected`}>${handle} · ${displayName}</option>`)}</select></div>`;
+/** Chosen from a list, or typed where that would be too long to look through. */
+function renderAgentChoice({ username, agents, chosen, mistakes }: NewClientPage): Html {
+  const [only] = agents;
+  const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
+  const control = { id: 'agent', name: 'agent', label: 'It acts as' };
+  if (agents.length <= LISTED_AGENTS_MAX) {
+    const options = agents.map(({ name, displayName }) => ({
+      value: name,
+      label: `@${username}.${name} · ${displayName}`,
+    }));
+    return renderSelection({ ...control, nothing: 'Choose an agent', options }, known, mistakes);
+  }
+  const field: Field = {
+    ...control,
+    prefix: `@${username}.`,
+    value: known ?? '',
+    hint: html`One of <a href="/dashboard/agents">your agents</a>.`,
+    autocomplete: 'on',
+    maxLength: 130,
+    isIdentifier: true,
+    suggestions: agents.map(({ name }) => name),
+  };
+  return renderField(field, mistakes);
 }
 
 export interface ClientPage {
