@@ -153,7 +153,7 @@ async function compose(parts: Parts): Promise<RunningService> {
     },
   });
   await app.fastify.ready();
-  const realtime = await attachRealtime(server, context, { verifier, guardHost });
+  const realtime = await attachRealtime(server, context, { verifier, guardHost, whenFree: app.whenFree });
   const stopHousekeeping = startHousekeeping(context, keys);
 
   let stopping: Promise<void> | undefined;

@@ -8,6 +8,7 @@ import type { TokenVerifier } from '../access-token/verify.js';
 import type { ServiceContext } from '../context.js';
 import { answerOfError } from '../rest/error-answer.js';
 import type { HostGuard } from '../rest/host-guard.js';
+import { keepToHttp, type Proposal } from '../rest/keep-to-http.js';
 import { writeRawAnswer } from '../rest/raw-answer.js';
 import { ServiceError } from '../service-error.js';
 import { createDoor, type Place } from './admit-socket.js';
@@ -19,6 +20,7 @@ import { closeRevoked } from './revocations.js';
 const CLOSING_HANDSHAKE_MS = 5_000;
 const FRAGMENTS_MAX = 64;
 const CHUNKS_MAX = 1_024;
+const WEBSOCKET = /(?:^|,)\s*websocket\s*(?:,|$)/i;
 
 const PROTOCOL = {
   noServer: true,
@@ -42,13 +44,15 @@ export interface Realtime {
 export interface RealtimeOptions {
   readonly verifier: TokenVerifier;
   readonly guardHost: HostGuard;
+  /** Resolves when no request of a connection is in work. */
+  readonly whenFree: (socket: Duplex) => Promise<void>;
 }
 
 /** Answers the WebSocket handshakes of `server`, and gives each socket the events of its agent. */
 export async function attachRealtime(
   server: Server,
   context: ServiceContext,
-  { verifier, guardHost }: RealtimeOptions,
+  { verifier, guardHost, whenFree }: RealtimeOptions,
 ): Promise<Realtime> {
   const admit = createDoor(context, verifier, guardHost);
   const processId = context.ids.ulid();
@@ -64,7 +68,7 @@ export async function attachRealtime(
     keepIn(sockets, live, farewell);
     feed.add(live);
   };
-  const welcome = async (handshake: Handshake, { actor, release }: Place): Promise<void> => {
+  const welcome = async (handshake: Proposal, { actor, release }: Place): Promise<void> => {
     const owner = { ...actor, socketId: context.ids.ulid() };
     const farewell = (): void => {
       release();
@@ -81,7 +85,7 @@ export async function attachRealtime(
   };
   const stopClosing = closeRevoked(context, processId, sockets);
 
-  onUpgrade(server, context, async (handshake) => {
+  onUpgrade(server, context, whenFree, async (handshake) => {
     requireRunning();
     await welcome(handshake, await admit(handshake.request));
   });
@@ -116,17 +120,21 @@ function shuttingDown(): ServiceError {
   return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
 }
 
-interface Handshake {
-  readonly request: IncomingMessage;
-  readonly socket: Duplex;
-  readonly head: Buffer;
-}
-
 /** What `answer` throws is the answer of the handshake. */
-function onUpgrade(server: Server, context: ServiceContext, answer: (handshake: Handshake) => Promise<void>): void {
+function onUpgrade(
+  server: Server,
+  context: ServiceContext,
+  whenFree: RealtimeOptions['whenFree'],
+  answer: (handshake: Proposal) => Promise<void>,
+): void {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     // A peer may reset the connection at any moment of what follows.
-    socket.on('error', () => socket.destroy());
+    const onError = () => socket.destroy();
+    socket.on('error', onError);
+    if (!WEBSOCKET.test(request.headers.upgrade ?? '')) {
+      const goOn = () => keepToHttp(server, { request, socket: socket.off('error', onError), head });
+      return void whenFree(socket).then(goOn);
+    }
     const answered = async (): Promise<void> => {
       await context.faults?.beforeHandshake();
       await answer({ request, socket, head });
@@ -135,7 +143,7 @@ function onUpgrade(server: Server, context: ServiceContext, answer: (handshake: 
   });
 }
 
-type Upgrade = (handshake: Handshake, open: (ws: WebSocket) => void) => boolean;
+type Upgrade = (handshake: Proposal, open: (ws: WebSocket) => void) => boolean;
 
 /** The protocol itself, without its own ideas about listening, paths and refusals. False: the connection came to nothing. */
 function createUpgrade(context: ServiceContext): Upgrade {

@@ -1,4 +1,6 @@
 import type { RequestListener, Server, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+
 import Fastify, { type FastifyInstance } from 'fastify';
 
 import { HEALTH_PATH } from '../../wire/health.js';
@@ -24,6 +26,8 @@ export interface AppOptions {
 
 export interface App {
   readonly fastify: FastifyInstance;
+  /** Resolves when no request of a connection is in work. */
+  whenFree(socket: Duplex): Promise<void>;
   /** From now on every request is refused; resolves when none is in work any more. */
   drain(): Promise<void>;
 }
@@ -68,7 +72,7 @@ export function createApp(options: AppOptions): App {
     throw new ServiceError('NOT_FOUND');
   });
   fastify.get(HEALTH_PATH, (_request, reply) => sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}')));
-  return { fastify, drain: work.drain };
+  return { fastify, whenFree: work.whenFree, drain: work.drain };
 }
 
 /** Knows the requests of each connection from their first hook until the connection is done with them. */
@@ -87,6 +91,10 @@ function createWorkCount() {
       });
     },
     on: (socket: unknown): readonly ServerResponse[] => [...(responsesOf.get(socket) ?? [])],
+    async whenFree(socket: unknown): Promise<void> {
+      const responses = [...(responsesOf.get(socket) ?? [])];
+      await Promise.all(responses.map((response) => new Promise((resolve) => response.once('close', resolve))));
+    },
     isDraining: (): boolean => finish !== undefined,
     drain: (): Promise<void> =>
       new Promise((resolve) => {

@@ -1,11 +1,13 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { isErrorCode } from '../../../src/wire/error.js';
 import type { Actor } from '../../support/actors.js';
 import { request } from '../../support/http.js';
-import { field } from '../../support/json.js';
+import { field, list } from '../../support/json.js';
 import { rawBytes } from '../../support/raw-http.js';
 import { startTestService, type TestService } from '../../support/service.js';
 
@@ -98,11 +100,7 @@ const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
     () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nexpect: the-impossible\r\ncontent-length: 2\r\n\r\n{}`,
     417,
   ],
-  [
-    'an upgrade to HTTP/2',
-    () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n`,
-    404,
-  ],
+  ['two Hosts', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`, 400],
   [
     'a WebSocket where there is none',
     () => `GET /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
@@ -126,6 +124,38 @@ const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
     401,
   ],
 ];
+
+describe('a proposal of another protocol is not taken up, and the request answered as it is (RFC 9110 §7.8)', () => {
+  const proposal = 'connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAA\r\n';
+
+  it('and so is what follows on the connection', async () => {
+    const first = `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${proposal}\r\n`;
+    const second = `GET /nowhere HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`;
+    const answers = await send(first + first + second);
+    expect([...answers.matchAll(ANSWER)].map(([, status, body]) => [status, body])).toEqual([
+      ['200', '{"ok":true}'],
+      ['200', '{"ok":true}'],
+      ['404', expect.stringContaining('NOT_FOUND')],
+    ]);
+  });
+
+  it('with its body, however that arrives', async () => {
+    const topic = 'x'.repeat(400);
+    const body = JSON.stringify({ topic });
+    const head = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}\r\nidempotency-key: h2c\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n${proposal}\r\n`;
+    const socket = connect({ host: '127.0.0.1', port: service.port, noDelay: true });
+    for (const piece of [head.slice(0, 90), head.slice(90) + body.slice(0, 7), body.slice(7)]) {
+      socket.write(piece);
+      await pause(20);
+    }
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    socket.destroy();
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 201 /);
+    expect(list((await alice.get('/sessions')).json, 'sessions').map((session) => field(session, 'topic'))).toEqual([
+      topic,
+    ]);
+  });
+});
 
 describe('a request that is no good HTTP', () => {
   it.each(MALFORMED)('is refused with the envelope: %s', async (what, bytes, status) => {
@@ -180,7 +210,8 @@ describe('a request that is no good HTTP', () => {
         socket.on('close', () => resolve());
         socket.write(whole.slice(0, length), () => socket.resetAndDestroy());
       });
-    expect((await alice.get('/sessions')).json).toEqual({ sessions: [], next_cursor: null });
+    const topics = list((await alice.get('/sessions')).json, 'sessions').map((session) => field(session, 'topic'));
+    expect(topics).not.toContainEqual(expect.stringContaining('never'));
   });
 
   it('may send its answer ahead of a body that nobody reads', async () => {
