@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { connect, createClientCredential, type EventEnvelope, type TailItem } from '../../../src/client/library.js';
+import { type Actor, createActor } from '../../support/actors.js';
+import { type Balancer, startBalancer } from '../../support/balancer.js';
+import { request } from '../../support/http.js';
+import { discover } from '../../support/oauth.js';
+import { operatorOf } from '../../support/operator.js';
+import { createSchema } from '../../support/stores.js';
+import { createTally, IS_LONG, quantile } from '../../support/tally.js';
+import { until } from '../../support/until.js';
+import { type Cluster, type Node, startCluster } from './cluster.js';
+
+const NODES = 3;
+const [ROUNDS, WRITERS, TAILS] = IS_LONG ? [10, 16, 6] : [1, 6, 3];
+
+const schema = createSchema();
+let balancer: Balancer;
+let cluster: Cluster;
+let alice: Actor;
+let session: string;
+
+beforeAll(async () => {
+  balancer = await startBalancer();
+  const publicUrl = `http://127.0.0.1:${balancer.port}`;
+  cluster = await startCluster({ count: NODES, databaseUrl: schema.url, name: 'rolling-restart', publicUrl });
+  balancer.targets = cluster.nodes.map(({ port }) => port);
+  const [first] = cluster.nodes;
+  if (first === undefined) throw new Error('no node');
+  alice = await createActor(await discover(`${publicUrl}/v1`), operatorOf(first.home), 'alice');
+  session = await alice.mustCreate();
+});
+afterAll(async () => {
+  await cluster?.stop();
+  await balancer?.stop();
+  await schema.drop();
+});
+
+/** A client of the library, with its own number of tries. */
+const createClient = () => {
+  const service = { baseUrl: `http://127.0.0.1:${balancer.port}/v1` };
+  return connect({ service, credential: createClientCredential({ service, ...alice.credentials }) });
+};
+
+interface Load {
+  readonly acknowledged: Map<string, number>;
+  readonly failed: string[];
+  /** Requests beyond the first of each call. */
+  retries: number;
+  reads: number;
+}
+
+/** Sends and reads in turn until it is over; whatever throws has failed. */
+async function speak(load: Load, name: string, isOver: () => boolean): Promise<void> {
+  const client = createClient();
+  const path = { session_id: session };
+  for (let index = 0; !isOver(); index += 1)
+    try {
+      const content = `${name} ${index}`;
+      const sent = await client.call('sendMessage', { path, body: { content } });
+      load.acknowledged.set(content, sent.reply.sequence);
+      const read = await client.call('replayEvents', { path, query: { after_sequence: sent.reply.sequence - 1 } });
+      load.reads += 1;
+      load.retries += sent.attempts + read.attempts - 2;
+      if (read.reply.events[0]?.sequence !== sent.reply.sequence) throw new Error('what was acknowledged is not read');
+    } catch (error) {
+      load.failed.push(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+    }
+}
+
+/** Everything that a tail gives, until `signal`. */
+async function follow(items: TailItem[], signal: AbortSignal): Promise<void> {
+  for await (const item of createClient().tail({ sessions: [{ sessionId: session }], signal })) items.push(item);
+}
+
+const eventsOf = (items: readonly TailItem[]): EventEnvelope[] =>
+  items.flatMap((item) => (item.kind === 'event' ? [item.event] : []));
+
+/** SIGTERM under load, and another in its place. */
+async function restart(node: Node): Promise<number> {
+  const socket = await alice.mustConnect(undefined, `ws://127.0.0.1:${node.port}/connect`);
+  const before = performance.now();
+  node.running.kill('SIGTERM');
+  expect(await socket.mustBeClosed(20_000)).toBe(1001);
+  expect(await node.running.ended).toMatchObject({ status: 0, signal: null });
+  const took = performance.now() - before;
+  await cluster.startAgain(node);
+  const ready = `http://127.0.0.1:${node.port}/ready`;
+  await until('it is ready', async () => (await request(ready).catch(() => undefined))?.status === 200, 30_000);
+  return took;
+}
+
+describe(`${NODES} services on one database, restarted one after the other under load`, () => {
+  it(
+    `no operation fails for clients that retry, sockets are closed with 1001, tails go on, each event once and in order: ${ROUNDS} rounds`,
+    async () => {
+      const tally = createTally('rolling restart');
+      const load: Load = { acknowledged: new Map(), failed: [], retries: 0, reads: 0 };
+      const stop = new AbortController();
+      let isOver = false;
+      const tails = Array.from({ length: TAILS }, (): TailItem[] => []);
+      const followers = tails.map((items) => follow(items, stop.signal));
+      const speakers = Array.from({ length: WRITERS }, (_, index) => speak(load, `writer ${index}`, () => isOver));
+
+      const stops: number[] = [];
+      for (let round = 0; round < ROUNDS; round += 1)
+        for (const node of cluster.nodes) {
+          const { size } = load.acknowledged;
+          await until('there is load', async () => load.acknowledged.size > size + 2 * WRITERS, 60_000);
+          stops.push(await restart(node));
+          tally.fired('restart');
+        }
+      isOver = true;
+      await Promise.all(speakers);
+      const last = Math.max(...load.acknowledged.values());
+      await until(
+        'every tail has everything',
+        async () => tails.every((items) => eventsOf(items).some(({ sequence }) => sequence === last)),
+        60_000,
+      );
+      stop.abort();
+      await Promise.all(followers);
+
+      const reconnects = tails.map((items) => items.filter(({ kind }) => kind === 'reconnecting').length);
+      tally.finish(['restart'], {
+        acknowledged: load.acknowledged.size,
+        reads: load.reads,
+        failed: load.failed.length,
+        retries: load.retries,
+        reconnects,
+        stop_ms_max: Math.round(quantile(stops, 1)),
+      });
+      expect(load.failed).toEqual([]);
+      const everything = Array.from({ length: last }, (_, index) => index + 1);
+      for (const items of tails) {
+        expect(items.filter(({ kind }) => kind === 'gap' || kind === 'end')).toEqual([]);
+        expect(eventsOf(items).map(({ sequence }) => sequence)).toEqual(everything);
+      }
+      const said = new Map(
+        eventsOf(tails[0] ?? []).map(({ sequence, payload }) => [
+          'content' in payload ? payload.content : '',
+          sequence,
+        ]),
+      );
+      for (const [content, sequence] of load.acknowledged) expect(said.get(content)).toBe(sequence);
+      expect(said.size).toBe(last);
+      expect(Math.min(...reconnects)).toBeGreaterThan(0);
+    },
+    IS_LONG ? 1_800_000 : 180_000,
+  );
+});
