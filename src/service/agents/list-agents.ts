@@ -14,7 +14,7 @@ export async function listAgents(
 ): Promise<ReplyOf<'listAgents'>> {
   const { q, limit, cursor } = input.query;
   const scope = ['agents', actor.accountId, q];
-  const afterId = cursor === undefined ? '' : String(decodeCursor(scope, cursor)[0]);
+  const [afterId] = decodeCursor(scope, cursor, ['']);
   const rows = await listAgentsOfAccount(query, actor.accountId, { afterId, limit: limit + 1, text: q });
   const page = rows.slice(0, limit);
   const last = page.at(-1);

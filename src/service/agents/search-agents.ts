@@ -3,7 +3,6 @@ import type { AgentActor, ServiceContext } from '../context.js';
 import { findAgent } from '../store/agent-rows.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import type { Query } from '../store/database.js';
-import type { TermPlace } from '../store/search-rows.js';
 import { type Found, findByWords, WALK_START } from './find-by-words.js';
 
 export async function searchAgents(
@@ -14,16 +13,12 @@ export async function searchAgents(
 ): Promise<ReplyOf<'searchAgents'>> {
   const { q, limit, cursor } = input.query;
   const scope = ['search-agents', actor.agentId, q];
-  const after = cursor === undefined ? WALK_START : toPlace(decodeCursor(scope, cursor));
-  const found = await findByWords(query, 'agent', q, after, limit);
+  const [term, subjectId] = decodeCursor(scope, cursor, [WALK_START.term, WALK_START.subject_id]);
+  const found = await findByWords(query, 'agent', q, { term, subject_id: subjectId }, limit);
   return {
     agents: await readFoundAgents(query, found),
     next_cursor: found.next === undefined ? null : encodeCursor(scope, [found.next.term, found.next.subject_id]),
   };
-}
-
-function toPlace([term, subjectId]: readonly (string | number)[]): TermPlace {
-  return { term: String(term), subject_id: String(subjectId) };
 }
 
 /** Public agents alone, whatever the words still say. */

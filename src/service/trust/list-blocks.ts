@@ -13,9 +13,8 @@ export async function listBlocks(
 ): Promise<ReplyOf<'listBlocks'>> {
   const { limit, cursor } = input.query;
   const scope = ['blocks', actor.agentId];
-  const [createdAt, handle] = cursor === undefined ? [Number.MAX_SAFE_INTEGER, ''] : decodeCursor(scope, cursor);
-  const after = { createdAt: Number(createdAt), handle: String(handle) };
-  const rows = await listBlockRows(query, actor.agentId, after, limit + 1);
+  const [createdAt, handle] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
+  const rows = await listBlockRows(query, actor.agentId, { createdAt, handle }, limit + 1);
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   const hasMore = rows.length > limit && last !== undefined;

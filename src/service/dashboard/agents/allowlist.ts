@@ -54,7 +54,7 @@ async function allowlistOf(
   const cursor = query.one('after');
   const { row, entries } = await context.database.read(async (view) => {
     const agent = await requireAgent(visit, view);
-    const after = cursor === undefined ? '' : String(decodeCursor(['allowlist', agent.id], cursor)[0]);
+    const [after] = decodeCursor(['allowlist', agent.id], cursor, ['']);
     return { row: agent, entries: await listAllowlistPage(view, agent.id, after, PER_PAGE + 1) };
   });
   const shown = entries.slice(0, PER_PAGE);

@@ -19,10 +19,9 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const scope = ['applications', account.id];
   const cursor = query.one('after');
-  const [createdAt, id] = cursor === undefined ? [Number.MAX_SAFE_INTEGER, ''] : decodeCursor(scope, cursor);
-  const place = { createdAt: Number(createdAt), id: String(id) };
+  const [createdAt, id] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
   const rows = await context.database.read((view) =>
-    listFamiliesOfAccount(view, account.id, livesSince(visit), place, PER_PAGE + 1),
+    listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, PER_PAGE + 1),
   );
   const shown = rows.slice(0, PER_PAGE);
   const last = shown.at(-1);

@@ -13,7 +13,7 @@ export async function showClients(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const scope = ['clients', account.id];
   const cursor = query.one('after');
-  const before = cursor === undefined ? BEFORE_ALL : String(decodeCursor(scope, cursor)[0]);
+  const [before] = decodeCursor(scope, cursor, [BEFORE_ALL]);
   const rows = await context.database.read((view) => listClientsOfAccount(view, account.id, before, PER_PAGE + 1));
   const shown = rows.slice(0, PER_PAGE);
   const last = shown.at(-1);
