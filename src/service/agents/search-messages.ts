@@ -5,18 +5,23 @@ import type { AgentActor, ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import type { Query } from '../store/database.js';
 import {
+  countMessagesOfWord,
   type FoundEventRow,
+  listMessagesOfWords,
   listReadableSessions,
   listUnindexedOf,
+  type ReadableSessionRow,
   type SearchScope,
-  searchIndex,
 } from '../store/search-rows.js';
-import { holdsPhrases, searchPhrasesOf } from '../store/search-text.js';
+import { holdsPhrases, searchPhrasesOf, wordsToFind } from '../store/search-text.js';
 import { LIST_START } from '../store/session-list-rows.js';
 import { messageTermsOf } from './index-messages.js';
 
 const SESSIONS_PER_QUERY = 64;
-const TAIL_BATCH = 1000;
+const TAIL_BATCH = 128;
+/** A word in as many messages of a session is common; more are not counted. */
+const COMMON = 256;
+const CANDIDATES_MAX = 128;
 
 /**
  * Whole words, in any case and with any accents, of messages in sessions that the caller has joined. The cost of finding
@@ -54,15 +59,58 @@ async function searchIndexed(
     const oldest = found[limit - 1];
     if (last === undefined) return found;
     if (oldest !== undefined && oldest.created_at > (sessions[0]?.changed_at ?? 0)) return found;
-    const ids = sessions.map((session) => session.session_id);
-    found.push(...(await searchIndex(query, ids, phrases, limit)));
+    found.push(...(await searchSessions(query, sessions, phrases, limit)));
     found = found.sort((one, other) => other.position - one.position).slice(0, limit);
     if (sessions.length < SESSIONS_PER_QUERY) return found;
     place = { changedAt: last.changed_at, sessionId: last.session_id };
   }
 }
 
-/** What was said since the full text was last brought up to date. */
+/** The newest of these sessions that hold every phrase. */
+async function searchSessions(
+  query: Query,
+  sessions: readonly ReadableSessionRow[],
+  phrases: readonly string[][],
+  limit: number,
+): Promise<FoundEventRow[]> {
+  const ids = sessions.map(({ session_id }) => session_id);
+  const words = await sortByRarity(query, ids, wordsToFind(phrases));
+  if (words === undefined) return [];
+  const isExact = phrases.every((phrase) => phrase.length === 1);
+  const found: FoundEventRow[] = [];
+  let before = Number.MAX_SAFE_INTEGER;
+  let count = limit;
+  while (true) {
+    const candidates = await listMessagesOfWords(query, ids, words, before, count);
+    for (const event of candidates)
+      if (isExact || holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
+    const last = candidates.at(-1);
+    if (last === undefined || candidates.length < count || found.length >= limit) return found.slice(0, limit);
+    before = last.position;
+    count = Math.min(2 * count, CANDIDATES_MAX);
+  }
+}
+
+/** The rarest first, along which the others are looked for; undefined: one of them is in none of the sessions. */
+async function sortByRarity(
+  query: Query,
+  sessionIds: readonly string[],
+  words: readonly string[],
+): Promise<[string, ...string[]] | undefined> {
+  const [only, ...others] = words;
+  if (only === undefined) return undefined;
+  if (others.length === 0) return [only];
+  const counted: { word: string; count: number }[] = [];
+  for (const word of words) {
+    const count = await countMessagesOfWord(query, sessionIds, word, COMMON);
+    if (count === 0) return undefined;
+    counted.push({ word, count });
+  }
+  counted.sort((one, other) => one.count - other.count);
+  return counted.map(({ word }) => word) as [string, ...string[]];
+}
+
+/** What was said since words were last indexed. */
 async function searchTail(query: Query, scope: SearchScope, phrases: readonly string[][]): Promise<FoundEventRow[]> {
   const found: FoundEventRow[] = [];
   let position = 0;

@@ -4,10 +4,18 @@ import { search } from './migrations/0002-search.js';
 import { serviceKey } from './migrations/0003-service-key.js';
 import { severalProcesses } from './migrations/0004-several-processes.js';
 import { revokedSockets } from './migrations/0005-revoked-sockets.js';
+import { messageWords } from './migrations/0006-message-words.js';
 import type { Migration } from './migrations/migration.js';
 import type { SqliteConnection } from './sqlite-driver.js';
 
-export const MIGRATIONS: readonly Migration[] = [initial, search, serviceKey, severalProcesses, revokedSockets];
+export const MIGRATIONS: readonly Migration[] = [
+  initial,
+  search,
+  serviceKey,
+  severalProcesses,
+  revokedSockets,
+  messageWords,
+];
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 

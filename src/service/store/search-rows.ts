@@ -124,52 +124,81 @@ export interface FoundEventRow {
   readonly payload: string;
 }
 
-/** How the full text of each database is asked and kept; see migrations/0002-search.ts. */
-const FULL_TEXT = {
+/** What each database calls the values of a list and their gathering, and what it keeps of messages that are not indexed yet. */
+const TEXTS = {
   sqlite: {
-    find: `SELECT event.position, event.session_id, event.type, event.created_at, event.payload
-      FROM message_search JOIN event ON event.position = message_search.rowid
-      WHERE message_search MATCH $1 ORDER BY message_search.rowid DESC LIMIT $2`,
-    question: (sessions: readonly string[], phrases: readonly (readonly string[])[]): string =>
-      `session : (${sessions.map((word) => `"${word}"`).join(' OR ')})
-       AND text : (${phrases.map((phrase) => `"${phrase.join(' ')}"`).join(' AND ')})`,
+    valuesOf: (list: string): string => `json_each(${list})`,
+    gather: 'json_group_array',
     unindexed: 'event',
     isUnindexed: 'event.position > (SELECT indexed_position FROM search_progress)',
-    add: 'INSERT INTO message_search (rowid, session, text) VALUES ($1, $2, $3)',
     settle: 'UPDATE search_progress SET indexed_position = $1',
   },
   postgres: {
-    find: `SELECT event.position, event.session_id, event.type, event.created_at, event.payload
-      FROM message_search JOIN event ON event.position = message_search.position
-      WHERE message_search.words @@ $1::tsquery ORDER BY message_search.position DESC LIMIT $2`,
-    question: (sessions: readonly string[], phrases: readonly (readonly string[])[]): string =>
-      `(${sessions.map((word) => `'${word}'`).join('|')})&${phrases
-        .map((phrase) => `(${phrase.map((term) => `'${term}'`).join('<->')})`)
-        .join('&')}`,
+    valuesOf: (list: string): string => `json_array_elements_text(${list}::json)`,
+    gather: 'json_agg',
     unindexed: 'search_queue JOIN event ON event.position = search_queue.position',
     isUnindexed: 'TRUE',
-    add: `INSERT INTO message_search (position, words)
-      VALUES ($1, array_to_tsvector(ARRAY[$2::text]) || $3::tsvector)`,
     settle: 'DELETE FROM search_queue WHERE position IN (SELECT value::bigint FROM json_array_elements_text($1::json))',
   },
 } as const;
 
-/** The youngest messages of these sessions that hold every phrase; words are as `searchTermsOf` cuts them. */
-export function searchIndex(
-  query: Query,
-  sessionIds: readonly string[],
-  phrases: readonly (readonly string[])[],
-  limit: number,
-): Promise<FoundEventRow[]> {
-  const { find, question } = FULL_TEXT[query.dialect];
-  return query.all<FoundEventRow>(find, question(sessionIds.map(toSessionWord), phrases), limit);
-}
-
 const FOUND = 'event.position, event.session_id, event.type, event.created_at, event.payload';
 
-/** The first that was appended and is not in the full text yet, in order. */
+/**
+ * The newest messages before `before` in these sessions that hold all the words: in each session the `limit` newest, down the first word, asking for the others at each step. That the list of a session is a value leaves
+ * a planner no other way than to ask one session after the other.
+ */
+export function listMessagesOfWords(
+  query: Query,
+  sessionIds: readonly string[],
+  words: readonly [string, ...string[]],
+  before: number,
+  limit: number,
+): Promise<FoundEventRow[]> {
+  const { valuesOf, gather } = TEXTS[query.dialect];
+  const [first, ...others] = words;
+  const holdsOthers = others.map(
+    (_, index) => `AND CASE WHEN EXISTS (SELECT 1 FROM message_word AS other WHERE other.session_id = met.session_id
+      AND other.word = $${5 + index} AND other.position = met.position) THEN 1 ELSE 0 END = 1`,
+  );
+  const newest = `SELECT met.position FROM message_word AS met
+    WHERE met.session_id = asked.value AND met.word = $2 AND met.position < $3 ${holdsOthers.join(' ')}
+    ORDER BY met.position DESC LIMIT $4`;
+  return query.all<FoundEventRow>(
+    `SELECT ${FOUND} FROM (
+       SELECT CAST(each.value AS BIGINT) AS position FROM ${valuesOf('$1')} AS asked
+       CROSS JOIN ${valuesOf(`(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
+       ORDER BY 1 DESC LIMIT $4
+     ) AS found CROSS JOIN event WHERE event.position = found.position ORDER BY event.position DESC`,
+    JSON.stringify(sessionIds),
+    first,
+    before,
+    limit,
+    ...others,
+  );
+}
+
+/** In how many messages of these sessions a word is, of each session counted up to `atMost`. */
+export async function countMessagesOfWord(
+  query: Query,
+  sessionIds: readonly string[],
+  word: string,
+  atMost: number,
+): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT CAST(sum((SELECT count(*) FROM (
+       SELECT 1 FROM message_word AS met WHERE met.session_id = asked.value AND met.word = $2 LIMIT $3
+     ) AS counted)) AS BIGINT) AS count FROM ${TEXTS[query.dialect].valuesOf('$1')} AS asked`,
+    JSON.stringify(sessionIds),
+    word,
+    atMost,
+  );
+  return row?.count ?? 0;
+}
+
+/** The first that was appended and whose words are not indexed yet, in order. */
 export function listUnindexed(query: Query, limit: number): Promise<FoundEventRow[]> {
-  const { unindexed, isUnindexed } = FULL_TEXT[query.dialect];
+  const { unindexed, isUnindexed } = TEXTS[query.dialect];
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM ${unindexed} WHERE ${isUnindexed} ORDER BY event.position LIMIT $1`,
     limit,
@@ -186,7 +215,7 @@ export function listUnindexedOf(
   position: number,
   limit: number,
 ): Promise<FoundEventRow[]> {
-  const { unindexed, isUnindexed } = FULL_TEXT[query.dialect];
+  const { unindexed, isUnindexed } = TEXTS[query.dialect];
   const { condition, parameters } = readable(scope);
   const [after, count] = [position, limit].map((value) => `$${parameters.push(value)}`);
   return query.all<FoundEventRow>(
@@ -200,16 +229,18 @@ export function listUnindexedOf(
   );
 }
 
-export async function indexText(
+/** Each word once. */
+export async function indexWords(
   transaction: Transaction,
   event: Pick<FoundEventRow, 'position' | 'session_id'>,
-  terms: readonly string[],
+  words: readonly string[],
 ): Promise<void> {
   await transaction.run(
-    FULL_TEXT[transaction.dialect].add,
+    `INSERT INTO message_word (session_id, word, position)
+     SELECT $1, word.value, CAST($2 AS BIGINT) FROM ${TEXTS[transaction.dialect].valuesOf('$3')} AS word`,
+    event.session_id,
     event.position,
-    toSessionWord(event.session_id),
-    transaction.dialect === 'sqlite' ? terms.join(' ') : toVector(terms),
+    JSON.stringify(words),
   );
 }
 
@@ -218,17 +249,5 @@ export async function markIndexed(transaction: Transaction, events: readonly Fou
   const last = events.at(-1);
   if (last === undefined) return;
   const done = transaction.dialect === 'sqlite' ? last.position : JSON.stringify(events.map((event) => event.position));
-  await transaction.run(FULL_TEXT[transaction.dialect].settle, done);
-}
-
-function toSessionWord(sessionId: string): string {
-  return sessionId.replace(/[^0-9A-Za-z]/g, '');
-}
-
-/** PostgreSQL keeps at most 256 places of one word, none beyond this. */
-const PLACE_MAX = 16_383;
-
-/** The words with their places, from 1; words are letters and digits alone, so that nothing is to be quoted. */
-function toVector(terms: readonly string[]): string {
-  return terms.map((term, index) => `'${term}':${Math.min(index + 1, PLACE_MAX)}`).join(' ');
+  await transaction.run(TEXTS[transaction.dialect].settle, done);
 }

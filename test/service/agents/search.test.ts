@@ -8,7 +8,14 @@ import { searchMessages } from '../../../src/service/agents/search-messages.js';
 import { updateAgent } from '../../../src/service/agents/update-agent.js';
 import type { AgentActor } from '../../../src/service/context.js';
 import type { AccountRow } from '../../../src/service/store/account-rows.js';
-import { holdsPhrases, searchPhrasesOf, searchTermsOf } from '../../../src/service/store/search-text.js';
+import { messageWords } from '../../../src/service/store/migrations/0006-message-words.js';
+import {
+  holdsPhrases,
+  searchPhrasesOf,
+  searchTermsOf,
+  wordsToFind,
+  wordsToIndex,
+} from '../../../src/service/store/search-text.js';
 import type { BodyOf } from '../../../src/wire/endpoint.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import type { Content } from '../../../src/wire/message.js';
@@ -248,6 +255,20 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await contents(alice, 'heron', { limit: 100 })).toHaveLength(100);
     expect(await contents(alice, 'heron 0')).toEqual(['heron 0']);
   });
+
+  it('a phrase behind many messages that have its words apart', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    await say(alice, session, 'a grey-heron', '青い鳥', 'only grey');
+    for (let count = 0; count < 50; count += 1) await say(alice, session, 'heron, grey', '鳥青い');
+    await halfway();
+    for (let count = 0; count < 50; count += 1) await say(alice, session, 'heron, grey', '鳥青い');
+    await settle();
+    expect(await contents(alice, 'grey-heron', { limit: 1 })).toEqual(['a grey-heron']);
+    expect(await contents(alice, '青い鳥', { limit: 1 })).toEqual(['青い鳥']);
+    expect(await contents(alice, 'only heron')).toEqual([]);
+    expect(await contents(alice, 'grey only')).toEqual(['only grey']);
+    expect(await contents(alice, 'grey heron', { limit: 100 })).toHaveLength(100);
+  });
 });
 
 describe('Search › the words of a text', () => {
@@ -267,6 +288,12 @@ describe('Search › the words of a text', () => {
     expect(searchTermsOf(' \u0000!? ')).toEqual([]);
   });
 
+  it('are kept once each, with the pairs of a script without spaces', () => {
+    expect(wordsToIndex(searchTermsOf('go 日本語 go'))).toEqual(['go', '日', '日本', '本', '本語', '語']);
+    expect(wordsToFind(searchPhrasesOf('日本語 go-go 鳥'))).toEqual(['日本', '本語', 'go', '鳥']);
+    expect(wordsToFind(searchPhrasesOf('go日本'))).toEqual(['日本', 'go']);
+  });
+
   it('phrases are words next to each other', () => {
     const terms = searchTermsOf('one two one three');
     expect(holdsPhrases(terms, searchPhrasesOf('one-three two'))).toBe(true);
@@ -274,7 +301,33 @@ describe('Search › the words of a text', () => {
   });
 });
 
-describe('Search › the full text', () => {
+describe('Search › the words of messages', () => {
+  it('of more than one transaction takes are all there, and wait for none', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    const long = (name: string) => Array.from({ length: 4000 }, (_, index) => `${name}${index}`).join(' ');
+    await say(alice, session, long('a'), long('b'), long('c'));
+    expect(await indexMessages(stage.context)).toBe(true);
+    expect(await indexMessages(stage.context)).toBe(false);
+    for (const word of ['a0', 'b3999', 'c17']) expect(await contents(alice, word)).toHaveLength(1);
+  });
+
+  it('that an older program has indexed are indexed again', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    await say(alice, session, 'otter');
+    await catchUp();
+    await stage.write(async (transaction) => {
+      for (const undo of ['DROP TABLE message_word', 'CREATE TABLE message_search (position BIGINT)'])
+        await transaction.run(undo);
+      for (const statement of messageWords.statements) {
+        const text = typeof statement === 'string' ? statement : statement[transaction.dialect];
+        if (text !== undefined) await transaction.run(text);
+      }
+    });
+    expect(await contents(alice, 'otter')).toEqual(['otter']);
+    expect(await indexMessages(stage.context)).toBe(false);
+    expect(await contents(alice, 'otter')).toEqual(['otter']);
+  });
+
   it('catches up in the background until it is stopped', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     for (let count = 0; count < 120; count += 1) await say(alice, session, `otter ${count}`);
