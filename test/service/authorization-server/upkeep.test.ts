@@ -249,4 +249,17 @@ describe('Limits beside the table of the specification', () => {
       await other.stop();
     }
   });
+
+  it('clients that nobody has registered count as one, or whoever invents them would leave a count for each', async () => {
+    const other = await openDesk({ areLimitsOn: true });
+    try {
+      for (let index = 0; index < 120; index += 1) {
+        expect((await refresh(other.place, `oac_${index}`, 'guess')).status).toBe(401);
+      }
+      expect((await refresh(other.place, 'oac_another', 'guess')).status).toBe(429);
+      expect((await refresh(other.place, await mustRegister(other.place), 'guess')).status).toBe(401);
+    } finally {
+      await other.stop();
+    }
+  });
 });

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../../wire/limit.js';
 import { GRANT_TYPES, type GrantType, type TokenReply } from '../../../wire/oauth.js';
 import { signAccessToken } from '../../access-token/sign.js';
+import { findOAuthClient } from '../../store/oauth-client-rows.js';
 import { undoRotation } from '../../store/refresh-rows.js';
 import { bodyOf } from '../api-scope.js';
 import { networkOf } from '../network-of.js';
@@ -102,10 +103,15 @@ async function toTokenReply(server: AuthorizationServer, granted: Granted): Prom
   };
 }
 
-/** Every try counts for the client and the address it comes from, so that nobody can use up another's limit by failing. */
+/**
+ * Every try counts for the client and the address it comes from, so that nobody can use up another's limit by failing.
+ * Clients that are not there count as one: whoever invents them must not leave a count behind for each.
+ */
 async function countAttempt({ context }: AuthorizationServer, parameters: Parameters, address: string): Promise<void> {
   const clientId = parameters.one('client_id');
-  if (clientId !== undefined) await context.limits.take('issueToken', hashSecret(`${clientId} ${address}`));
+  if (clientId === undefined || !context.settings.areLimitsOn) return;
+  const client = await context.database.read((query) => findOAuthClient(query, clientId));
+  await context.limits.take('issueToken', hashSecret(`${client?.id ?? ''} ${address}`));
 }
 
 function requireGrantType(grantType: string | undefined): GrantType {
