@@ -5,9 +5,9 @@ import type { AgentActor, ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import type { Query } from '../store/database.js';
 import {
-  countMessagesOfWord,
+  countCandidates,
   type FoundEventRow,
-  listMessagesOfWords,
+  listCandidates,
   listReadableSessions,
   listUnindexedOf,
   type ReadableSessionRow,
@@ -73,17 +73,16 @@ async function searchSessions(
   phrases: readonly string[][],
   limit: number,
 ): Promise<FoundEventRow[]> {
-  const ids = sessions.map(({ session_id }) => session_id);
-  const words = await sortByRarity(query, ids, wordsToFind(phrases));
+  const ids = new Set(sessions.map(({ session_id }) => session_id));
+  const words = await sortByRarity(query, [...ids], wordsToFind(phrases));
   if (words === undefined) return [];
-  const isExact = phrases.every((phrase) => phrase.length === 1);
   const found: FoundEventRow[] = [];
   let before = Number.MAX_SAFE_INTEGER;
   let count = limit;
   while (true) {
-    const candidates = await listMessagesOfWords(query, ids, words, before, count);
+    const candidates = await listCandidates(query, [...ids], words, before, count);
     for (const event of candidates)
-      if (isExact || holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
+      if (ids.has(event.session_id) && holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
     const last = candidates.at(-1);
     if (last === undefined || candidates.length < count || found.length >= limit) return found.slice(0, limit);
     before = last.position;
@@ -102,7 +101,7 @@ async function sortByRarity(
   if (others.length === 0) return [only];
   const counted: { word: string; count: number }[] = [];
   for (const word of words) {
-    const count = await countMessagesOfWord(query, sessionIds, word, COMMON);
+    const count = await countCandidates(query, sessionIds, word, COMMON);
     if (count === 0) return undefined;
     counted.push({ word, count });
   }

@@ -145,10 +145,11 @@ const TEXTS = {
 const FOUND = 'event.position, event.session_id, event.type, event.created_at, event.payload';
 
 /**
- * The newest messages before `before` in these sessions that hold all the words: in each session the `limit` newest, down the first word, asking for the others at each step. That the list of a session is a value leaves
- * a planner no other way than to ask one session after the other.
+ * The newest messages before `before` that may be of these sessions and hold all the words, some by the chance of a code: in
+ * each session the `limit` newest, down the first word, asking for the others at each step. That the list of a session is a
+ * value leaves a planner no other way than to ask one session after the other.
  */
-export function listMessagesOfWords(
+export function listCandidates(
   query: Query,
   sessionIds: readonly string[],
   words: readonly [string, ...string[]],
@@ -156,13 +157,13 @@ export function listMessagesOfWords(
   limit: number,
 ): Promise<FoundEventRow[]> {
   const { valuesOf, gather } = TEXTS[query.dialect];
-  const [first, ...others] = words;
+  const [first, ...others] = words.map(codeOf);
   const holdsOthers = others.map(
-    (_, index) => `AND CASE WHEN EXISTS (SELECT 1 FROM message_word AS other WHERE other.session_id = met.session_id
+    (_, index) => `AND CASE WHEN EXISTS (SELECT 1 FROM message_word AS other WHERE other.session = met.session
       AND other.word = $${5 + index} AND other.position = met.position) THEN 1 ELSE 0 END = 1`,
   );
   const newest = `SELECT met.position FROM message_word AS met
-    WHERE met.session_id = asked.value AND met.word = $2 AND met.position < $3 ${holdsOthers.join(' ')}
+    WHERE met.session = CAST(asked.value AS INTEGER) AND met.word = $2 AND met.position < $3 ${holdsOthers.join(' ')}
     ORDER BY met.position DESC LIMIT $4`;
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM (
@@ -170,16 +171,16 @@ export function listMessagesOfWords(
        CROSS JOIN ${valuesOf(`(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
        ORDER BY 1 DESC LIMIT $4
      ) AS found CROSS JOIN event WHERE event.position = found.position ORDER BY event.position DESC`,
-    JSON.stringify(sessionIds),
-    first,
+    listCodes(sessionIds),
+    first as number,
     before,
     limit,
     ...others,
   );
 }
 
-/** In how many messages of these sessions a word is, of each session counted up to `atMost`. */
-export async function countMessagesOfWord(
+/** In how many messages of these sessions a word may be, of each session counted up to `atMost`. */
+export async function countCandidates(
   query: Query,
   sessionIds: readonly string[],
   word: string,
@@ -187,10 +188,10 @@ export async function countMessagesOfWord(
 ): Promise<number> {
   const row = await query.get<{ count: number }>(
     `SELECT CAST(sum((SELECT count(*) FROM (
-       SELECT 1 FROM message_word AS met WHERE met.session_id = asked.value AND met.word = $2 LIMIT $3
+       SELECT 1 FROM message_word AS met WHERE met.session = CAST(asked.value AS INTEGER) AND met.word = $2 LIMIT $3
      ) AS counted)) AS BIGINT) AS count FROM ${TEXTS[query.dialect].valuesOf('$1')} AS asked`,
-    JSON.stringify(sessionIds),
-    word,
+    listCodes(sessionIds),
+    codeOf(word),
     atMost,
   );
   return row?.count ?? 0;
@@ -229,19 +230,31 @@ export function listUnindexedOf(
   );
 }
 
-/** Each word once. */
 export async function indexWords(
   transaction: Transaction,
   event: Pick<FoundEventRow, 'position' | 'session_id'>,
   words: readonly string[],
 ): Promise<void> {
   await transaction.run(
-    `INSERT INTO message_word (session_id, word, position)
-     SELECT $1, word.value, CAST($2 AS BIGINT) FROM ${TEXTS[transaction.dialect].valuesOf('$3')} AS word`,
-    event.session_id,
+    `INSERT INTO message_word (session, word, position)
+     SELECT CAST($1 AS INTEGER), CAST(word.value AS INTEGER), CAST($2 AS BIGINT)
+     FROM ${TEXTS[transaction.dialect].valuesOf('$3')} AS word`,
+    codeOf(event.session_id),
     event.position,
-    JSON.stringify(words),
+    listCodes(words),
   );
+}
+
+/** Each once, in order, so that those of a session are written beside each other. */
+function listCodes(texts: readonly string[]): string {
+  return JSON.stringify([...new Set(texts.map(codeOf))].sort((one, other) => one - other));
+}
+
+/** Stands for a session or a word in 32 bits (FNV-1a): rows of numbers are a third as large. */
+function codeOf(text: string): number {
+  let code = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) code = Math.imul(code ^ text.charCodeAt(index), 0x01000193);
+  return code | 0;
 }
 
 /** Notes that all of these, the first that were unindexed, have been dealt with. */

@@ -31,11 +31,11 @@ export function holdsPhrases(terms: readonly string[], phrases: readonly (readon
 }
 
 /**
- * The words by which a text is found, each once, in order. Two neighbours of a script without spaces are one too: else a word
+ * The words by which a text is found, each once. Two neighbours of a script without spaces are one too: else a word
  * of two characters would be looked for among all texts that have both somewhere.
  */
 export function wordsToIndex(terms: readonly string[]): string[] {
-  return [...new Set([...terms, ...pairsOf(terms)])].sort();
+  return [...new Set([...terms, ...pairsOf(terms)])];
 }
 
 /** The words that every text with these phrases has; they may be apart in it. */

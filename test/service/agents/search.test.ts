@@ -289,7 +289,7 @@ describe('Search › the words of a text', () => {
   });
 
   it('are kept once each, with the pairs of a script without spaces', () => {
-    expect(wordsToIndex(searchTermsOf('go 日本語 go'))).toEqual(['go', '日', '日本', '本', '本語', '語']);
+    expect(wordsToIndex(searchTermsOf('go 日本語 go'))).toEqual(['go', '日', '本', '語', '日本', '本語']);
     expect(wordsToFind(searchPhrasesOf('日本語 go-go 鳥'))).toEqual(['日本', '本語', 'go', '鳥']);
     expect(wordsToFind(searchPhrasesOf('go日本'))).toEqual(['日本', 'go']);
   });
@@ -309,6 +309,16 @@ describe('Search › the words of messages', () => {
     expect(await indexMessages(stage.context)).toBe(true);
     expect(await indexMessages(stage.context)).toBe(false);
     for (const word of ['a0', 'b3999', 'c17']) expect(await contents(alice, word)).toHaveLength(1);
+  });
+
+  it('that share a code with what is asked for are not taken for it', async () => {
+    const session = must(await stage.create(alice, {})).session_id;
+    // Of the same 32 bits (FNV-1a).
+    await say(alice, session, 'liquid');
+    for (let count = 0; count < 5; count += 1) await say(alice, session, 'costarring');
+    await catchUp();
+    expect(await contents(alice, 'liquid', { limit: 1 })).toEqual(['liquid']);
+    expect(await contents(alice, 'costarring')).toHaveLength(5);
   });
 
   it('that an older program has indexed are indexed again', async () => {

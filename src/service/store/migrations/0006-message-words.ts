@@ -1,16 +1,17 @@
 import type { Migration } from './migration.js';
 
 const COLUMNS = `(
-  session_id TEXT NOT NULL,
-  word TEXT NOT NULL,
+  session INTEGER NOT NULL,
+  word INTEGER NOT NULL,
   position BIGINT NOT NULL,
-  PRIMARY KEY (session_id, word, position)
+  PRIMARY KEY (session, word, position)
 )`;
 
 /**
  * The words of the messages, session by session, in the place of each database's own full text: on both, what a search costs
- * does not grow with what is stored. What was said before is indexed again, behind the log. The index by which the sessions
- * of an agent are walked holds all that a search asks of them.
+ * does not grow with what is stored (D-185). Session and word are codes of 32 bits, so that what is found is read before it is
+ * believed. What was said before is indexed again, behind the log. The index by which the sessions of an agent are walked
+ * holds all that a search asks of them.
  */
 export const messageWords: Migration = {
   version: 6,
