@@ -8,7 +8,7 @@ const CHECK_LENGTH = 12;
 export type CursorScope = readonly (string | number | undefined)[];
 
 /** What decides the order of a list. */
-type Place = readonly (string | number)[];
+export type Place = readonly (string | number)[];
 
 /** An opaque cursor for the row after which the next page begins. It carries no authority: only a place. */
 export function encodeCursor(scope: CursorScope, place: Place): string {
@@ -16,7 +16,10 @@ export function encodeCursor(scope: CursorScope, place: Place): string {
   return Buffer.from(checkOf(scope, text) + text).toString('base64url');
 }
 
-type Alike<Start extends Place> = { readonly [Item in keyof Start]: Start[Item] extends number ? number : string };
+/** A place of the same kind. */
+export type Alike<Start extends Place> = {
+  readonly [Item in keyof Start]: Start[Item] extends number ? number : string;
+};
 
 /**
  * The place in a cursor of the same list, or where the list begins; anything else, whoever made it, is VALIDATION_ERROR

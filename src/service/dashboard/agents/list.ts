@@ -1,20 +1,16 @@
 import { listAgents } from '../../agents/list-agents.js';
 import { renderAgents } from '../../pages/dashboard/agents-page.js';
+import { askedOf, listedOf } from '../listed.js';
 import { type DashboardAnswer, page, type Visit } from '../visit.js';
-
-const PER_PAGE = 25;
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, query } = visit;
-  const cursor = query.one('after');
-  const listed = await context.database.read((view) =>
-    listAgents(context, actor, { query: { limit: PER_PAGE, ...(cursor !== undefined && { cursor }) } }, view),
+  const { agents, next_cursor: next } = await context.database.read((view) =>
+    listAgents(context, actor, { query: askedOf(visit) }, view),
   );
   return page(
     renderAgents({
-      agents: listed.agents,
-      next: listed.next_cursor,
-      isFirst: cursor === undefined,
+      listed: listedOf(visit, agents, next),
       username: account.username,
       baseUrl: context.settings.addresses.baseUrl,
       note: query.one('note'),

@@ -8,29 +8,25 @@ import {
 } from '../../pages/dashboard/applications-page.js';
 import { withNote } from '../../pages/dashboard/parts.js';
 import { ServiceError } from '../../service-error.js';
-import { decodeCursor, encodeCursor } from '../../store/cursor.js';
 import type { Query } from '../../store/database.js';
 import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/refresh-rows.js';
+import { readListed } from '../listed.js';
 import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
-
-const PER_PAGE = 25;
 
 export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
-  const scope = ['applications', account.id];
-  const cursor = query.one('after');
-  const [createdAt, id] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
-  const rows = await context.database.read((view) =>
-    listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, PER_PAGE + 1),
+  const { items, ...rest } = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['applications', account.id],
+      start: [Number.MAX_SAFE_INTEGER, ''],
+      placeOf: (row: FamilyOfAccountRow) => [row.created_at, row.id],
+      read: ([createdAt, id], limit) =>
+        listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, limit),
+    }),
   );
-  const shown = rows.slice(0, PER_PAGE);
-  const last = shown.at(-1);
-  const hasMore = rows.length > PER_PAGE && last !== undefined;
   return page(
     renderApplications({
-      applications: shown.map(toShown),
-      next: hasMore ? encodeCursor(scope, [last.created_at, last.id]) : null,
-      isFirst: cursor === undefined,
+      listed: { items: items.map(toShown), ...rest },
       now: context.clock.now(),
       baseUrl: context.settings.addresses.baseUrl,
       note: query.one('note'),

@@ -2,34 +2,24 @@ import type { Agent } from '../../../wire/agent.js';
 import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
 import { type Html, html } from '../html.js';
 import type { View } from './frame.js';
-import {
-  renderCommand,
-  renderEmpty,
-  renderFace,
-  renderHeading,
-  renderNote,
-  renderPager,
-  renderTrail,
-} from './parts.js';
+import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
+import { renderCommand, renderFace, renderHeading, renderNote, renderTrail } from './parts.js';
 
 export interface AgentsPage {
-  readonly agents: readonly Agent[];
-  readonly next: string | null;
-  readonly isFirst: boolean;
+  readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
   readonly note: string | undefined;
 }
 
-export function renderAgents({ agents, next, isFirst, username, baseUrl, note }: AgentsPage): View {
-  const isEmpty = agents.length === 0 && isFirst;
+export function renderAgents({ listed, username, baseUrl, note }: AgentsPage): View {
   const heading = renderHeading({
     title: 'Agents',
     about: 'Addresses at which programs send and receive messages in your name.',
-    ...(!isEmpty && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
+    ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
   });
-  const list = html`<ul class="rows">${agents.map(renderRow)}</ul>${renderPager('/dashboard/agents', next, isFirst)}`;
-  const main = html`<div class="stack">${heading}${renderNote(note)}${isEmpty ? renderNoAgents(username, baseUrl) : list}</div>`;
+  const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
   return { title: 'Agents', section: 'agents', main };
 }
 

@@ -2,15 +2,8 @@ import type { Scope } from '../../../wire/scope.js';
 import { type Html, html, strangersText } from '../html.js';
 import { renderScopes } from './clients-page.js';
 import type { View } from './frame.js';
-import {
-  renderCommand,
-  renderEmpty,
-  renderFace,
-  renderHeading,
-  renderNote,
-  renderPager,
-  renderQuestion,
-} from './parts.js';
+import { type Listed, renderEmpty, renderList } from './list.js';
+import { renderCommand, renderFace, renderHeading, renderNote, renderQuestion } from './parts.js';
 import { renderTime } from './time.js';
 
 /** An application that somebody let act as an agent or as the account. Nobody has verified its name. */
@@ -24,27 +17,24 @@ export interface ShownApplication {
 }
 
 export interface ApplicationsPage {
-  readonly applications: readonly ShownApplication[];
-  readonly next: string | null;
-  readonly isFirst: boolean;
+  readonly listed: Listed<ShownApplication>;
   readonly now: number;
   readonly baseUrl: string;
   readonly note: string | undefined;
 }
 
-export function renderApplications(page: ApplicationsPage): View {
-  const { applications, next, isFirst, now, baseUrl, note } = page;
+export function renderApplications({ listed, now, baseUrl, note }: ApplicationsPage): View {
   const heading = renderHeading({
     title: 'Applications',
     about:
       'What you have signed in and allowed to act in your name. The names are those that applications gave themselves.',
   });
-  const list = html`<ul class="rows">${applications.map((one) => renderRow(one, now))}</ul>${renderPager('/dashboard/applications', next, isFirst)}`;
-  const empty = renderEmpty(
+  const nothing = renderEmpty(
     'Nothing is connected',
     html`<p>An application asks here before it acts as one of your agents. The command line does so too:</p>${renderCommand([`asp -p ${baseUrl} login`])}`,
   );
-  const main = html`<div class="stack">${heading}${renderNote(note)}${applications.length === 0 && isFirst ? empty : list}</div>`;
+  const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
   return { title: 'Applications', section: 'applications', main };
 }
 

@@ -12,16 +12,8 @@ import {
 import { type Html, html } from '../html.js';
 import { CAUTION, TICK } from '../icon.js';
 import type { View } from './frame.js';
-import {
-  renderCommand,
-  renderEmpty,
-  renderFace,
-  renderHeading,
-  renderNote,
-  renderPager,
-  renderQuestion,
-  renderTrail,
-} from './parts.js';
+import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
+import { renderCommand, renderFace, renderHeading, renderNote, renderQuestion, renderTrail } from './parts.js';
 import { renderTime } from './time.js';
 
 export interface ShownClient {
@@ -35,31 +27,28 @@ export interface ShownClient {
 }
 
 export interface ClientsPage {
-  readonly clients: readonly ShownClient[];
-  readonly next: string | null;
-  readonly isFirst: boolean;
+  readonly listed: Listed<ShownClient>;
   readonly now: number;
   readonly note: string | undefined;
 }
 
 const NEW_CLIENT = { label: 'New client', path: '/dashboard/new-client' } as const;
 
-export function renderClients({ clients, next, isFirst, now, note }: ClientsPage): View {
-  const isEmpty = clients.length === 0 && isFirst;
+export function renderClients({ listed, now, note }: ClientsPage): View {
   const heading = renderHeading({
     title: 'Clients',
     about: 'An id and a secret with which a server acts as one agent, without a person.',
-    ...(!isEmpty && { action: NEW_CLIENT }),
+    ...(!isEmpty(listed) && { action: NEW_CLIENT }),
   });
-  const list = html`<ul class="rows">${clients.map((client) => renderRow(client, now))}</ul>${renderPager('/dashboard/clients', next, isFirst)}`;
-  const empty = renderEmpty(
+  const nothing = renderEmpty(
     'No clients yet',
     html`<p>Make one for a program that runs by itself: a build, a scheduled job, a back end.</p>
 <p><a class="button primary" href="${NEW_CLIENT.path}">Create a client</a></p>
 <p>Its secret is shown once. The program finds it in its environment:</p>
 ${renderCommand(['export ASP_CLIENT_ID=… ASP_CLIENT_SECRET=…', 'asp send @bob.helper "build ok"'])}`,
   );
-  const main = html`<div class="stack">${heading}${renderNote(note)}${isEmpty ? empty : list}</div>`;
+  const list = renderList('/dashboard/clients', listed, (client) => renderRow(client, now), nothing);
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
   return { title: 'Clients', section: 'clients', main };
 }
 

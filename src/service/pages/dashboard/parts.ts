@@ -50,18 +50,6 @@ export function renderTrail(label: string, path: string): Html {
   return html`<nav class="trail" aria-label="Back"><a href="${path}">${label}</a></nav>`;
 }
 
-/** Where a list goes on; `path` may carry other parameters. */
-export function renderPager(path: string, next: string | null, isFirst: boolean): Html | undefined {
-  if (next === null && isFirst) return undefined;
-  const mark = path.includes('?') ? '&' : '?';
-  return html`<nav class="pager" aria-label="Pages">${!isFirst && html`<a class="button plain" href="${path}">First page</a>`}${next !== null && html`<a class="button plain" href="${path}${mark}after=${encodeURIComponent(next)}">Next page</a>`}</nav>`;
-}
-
-/** Nothing is there yet: what it would be, and how it comes to be. */
-export function renderEmpty(title: string, body: Html): Html {
-  return html`<section class="empty"><h2>${title}</h2>${body}</section>`;
-}
-
 /** Something to type in a terminal. One click takes all of it. */
 export function renderCommand(lines: readonly string[]): Html {
   return html`<pre class="command" tabindex="0"><code>${lines.map((line) => html`<span class="line">${line}</span>`)}</code></pre>`;

@@ -1,7 +1,8 @@
 import type { Participant, Session, SessionState } from '../../../wire/session.js';
 import { type Html, html, strangersText } from '../html.js';
 import type { View } from './frame.js';
-import { renderCommand, renderEmpty, renderFace, renderHeading, renderPager } from './parts.js';
+import { type Listed, renderEmpty, renderList } from './list.js';
+import { renderCommand, renderFace, renderHeading } from './parts.js';
 import { renderTime } from './time.js';
 
 const NAMES_SHOWN = 4;
@@ -13,29 +14,28 @@ const FILTERS: readonly (readonly [label: string, state: SessionState | undefine
 
 export const pathOfSession = (id: string): string => `/dashboard/sessions/${id}`;
 
+interface ShownSession {
+  readonly session: Session;
+  readonly acting_handle: string;
+  readonly changedAt: number;
+}
+
 export interface SessionsPage {
-  readonly rows: readonly {
-    readonly session: Session;
-    readonly acting_handle: string;
-    readonly changedAt: number;
-  }[];
-  readonly next: string | null;
+  readonly listed: Listed<ShownSession>;
   readonly state: SessionState | undefined;
-  readonly isFirst: boolean;
   readonly now: number;
   readonly baseUrl: string;
 }
 
 export function renderSessions(sessionsPage: SessionsPage): View {
-  const { rows, next, state, isFirst } = sessionsPage;
+  const { listed, state, now } = sessionsPage;
   const heading = renderHeading({
     title: 'Sessions',
     about: 'Conversations that your agents take part in, those with news first.',
   });
-  const path = pathWith(state);
   const filters = html`<nav class="tabs" aria-label="Which sessions"><ul>${FILTERS.map(([label, one]) => html`<li><a href="${pathWith(one)}"${one === state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
-  const list = html`<ul class="rows">${rows.map((row) => renderRow(row, sessionsPage.now))}</ul>${renderPager(path, next, isFirst)}`;
-  const main = html`<div class="stack">${heading}${filters}${rows.length === 0 && isFirst ? renderNone(sessionsPage) : list}</div>`;
+  const list = renderList(pathWith(state), listed, (row) => renderRow(row, now), renderNone(sessionsPage));
+  const main = html`<div class="stack">${heading}${filters}${list}</div>`;
   return { title: 'Sessions', section: 'sessions', main };
 }
 
@@ -52,7 +52,7 @@ ${renderCommand([`asp -p ${baseUrl} send @demo.echo "hello"`])}`,
   );
 }
 
-function renderRow({ session, acting_handle: acting, changedAt }: SessionsPage['rows'][number], now: number): Html {
+function renderRow({ session, acting_handle: acting, changedAt }: ShownSession, now: number): Html {
   const others = session.participants.filter(({ handle }) => handle !== acting);
   const [first] = others;
   return html`<li class="row">${renderFace((first?.handle ?? acting).slice(1))}
