@@ -5,6 +5,7 @@ import { serviceKey } from './migrations/0003-service-key.js';
 import { severalProcesses } from './migrations/0004-several-processes.js';
 import { revokedSockets } from './migrations/0005-revoked-sockets.js';
 import { messageWords } from './migrations/0006-message-words.js';
+import { localAccounts } from './migrations/0007-local-accounts.js';
 import type { Migration } from './migrations/migration.js';
 import type { SqliteConnection } from './sqlite-driver.js';
 
@@ -15,6 +16,7 @@ export const MIGRATIONS: readonly Migration[] = [
   severalProcesses,
   revokedSockets,
   messageWords,
+  localAccounts,
 ];
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
