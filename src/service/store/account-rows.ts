@@ -37,11 +37,6 @@ export function findAccountByUsername(query: Query, username: string): Promise<A
   return query.get<AccountRow>('SELECT * FROM account WHERE username = $1', username);
 }
 
-/** Whether there is an account of the local user, which nobody signs in to with a password. */
-export async function hasLocalAccounts(query: Query): Promise<boolean> {
-  return (await query.get('SELECT 1 AS found FROM account WHERE is_local = 1 LIMIT 1')) !== undefined;
-}
-
 /** Whether anybody signs in with a password here. */
 export async function hasPasswordAccounts(query: Query): Promise<boolean> {
   return (await query.get('SELECT 1 AS found FROM account WHERE password_hash IS NOT NULL LIMIT 1')) !== undefined;

@@ -7,11 +7,12 @@ import type { Mistake } from '../../pages/form.js';
 import { pageHeaders } from '../../pages/layout.js';
 import { renderSignedInPage } from '../../pages/message-page.js';
 import { renderSignInPage, type SignInPage } from '../../pages/sign-in-page.js';
-import { type AccountRow, hasLocalAccounts, hasPasswordAccounts } from '../../store/account-rows.js';
+import { type AccountRow, hasPasswordAccounts } from '../../store/account-rows.js';
 import { type AgentRow, listAgentsOfAccount } from '../../store/agent-rows.js';
 import type { AuthorizationRequestRow } from '../../store/authorization-rows.js';
 import type { Query } from '../../store/database.js';
 import type { OAuthClientRow } from '../../store/oauth-client-rows.js';
+import { listLocalAccounts } from '../../store/operator-rows.js';
 import { type Browser, findAccountOf, meetBrowser, readBrowser } from '../account/browser.js';
 import { readReturnAddress } from '../account/return-address.js';
 import { PATH } from '../metadata.js';
@@ -118,7 +119,7 @@ export async function sendSignInPage(
   const isHere = isFromThisMachine(reply.request.raw);
   const { isFirstUse, hasLocal } = await server.context.database.read(async (query) => ({
     isFirstUse: !(await hasPasswordAccounts(query)),
-    hasLocal: isHere && (await hasLocalAccounts(query)),
+    hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
   }));
   const page = renderSignInPage({
     place: placeOf(server),
