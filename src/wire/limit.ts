@@ -11,6 +11,9 @@ export const CODE_VERIFIER_MAX_LENGTH = 128;
 export const ATTACHMENTS_PER_MESSAGE_MAX = 5;
 export const ATTACHMENT_MAX_BYTES = 10 * 1024 * 1024;
 export const ATTACHMENT_URL_LIFETIME_S = 5 * 60;
+export const UPLOADS_PER_AGENT_MAX = 16;
+/** Of one agent, beside those that are being received. */
+export const UPLOADS_WAITING_MAX = 100;
 export const PENDING_ATTACHMENT_LIFETIME_S = 60 * 60;
 export const ATTACHMENT_FILENAME_MAX_LENGTH = 180;
 

@@ -4,12 +4,11 @@ import { SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { TokenVerifier, VerifiedToken } from '../access-token/verify.js';
 import type { AgentActor, ServiceContext } from '../context.js';
+import { createPlaces } from '../limits/places.js';
 import { readBearer, requireScopes } from '../rest/admit.js';
 import type { HostGuard } from '../rest/host-guard.js';
 import { BASE_PATH } from '../rest/register-rest.js';
 import { ServiceError } from '../service-error.js';
-
-const PLACE_RETRY_S = 5;
 
 /** Where the socket is offered (wire: Aliases). */
 const PATHS: ReadonlySet<string> = new Set([SOCKET_PATH, '/', `${BASE_PATH}${SOCKET_PATH}`]);
@@ -26,23 +25,11 @@ export interface Place {
 
 /** Decides on handshakes. What is refused is refused before the protocol is switched, as an error of the API. */
 export function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
-  const counts = new Map<string, number>();
-
-  const take = (agentId: string): (() => void) => {
-    const count = counts.get(agentId) ?? 0;
-    if (count >= SOCKETS_PER_AGENT_MAX)
-      throw new ServiceError('RATE_LIMITED', 'This agent has too many sockets open.', { retryAfterS: PLACE_RETRY_S });
-    counts.set(agentId, count + 1);
-    let isReleased = false;
-    return () => {
-      if (isReleased) return;
-      isReleased = true;
-      const left = (counts.get(agentId) ?? 1) - 1;
-      if (left > 0) counts.set(agentId, left);
-      else counts.delete(agentId);
-    };
-  };
-
+  const places = createPlaces({
+    perAgentMax: SOCKETS_PER_AGENT_MAX,
+    waitingMax: 0,
+    refusal: 'This agent has too many sockets open.',
+  });
   return async (request: IncomingMessage): Promise<Place> => {
     guardHost(request);
     requireHandshake(request);
@@ -50,7 +37,7 @@ export function createDoor(context: ServiceContext, verifier: TokenVerifier, gua
     if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
     requireScopes(['realtime:read'], actor);
     await context.limits.take('general', actor.agentId);
-    return { actor, release: take(actor.agentId) };
+    return { actor, release: await places.take(actor.agentId) };
   };
 }
 

@@ -1,7 +1,7 @@
 import { isWrite, type Operation } from '../../wire/endpoint.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
-import { type AdmittedCall, admit, type Call, takeBudget, type VerifyToken } from './admit.js';
+import { type AdmittedCall, admit, type Call, takeBudget } from './admit.js';
 import { type AnsweredCall, answerOfReply, answerOnce, ownLimitOf } from './call-parts.js';
 import { fingerprintOf } from './canonical-json.js';
 import type { Answer } from './error-answer.js';
@@ -9,13 +9,8 @@ import type { AnyHandler } from './handler.js';
 import { HANDLER } from './handlers.js';
 import { readJsonBody } from './read-body.js';
 import { checkBody, readBodyKey, readQuery } from './read-request.js';
+import type { Rest } from './rest.js';
 import { answerUpload } from './upload.js';
-
-/** What every call is answered with. */
-export interface Rest {
-  readonly context: ServiceContext;
-  readonly verify: VerifyToken;
-}
 
 /** ASP clients may send the key in the body of these two (wire: Common rules, idempotency). */
 const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sendMessage']);
@@ -41,7 +36,7 @@ export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
 }
 
 function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
-  if (call.row.body === 'file') return answerUpload(rest.context, call);
+  if (call.row.body === 'file') return answerUpload(rest, call);
   return isWrite(call.row) ? answerWrite(rest.context, call) : answerRead(rest.context, call);
 }
 

@@ -3,10 +3,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 
 
 import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
 import { splitHandle } from '../../wire/handle.js';
+import { UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../wire/limit.js';
 import type { Actor } from '../context.js';
+import { createPlaces } from '../limits/places.js';
 import { ServiceError } from '../service-error.js';
 import type { Call } from './admit.js';
-import { answerCall, type Rest } from './pipeline.js';
+import { answerCall } from './pipeline.js';
+import type { Rest } from './rest.js';
 import { sendAnswer } from './send-answer.js';
 
 /** The version segment of {base_url} (spec: Versioning). */
@@ -23,7 +26,13 @@ interface Route {
 }
 
 /** Mounts every row of the endpoint table, and every alias, below the base path. */
-export function registerRest(app: FastifyInstance, rest: Rest): void {
+export function registerRest(app: FastifyInstance, given: Omit<Rest, 'uploads'>): void {
+  const uploads = createPlaces({
+    perAgentMax: UPLOADS_PER_AGENT_MAX,
+    waitingMax: UPLOADS_WAITING_MAX,
+    refusal: 'This agent has too many uploads under way.',
+  });
+  const rest = { ...given, uploads };
   app.register(
     async (scope) => {
       // Bodies are read by the pipeline, once it is known that the caller may send one.

@@ -1,13 +1,16 @@
 import { receiveUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
-import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import type { AdmittedCall } from './admit.js';
 import { type AnsweredCall, answerOnce, refuseBeforeBody } from './call-parts.js';
 import { HANDLER } from './handlers.js';
 import { readQuery } from './read-request.js';
+import type { Rest } from './rest.js';
 
-/** An upload goes to disk before its transaction, if its budget lets it; what no row came to own is removed again. */
-export async function answerUpload(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
+/**
+ * An upload goes to disk before its transaction, if its budget lets it, and not too many of one agent at once: the
+ * others wait with their bodies unread. What no row came to own is removed again.
+ */
+export async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   const { key, actor, request } = call;
   if (key === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
   if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
@@ -15,12 +18,19 @@ export async function answerUpload(context: ServiceContext, call: AdmittedCall):
   if (!request.isMultipart())
     throw new ServiceError('VALIDATION_ERROR', 'The body must be multipart/form-data.', { status: 415 });
   await refuseBeforeBody(context, call, key);
-  const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
+  const giveBack = await uploads.take(actor.agentId);
   try {
-    return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
-      HANDLER.uploadAttachment(context, actor, staged, transaction),
-    );
+    // Nobody would ever say that a body which broke off before it was read has ended.
+    if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
+    const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
+    try {
+      return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
+        HANDLER.uploadAttachment(context, actor, staged, transaction),
+      );
+    } finally {
+      await staged.release();
+    }
   } finally {
-    await staged.release();
+    giveBack();
   }
 }

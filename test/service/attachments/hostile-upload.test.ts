@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, startService } from '../../../src/service/service.js';
+import { UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../../src/wire/limit.js';
 import { type Actor, createActor } from '../../support/actors.js';
+import { multipart } from '../../support/multipart.js';
 import { discover } from '../../support/oauth.js';
 import { rawBytes } from '../../support/raw-http.js';
 import { until } from '../../support/until.js';
@@ -14,13 +16,15 @@ import { until } from '../../support/until.js';
 let directory: string;
 let service: RunningService;
 let alice: Actor;
+let bob: Actor;
 let port: number;
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'asp-hostile-'));
   service = await startService({ host: '127.0.0.1', port: 0, data: { directory }, areLimitsOn: false });
   const operator = { url: service.operatorUrl, secret: service.operatorSecret };
-  alice = await createActor(await discover(service.baseUrl), operator, 'alice');
+  const place = await discover(service.baseUrl);
+  [alice, bob] = [await createActor(place, operator, 'alice'), await createActor(place, operator, 'bob')];
   port = service.port;
 });
 afterAll(async () => {
@@ -120,5 +124,43 @@ describe('Attachments › a sender that goes away', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     socket.destroy();
     await until('no file is left', async () => stored().length === 0);
+  });
+});
+
+describe('Attachments › uploads of one agent at once', () => {
+  it('are bounded: others wait their turn, up to a bound, and hold up no other agent', async () => {
+    const begin = async (count: number): Promise<Socket[]> => {
+      const heads = await Promise.all(
+        Array.from({ length: count }, () => headOf('multipart/form-data; boundary=b', 1_000)),
+      );
+      return heads.map((head) => {
+        const socket = connect({ host: '127.0.0.1', port });
+        socket.on('error', () => {});
+        socket.write(`${head}--b\r\n${PART}x`);
+        return socket;
+      });
+    };
+    const running = await begin(UPLOADS_PER_AGENT_MAX);
+    await until('all have begun', async () => stored().length === UPLOADS_PER_AGENT_MAX);
+    const fickle = await begin(UPLOADS_PER_AGENT_MAX);
+    const answers: string[] = [];
+    const say = async (): Promise<unknown> =>
+      answers.push(await post('multipart/form-data; boundary=b', `--b\r\n${PART}x\r\n--b--\r\n`));
+    const patient = UPLOADS_WAITING_MAX - fickle.length;
+    const waiting = Array.from({ length: patient + 5 }, say);
+    await until('those beyond the line are refused', async () => answers.length === 5);
+    for (const refused of answers)
+      expect(refused).toMatch(/^HTTP\/1\.1 429 .*\r\nretry-after: [1-9]\d*\r\n.*"RATE_LIMITED"/is);
+    expect(stored()).toHaveLength(UPLOADS_PER_AGENT_MAX);
+    const { type, body } = multipart([{ bytes: 'plain' }]);
+    const other = await bob.post('/attachments', body, { headers: { 'content-type': type } });
+    expect(other.status).toBe(201);
+    expect(answers).toHaveLength(5);
+    for (const socket of fickle) socket.destroy();
+    running.pop()?.destroy();
+    await Promise.all(waiting);
+    for (const answer of answers.slice(5)) expect(answer).toMatch(/^HTTP\/1\.1 201 /);
+    for (const socket of running) socket.destroy();
+    await until('only what was finished is left', async () => stored().length === patient + 1);
   });
 });

@@ -91,6 +91,15 @@ describe('a handshake', () => {
     await limited.stop();
   });
 
+  it('has ten seconds to come, like every request; a connection that says nothing has no more', async () => {
+    const begin = (text: string): Promise<string> => rawBytes('127.0.0.1', service.port, text, 25_000).then(String);
+    const answers = await Promise.all([
+      begin(''),
+      begin(`GET /connect HTTP/1.1\r\nhost: 127.0.0.1:${service.port}\r\n`),
+    ]);
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 408 .*"VALIDATION_ERROR"/is);
+  });
+
   it('may break off at any moment', async () => {
     const head = `GET /connect HTTP/1.1\r\nhost: 127.0.0.1:${service.port}\r\nauthorization: Bearer ${token}\r\n`;
     const rest =
