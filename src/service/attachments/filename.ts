@@ -4,8 +4,8 @@ const CONTROL = /\p{Cc}/gu;
 const SEPARATOR = /[/\\]/;
 const UNSAFE_RUN = /[^A-Za-z0-9._ -]+/g;
 /** A leading dash would be an option to whoever types the name; leading dots hide it; outer spaces cannot be seen. */
-const LEADING = /^[. -]+/;
-const TRAILING = /[. ]+$/;
+const LEADING = '. -';
+const TRAILING = '. ';
 /** Names that Windows opens as devices, whatever their extension. */
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 const EXTENSION = /\.[A-Za-z0-9]{1,16}$/;
@@ -20,8 +20,13 @@ export function sanitiseFilename(name: string): string {
   return short === '' ? 'file' : short;
 }
 
+/** No expression for the end of a text: it would look on from each of a hundred thousand dots. */
 function trim(name: string): string {
-  return name.replace(LEADING, '').replace(TRAILING, '');
+  let start = 0;
+  let end = name.length;
+  while (start < end && LEADING.includes(name.charAt(start))) start += 1;
+  while (end > start && TRAILING.includes(name.charAt(end - 1))) end -= 1;
+  return name.slice(start, end);
 }
 
 /** Cuts before the extension, so that the kind of the file stays to be seen. */

@@ -4,7 +4,8 @@ import { MESSAGE_BODY_MAX_BYTES } from '../../wire/limit.js';
 import { ServiceError } from '../service-error.js';
 import { parseJson } from './json-text.js';
 
-const JSON_MEDIA_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?[ \t]*$/i;
+/** Never one run of blanks beside another, between which a long one could be shared out in every way. */
+const JSON_MEDIA_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?(?:;[ \t]*)?$/i;
 
 /** The JSON body of a request, or undefined when it has none. */
 export async function readJsonBody(request: IncomingMessage): Promise<unknown> {

@@ -33,6 +33,8 @@ describe('a JSON body', () => {
       'Application/JSON',
       'application/json; charset=utf-8',
       'application/json;charset="UTF-8"',
+      'application/json ;\tcharset = utf-8 ; ',
+      'application/json;',
     ])
       mustSucceed(await send(message('x'), { 'content-type': type }), 201);
   });
