@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,8 +11,9 @@ import { insertSession } from '../../../src/service/store/session-rows.js';
 import { openSqlite } from '../../../src/service/store/sqlite-database.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { buildProgram } from '../../support/build-program.js';
+import { IS_LONG } from '../../support/tally.js';
 
-const KILLS = process.env['ASP_TEST_LONG'] === '1' ? 200 : 5;
+const KILLS = IS_LONG ? 200 : 5;
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
 const TMPFS = 'mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" "$3" fill "$1"';
 
@@ -165,4 +166,43 @@ describe('a disk that fails to keep what it was given (EIO)', () => {
     await database.close();
     expect(names.filter((name) => !kept.has(name))).toEqual([]);
   });
+});
+
+/** One call of the database to its disk fails, or all from one on, the first of them while the data is still being set up. */
+const FAILURES: readonly { calls: string; error: string; places: readonly number[]; isFromThereOn: boolean }[] = [
+  {
+    calls: 'fdatasync,fsync',
+    error: 'EIO',
+    places: IS_LONG ? Array.from({ length: 100 }, (_, index) => index + 1) : [1, 12, 40],
+    isFromThereOn: false,
+  },
+  ...['ENOSPC', 'EROFS'].map((error) => ({
+    calls: 'pwrite64',
+    error,
+    places: IS_LONG ? Array.from({ length: 50 }, (_, index) => 1 + 23 * index) : [5, 400],
+    isFromThereOn: true,
+  })),
+];
+
+describe.each(FAILURES)('a disk that answers $calls with $error', ({ calls, error, places, isFromThereOn }) => {
+  it.runIf(canInject).each(places)(
+    'at call %i: what was acknowledged is there, and the data can be opened',
+    async (place) => {
+      const inject = `inject=${calls}:error=${error}:when=${place}${isFromThereOn ? '+' : ''}`;
+      const log = join(directory, 'calls');
+      const options = ['-f', '-qq', '-o', log, '-e', `trace=${calls}`, '-e', inject];
+      const data = join(directory, 'data');
+      const child = start('strace', [...options, process.execPath, program, 'insist', data]);
+      await child.ended;
+      expect(readFileSync(log, 'utf8')).toContain('(INJECTED)');
+      const names = acknowledged(child);
+      if (isFromThereOn) expect(names).not.toContain('n299');
+      const database = await openSqlite({ directory: data });
+      const kept = names.length > 0 ? await noteNames(database) : new Set<string>();
+      await database.close();
+      expect(names.filter((name) => !kept.has(name))).toEqual([]);
+      // It says so, one way or the other: it refuses what it was asked to write, or ends.
+      if (!child.lines.includes('done')) expect(names).toEqual([]);
+    },
+  );
 });
