@@ -2,8 +2,8 @@ import { beatEvery } from '../../kit/beat.js';
 import { repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
-import { deleteGoneProcesses, listOtherProcesses, type ProcessRow, putProcess } from '../store/process-rows.js';
-import { deleteSocket, insertSocket, listSocketsOf, type SocketRow } from '../store/socket-rows.js';
+import { deleteGoneProcess, listOtherProcesses, type ProcessRow, putProcess } from '../store/process-rows.js';
+import { deleteSocket, insertSocket, listSocketsOf, type SocketOfAgent } from '../store/socket-rows.js';
 import { createGraceRule } from './grace-rule.js';
 import type { LiveSocket, SocketOwner } from './live-socket.js';
 
@@ -32,17 +32,20 @@ export function createPresence(context: ServiceContext, processId: string, socke
   const held = new Set<string>();
   let isReleased = false;
   const forget = (socketId: string): Promise<void> => database.write((query) => deleteSocket(query, socketId));
-  const drop = async (rows: readonly SocketRow[]): Promise<void> => {
+  const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
     for (const row of rows) await forget(row.id);
     for (const row of rows) await rule?.dropped(row.agent_id);
   };
-  const beat = createBeat(context, processId, { sockets, held, drop });
+  const beat = createBeat(context, processId, { sockets, held });
   const findGone = createRollCall();
   const sweep = async (): Promise<void> => {
     const others = await database.read((query) => listOtherProcesses(query, processId));
     const gone = database.isExclusive ? others : findGone(others);
-    for (const { id } of gone) await drop(await database.read((query) => listSocketsOf(query, id)));
-    await database.write((query) => deleteGoneProcesses(query, gone));
+    for (const row of gone) {
+      await drop(await database.read((query) => listSocketsOf(query, row.id)));
+      await database.write((query) => deleteGoneProcess(query, row));
+    }
+    await drop(beat.strays());
     await rule?.settle();
   };
   const onFault = (error: unknown): void => log.error('presence_failed', error);
@@ -58,7 +61,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
     },
     async closed({ socketId, agentId }) {
       if (isReleased) return;
-      // What cannot be forgotten now is found at the next beat.
+      // What cannot be forgotten now is found at a later beat.
       await forget(socketId).finally(() => held.delete(socketId));
       await rule?.dropped(agentId);
     },
@@ -84,16 +87,15 @@ interface Books {
   readonly sockets: ReadonlySet<LiveSocket>;
   /** Whoever has a row, or is about to have one. */
   readonly held: ReadonlySet<string>;
-  /** Closes the books of sockets that are no more. */
-  drop(rows: readonly SocketRow[]): Promise<void>;
 }
 
 /**
  * A socket may be open as long as the store knows of it, for what is not known there is not told to close when its grant is
  * revoked, and counts for nobody. So each beat holds the two against each other (D-190).
  */
-function createBeat({ clock, database }: ServiceContext, processId: string, { sockets, held, drop }: Books) {
+function createBeat({ clock, database }: ServiceContext, processId: string, { sockets, held }: Books) {
   let silentS = 0;
+  let strays: readonly SocketOfAgent[] = [];
   const close = (list: Iterable<LiveSocket>, reason: string): void => {
     for (const socket of list) socket.close(CLOSE_CODE.outOfTouch, reason);
   };
@@ -109,8 +111,10 @@ function createBeat({ clock, database }: ServiceContext, processId: string, { so
         known.filter((socket) => !ids.has(socket.socketId)),
         'was taken for gone',
       );
-      await drop(rows.filter((row) => !held.has(row.id)));
+      strays = rows.filter((row) => !held.has(row.id));
     },
+    /** Rows without a socket, as the last beat found them. Whoever closes their books may take longer than a beat. */
+    strays: () => strays,
     /** Closes all when the store cannot be asked for too long. Seconds in which this process stood still do not count. */
     watch: () =>
       beatEvery(clock, 1_000, () => {

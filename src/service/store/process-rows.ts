@@ -21,13 +21,12 @@ export function listOtherProcesses(query: Query, processId: string): Promise<Pro
   return query.all<ProcessRow>('SELECT id, seen_at FROM server_process WHERE id <> $1', processId);
 }
 
-/** Forgets those that have said nothing since, and have no sockets left. */
-export async function deleteGoneProcesses(transaction: Transaction, rows: readonly ProcessRow[]): Promise<void> {
-  for (const { id, seen_at } of rows)
-    await transaction.run(
-      `DELETE FROM server_process WHERE id = $1 AND seen_at = $2
-         AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.process_id = server_process.id)`,
-      id,
-      seen_at,
-    );
+/** Forgets it, unless it has said something since or has sockets left. */
+export async function deleteGoneProcess(transaction: Transaction, { id, seen_at }: ProcessRow): Promise<void> {
+  await transaction.run(
+    `DELETE FROM server_process WHERE id = $1 AND seen_at = $2
+       AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.process_id = server_process.id)`,
+    id,
+    seen_at,
+  );
 }

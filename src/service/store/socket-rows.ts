@@ -26,8 +26,12 @@ export async function deleteSocket(transaction: Transaction, socketId: string): 
   await transaction.run('DELETE FROM socket WHERE id = $1', socketId);
 }
 
-export function listSocketsOf(query: Query, processId: string): Promise<SocketRow[]> {
-  return query.all<SocketRow>('SELECT * FROM socket WHERE process_id = $1', processId);
+/** A socket and whose it is. */
+export type SocketOfAgent = Pick<SocketRow, 'id' | 'agent_id'>;
+
+/** Of this process, as the store knows them. They can be thousands. */
+export function listSocketsOf(query: Query, processId: string): Promise<SocketOfAgent[]> {
+  return query.all<SocketOfAgent>('SELECT id, agent_id FROM socket WHERE process_id = $1', processId);
 }
 
 export async function hasSocket(query: Query, agentId: string): Promise<boolean> {
