@@ -1,7 +1,7 @@
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import type { Message } from '../../../wire/message.js';
 import { type Html, html } from '../html.js';
-import { plainText, renderParts } from './message-parts.js';
+import { renderMetadata, renderParts } from './message-parts.js';
 import { renderFace } from './parts.js';
 import { renderClock } from './time.js';
 
@@ -41,7 +41,8 @@ function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): 
 
 function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, place: EntryPlace): Html {
   const { path, isWhole = false } = place;
-  return html`<div class="bubble">${renderParts(content, { path, sequence, isWhole })}${metadata !== undefined && html`<details class="folded"><summary>Metadata</summary><pre tabindex="0">${plainText(JSON.stringify(metadata, null, 2))}</pre></details>`}</div>`;
+  const parts = { path, sequence, isWhole };
+  return html`<div class="bubble">${renderParts(content, parts)}${metadata !== undefined && renderMetadata(metadata, parts)}</div>`;
 }
 
 function renderHappening(event: EventEnvelope, place: EntryPlace): Html {

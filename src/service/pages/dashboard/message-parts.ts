@@ -5,6 +5,10 @@ import { FILE, PICTURE } from '../icon.js';
 /** Of one text. */
 const SHOWN_MAX_LENGTH = 2_000;
 const SHORT_DATA_LENGTH = 240;
+/** Deeper than people read, indenting takes far more room than what is indented. */
+const LAID_OUT_DEPTH_MAX = 8;
+/** Of one message, where it is shown among others. */
+const SHOWN_PARTS_MAX = 20;
 /** What browsers show as a picture and never as a document. */
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
@@ -13,7 +17,7 @@ const DECEPTIVE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /** A text of a stranger over several lines. */
-export function plainText(text: string): string {
+function plainText(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(DECEPTIVE, '');
 }
 
@@ -39,7 +43,14 @@ interface AnyPart {
 /** What was said, part by part. All of it was written by a stranger. */
 export function renderParts(content: Message['content'], place: PartsPlace): Html {
   if (typeof content === 'string') return renderText(content, place);
-  return html`${content.map((part) => renderPart(part as AnyPart, place))}`;
+  const shown = place.isWhole ? content : content.slice(0, SHOWN_PARTS_MAX);
+  const isCut = shown.length < content.length;
+  return html`${shown.map((part) => renderPart(part as AnyPart, place))}${isCut && renderRest(`Show all ${content.length} parts`, place)}`;
+}
+
+/** What was sent beside what was said. */
+export function renderMetadata(metadata: object, place: PartsPlace): Html {
+  return renderFolded('Metadata', metadata, place);
 }
 
 function renderPart(part: AnyPart, place: PartsPlace): Html {
@@ -55,20 +66,38 @@ function renderText(text: string, place: PartsPlace): Html {
 }
 
 function renderData(data: unknown, type: string, place: PartsPlace): Html {
-  const { shown, rest } = cut(JSON.stringify(data, null, 2), place);
-  const isOpen = place.isWhole || shown.length <= SHORT_DATA_LENGTH;
-  return html`<details class="folded"${isOpen && html` open`}><summary>${type === 'data' ? 'Data' : strangersText(type)}</summary><pre tabindex="0" dir="auto">${shown}</pre>${rest}</details>`;
+  return renderFolded(type === 'data' ? 'Data' : strangersText(type), data, place, SHORT_DATA_LENGTH);
+}
+
+/** JSON, open where it is short. */
+function renderFolded(summary: Html | string, data: unknown, place: PartsPlace, openLength = 0): Html {
+  const { shown, rest } = cut(layOut(data, place), place);
+  const isOpen = (place.isWhole && openLength > 0) || shown.length <= openLength;
+  return html`<details class="folded"${isOpen && html` open`}><summary>${summary}</summary><pre tabindex="0" dir="auto">${shown}</pre>${rest}</details>`;
+}
+
+/** On lines of their own where that is for a reader, and takes no more room than there is. */
+function layOut(data: unknown, { isWhole }: PartsPlace): string {
+  const plain = JSON.stringify(data);
+  const isShort = isWhole || plain.length <= SHOWN_MAX_LENGTH;
+  return isShort && isWithin(LAID_OUT_DEPTH_MAX, data) ? JSON.stringify(data, null, 2) : plain;
+}
+
+function isWithin(depth: number, data: unknown): boolean {
+  if (typeof data !== 'object' || data === null) return true;
+  return depth > 0 && Object.values(data).every((value) => isWithin(depth - 1, value));
 }
 
 /** A long text begins here and goes on at a page of its own. */
-function cut(given: string, { path, sequence, isWhole }: PartsPlace): { shown: string; rest: Html | undefined } {
+function cut(given: string, place: PartsPlace): { shown: string; rest: Html | undefined } {
   const text = plainText(given);
-  if (isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
+  if (place.isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
   const shown = text.slice(0, SHOWN_MAX_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
-  return {
-    shown: `${shown}…`,
-    rest: html`<p class="small"><a href="${path}/events/${sequence}">Show all ${text.length} characters</a></p>`,
-  };
+  return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, place) };
+}
+
+function renderRest(label: string, { path, sequence }: PartsPlace): Html {
+  return html`<p class="small"><a href="${path}/events/${sequence}">${label}</a></p>`;
 }
 
 function renderPicture(part: AnyPart, place: PartsPlace): Html {
