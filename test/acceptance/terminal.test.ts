@@ -151,4 +151,14 @@ describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe
     expect(status).toBe(0);
     expect(stdout.includes('\u001b[?25l') || stdout.includes('\r')).toBe(isMoving);
   });
+
+  it('a spinner on a terminal that does not know its width ends with its work', async () => {
+    await home.shell('echo text > note.txt');
+    service.delayMs = 1500;
+    const { stdout, status } = await atTerminal('attachment upload note.txt', {}, { width: 0, streams: 'both' });
+    service.delayMs = 0;
+    expect(status).toBe(0);
+    expect(stdout).toContain('uploading note.txt');
+    expect(stdout.length).toBeLessThan(20_000);
+  });
 });

@@ -18,8 +18,10 @@ export async function withProgress<Value>(
   let isDone = false;
   let spinner: { stop(): unknown } | undefined;
   const cancel = clock.schedule(PATIENCE_MS, () => {
-    void import('ora').then(({ default: ora }) => {
-      if (!isDone) spinner = ora({ text, stream: process.stderr, discardStdin: false }).start();
+    void Promise.all([import('ora'), import('./unknown-size.js')]).then(([{ default: ora }, { nameUnknownSize }]) => {
+      if (isDone) return;
+      nameUnknownSize();
+      spinner = ora({ text, stream: process.stderr, discardStdin: false }).start();
     });
   });
   try {

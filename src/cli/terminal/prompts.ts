@@ -18,12 +18,10 @@ interface PromptSettings {
 const dismissed = (): CliError =>
   new CliError('ASP_USAGE', { message: 'The question was dismissed. Nothing was changed.' });
 
-const USUAL = { columns: 80, rows: 24 };
-
-/** A pseudo-terminal may not know its size and says 0: a question would stand on it letter below letter. */
-function nameUnknownSize(): void {
-  for (const stream of [process.stdout, process.stderr])
-    for (const side of ['columns', 'rows'] as const) if (stream[side] === 0) stream[side] = USUAL[side];
+async function loadQuestions() {
+  const [questions, { nameUnknownSize }] = await Promise.all([import('@clack/prompts'), import('./unknown-size.js')]);
+  nameUnknownSize();
+  return questions;
 }
 
 export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: PromptSettings): Prompts {
@@ -35,8 +33,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
     async confirm(question, flag) {
       if (isYes) return true;
       if (!canAsk) throw refuse(question, flag);
-      nameUnknownSize();
-      const { confirm } = await import('@clack/prompts');
+      const { confirm } = await loadQuestions();
       // What cannot be undone is not done by a stray Enter.
       const initialValue = flag !== '--yes';
       const answer = await confirm({ message: question, initialValue, signal, output: process.stderr });
@@ -45,8 +42,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
     },
     async choose(question, choices, flag) {
       if (!canAsk) throw refuse(question, flag);
-      nameUnknownSize();
-      const { select } = await import('@clack/prompts');
+      const { select } = await loadQuestions();
       const options = choices.map((value) => ({ value, label: value }));
       const answer = await select({ message: question, options, signal, output: process.stderr });
       if (typeof answer === 'symbol') throw dismissed();

@@ -1,0 +1,15 @@
+const USUAL = { columns: 80, rows: 24 };
+
+/**
+ * A pseudo-terminal may not know its size and says 0, at first or later: a question would stand on it letter below
+ * letter, and a spinner would clear lines for ever.
+ */
+export function nameUnknownSize(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    const name = (): void => {
+      for (const side of ['columns', 'rows'] as const) if (stream[side] === 0) stream[side] = USUAL[side];
+    };
+    name();
+    stream.on('resize', name);
+  }
+}
