@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, callApi, createActor } from '../../support/actors.js';
+import { type Cluster, type Node, startCluster } from '../../support/cluster.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
 import { createLedger, findFaults } from '../../support/ledger.js';
@@ -12,7 +13,6 @@ import { type PrivatePostgres, startPrivatePostgres, whyNoPrivatePostgres } from
 import { createSchema, type Schema } from '../../support/stores.js';
 import { createTally, IS_LONG, quantile } from '../../support/tally.js';
 import { until } from '../../support/until.js';
-import { type Cluster, type Node, startCluster } from './cluster.js';
 
 const NODES = 3;
 const [ROUNDS, WRITERS, SESSIONS] = IS_LONG ? [10, 32, 10] : [1, 9, 3];

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect, createClientCredential, type EventEnvelope, type TailItem } from '../../../src/client/library.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { type Balancer, startBalancer } from '../../support/balancer.js';
+import { type Cluster, type Node, startCluster } from '../../support/cluster.js';
 import { request } from '../../support/http.js';
 import { discover } from '../../support/oauth.js';
 import { operatorOf } from '../../support/operator.js';
 import { createSchema } from '../../support/stores.js';
 import { createTally, IS_LONG, quantile } from '../../support/tally.js';
 import { until } from '../../support/until.js';
-import { type Cluster, type Node, startCluster } from './cluster.js';
 
 const NODES = 3;
 const [ROUNDS, WRITERS, TAILS] = IS_LONG ? [10, 16, 6] : [1, 6, 3];

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, callApi, createActor } from '../../support/actors.js';
+import { type Cluster, type Node, startCluster } from '../../support/cluster.js';
 import { mustGrant } from '../../support/grants.js';
 import { field } from '../../support/json.js';
 import { discover, type Place, revoke } from '../../support/oauth.js';
@@ -9,7 +10,6 @@ import { operatorOf } from '../../support/operator.js';
 import type { LiveSocket } from '../../support/socket.js';
 import { createSchema } from '../../support/stores.js';
 import { until } from '../../support/until.js';
-import { type Cluster, type Node, startCluster } from './cluster.js';
 
 const STANDSTILL_MS = 90_000;
 const NOTICED_WITHIN_MS = 15_000;

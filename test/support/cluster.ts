@@ -1,5 +1,5 @@
-import { createHome, type Home, type Running } from '../../acceptance/program.js';
-import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { createHome, type Home, type Running } from '../acceptance/program.js';
+import { type SocketCutter, startSocketCutter } from './socket-cutter.js';
 
 /** One service of several, behind a line to the database that can be cut. */
 export interface Node {
