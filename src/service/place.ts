@@ -53,8 +53,14 @@ export function directRoot({ host, isBehindProxy }: Partial<PlaceOptions>, port:
 }
 
 function rootOf({ host, publicUrl }: PlaceOptions, port: number): string {
-  if (publicUrl !== undefined) return readPublicUrl(publicUrl).href.replace(/\/+$/, '');
+  if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
   const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
   const isBareV6 = name.includes(':') && !name.startsWith('[');
   return new URL(`http://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
+}
+
+function withoutSlashes(url: string): string {
+  let end = url.length;
+  while (url.charAt(end - 1) === '/') end -= 1;
+  return url.slice(0, end);
 }
