@@ -146,7 +146,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.getByText('Last used').waitFor();
     await go('Nightly');
     await go('Revoke this client…');
-    await heading('Revoke Nightly?');
+    await heading('Revoke “Nightly”?');
     await press('Revoke client');
     await told('The client was revoked');
     expect(await socket.mustBeClosed(10_000)).toBe(1008);

@@ -20,6 +20,7 @@ import { type DashboardAnswer, type PageRow, readVisit, type Visit } from './vis
 
 /** Whatever the app does about HEAD, here it is no GET. */
 const GET_ALONE = { exposeHeadRoute: false } as const;
+const ONWARD = { href: PATH.dashboard, label: 'Dashboard' } as const;
 const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
 
 /** What of the dashboard goes on by itself. */
@@ -34,6 +35,7 @@ export function registerDashboard(app: FastifyInstance, context: ServiceContext)
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
     for (const row of PAGE_ROWS) registerRow(scope, server, row);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
+    scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
     scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
       answerVisit(server, request, reply, async () => strayPage()),
     );
@@ -60,6 +62,23 @@ function registerRow(scope: FastifyInstance, server: PageServer, { path, show, a
   }
   const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
   refuseOtherMethods(scope, path, allowed);
+}
+
+/** An address that leads nowhere; whoever does not ask for a page is told as programs are. */
+async function answerStray(
+  { context }: PageServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
+  const html = renderErrorPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    title: 'There is nothing here',
+    message: 'This page does not exist.',
+    code: 'NOT_FOUND',
+    onward: ONWARD,
+  });
+  return reply.code(404).headers(pageHeaders()).send(html);
 }
 
 /** Whoever is not signed in does that first, and comes back. */
@@ -126,6 +145,7 @@ function answerFailure(
     message: error.description,
     advice: 'Nothing was changed. Go back to the dashboard and try again from there.',
     code: error.error,
+    onward: ONWARD,
   });
   return reply
     .code(error.status)

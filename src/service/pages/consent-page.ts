@@ -7,6 +7,9 @@ import { layOut } from './layout.js';
 /** The value of the choice that makes an agent. */
 export const NEW_AGENT = 'new';
 
+/** With more agents than these, what the application may do would be far below. */
+const LISTED_WHOLE_MAX = 6;
+
 export interface ConsentAgent {
   readonly handle: string;
   readonly displayName: string;
@@ -71,11 +74,16 @@ function renderReturn({ returnsTo, isLoopback }: ConsentPage): Html {
 
 function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html {
   const { account, chosen, missingHandle } = page;
+  const isLong = agents.length > LISTED_WHOLE_MAX;
+  // Within a list that scrolls, what is chosen must be seen.
+  const listed = isLong
+    ? agents.toSorted((one, other) => Number(other.handle === chosen) - Number(one.handle === chosen))
+    : agents;
   return html`<fieldset>
 <legend>${agents.length === 0 ? 'Create the agent it acts as' : 'It acts as'}</legend>
 ${missingHandle !== undefined && html`<p class="small soft wrap">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
-<div class="choices">
-${agents.map((agent, index) => renderAgent(agent, index, chosen === agent.handle))}
+<div class="choices${isLong && ' many'}">
+${listed.map((agent, index) => renderAgent(agent, index, chosen === agent.handle))}
 ${renderNewAgent(page, chosen === NEW_AGENT)}
 </div>
 </fieldset>`;

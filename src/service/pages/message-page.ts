@@ -7,19 +7,18 @@ export interface ErrorPage {
   readonly title: string;
   /** What happened, and what to do now; public text only. */
   readonly message: string;
-  readonly advice: string;
+  readonly advice?: string;
   /** The error's name, for whoever wrote the application. */
   readonly code: string;
-  /** Where the application can hear of it. */
-  readonly back?: { readonly href: string; readonly host: string };
+  /** Where to go from here. */
+  readonly onward?: { readonly href: string; readonly label: string };
 }
 
 /** An error that is not sent back to the application that caused it; a person may carry it there. */
-export function renderErrorPage({ place, title, message, advice, code, back }: ErrorPage): string {
-  const link = back && html`<div class="actions"><a class="button" href="${back.href}">Go to ${back.host}</a></div>`;
+export function renderErrorPage({ place, title, message, advice, code, onward }: ErrorPage): string {
   const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p>${message}</p><p class="soft">${advice}</p></div>
-${link ?? ''}<p class="soft small">Error: <span class="mono">${code}</span></p>
+<div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
+${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span></p>
 </div>`;
   return layOut({ title: `Problem: ${title}`, place, main });
 }

@@ -4,14 +4,14 @@ export const FOUNDATION = `
   color-scheme: light dark;
   --paper: #f4f3ee; --sheet: #fffefb; --raised: #f8f7f2; --ink: #1b1d1a; --soft: #5b6059; --line: #dedcd2; --edge: #8b8f86;
   --accent: #0b6a4d; --accent-strong: #085139; --on-accent: #ffffff; --tint: #e6f2ec;
-  --bad: #a8261c; --bad-tint: #fcedea; --note: #75510b; --note-tint: #fbf3df; --ring: #1c64d1;
+  --bad: #a8261c; --bad-strong: #861c14; --on-bad: #ffffff; --bad-tint: #fcedea; --note: #75510b; --note-tint: #fbf3df; --ring: #1c64d1;
   --radius: 0.75rem; --shadow: 0 1px 2px rgb(30 32 28 / 6%), 0 12px 32px -12px rgb(30 32 28 / 18%);
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #111311; --sheet: #1a1d1a; --raised: #222622; --ink: #edefea; --soft: #a4aba2; --line: #323731; --edge: #737b71;
     --accent: #55d3a2; --accent-strong: #7be2ba; --on-accent: #052519; --tint: #17322a;
-    --bad: #ff9d92; --bad-tint: #3a1d1a; --note: #f0c674; --note-tint: #332a16; --ring: #8fbaff;
+    --bad: #ff9d92; --bad-strong: #ffbcb4; --on-bad: #33100c; --bad-tint: #3a1d1a; --note: #f0c674; --note-tint: #332a16; --ring: #8fbaff;
     --shadow: 0 1px 2px rgb(0 0 0 / 40%), 0 16px 40px -16px rgb(0 0 0 / 70%);
   }
 }
@@ -66,6 +66,7 @@ input[aria-invalid="true"], textarea[aria-invalid="true"], select[aria-invalid="
 fieldset { border: 0; min-width: 0; }
 legend { margin-bottom: 0.5rem; }
 .choices { display: flex; flex-direction: column; gap: 0.5rem; }
+.choices.many { max-height: min(26rem, 60vh); overflow-y: auto; padding: 0.5rem; background: var(--raised); border: 1px solid var(--line); border-radius: calc(var(--radius) + 0.25rem); }
 .choice { border: 1px solid var(--line); border-radius: var(--radius); background: var(--sheet); }
 .choice > label { display: flex; align-items: center; gap: 0.75rem; padding: 0.75rem 0.875rem; cursor: pointer; }
 .choice:hover { border-color: var(--edge); }
@@ -90,8 +91,8 @@ button { font: inherit; cursor: pointer; }
 .button.primary:hover { background: var(--accent-strong); }
 .button.plain { background: transparent; color: var(--ink); border-color: var(--edge); }
 .button.plain:hover { background: var(--raised); }
-.button.danger { background: transparent; color: var(--bad); border-color: var(--bad); }
-.button.danger:hover { background: var(--bad-tint); }
+.button.danger { background: var(--bad); color: var(--on-bad); }
+.button.danger:hover { background: var(--bad-strong); }
 .link { padding: 0.25rem 0; border: 0; background: none; color: var(--accent); text-decoration: underline; text-underline-offset: 0.2em; }
 
 .rule { border: 0; border-top: 1px solid var(--line); margin: 0; width: 100%; }

@@ -97,6 +97,7 @@ describe('Forms', () => {
       await post(filled(path), { ...own, origin: 'null' }, { csrf }),
     ];
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 403));
+    for (const { text } of answers) expect(text).toContain('href="/dashboard"');
   });
 
   it('whatever changes something is no GET', async () => {
@@ -141,6 +142,19 @@ describe('Every page', () => {
       expect(answer.text).not.toMatch(/ style=| on\w+=|javascript:/i);
     },
   );
+
+  it('an address that leads nowhere is a page for a person, and an error for a program', async () => {
+    const shown = await request(`${stage.web}/nowhere?a=%3Cb%3E`, { headers: { accept: 'text/html,*/*;q=0.8' } });
+    expect([shown.status, shown.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
+    expect(shown.headers['content-security-policy']).toContain("default-src 'none'");
+    expect(shown.text).toContain('There is nothing here');
+    expect(shown.text).toContain('href="/dashboard"');
+    for (const accept of ['*/*', 'application/json']) {
+      const told = await request(`${stage.web}/nowhere`, { headers: { accept } });
+      expect([told.status, told.text]).toEqual([404, '{"error":{"code":"NOT_FOUND","message":"Not found."}}']);
+    }
+    expect((await post('/nowhere', { accept: 'text/html' })).text).toContain('NOT_FOUND');
+  });
 
   it('what is not there, never was, or is another account’s is one page', async () => {
     await eve.createAgent('hers');

@@ -72,6 +72,8 @@ describe('Colours', () => {
       ['bad', 'sheet'],
       ['bad', 'tint'],
       ['bad', 'bad-tint'],
+      ['on-bad', 'bad'],
+      ['on-bad', 'bad-strong'],
       ['note', 'note-tint'],
     ] as const;
     for (const [front, back] of text) {

@@ -54,7 +54,7 @@ export function answerUnaskedError(
     message: error.description,
     advice: 'The application made a mistake. It can be told of it, if you know the place it belongs to.',
     code: error.error,
-    back: { href, host: new URL(href).host },
+    onward: { href, label: `Go to ${new URL(href).host}` },
   });
   return reply.code(400).headers(pageHeaders()).send(page);
 }

@@ -70,7 +70,7 @@ ${renderCommand([`asp -p ${baseUrl} login ${agent.canonical_handle}`, `asp -p ${
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
-<p class="small"><a class="quiet-danger" href="${pathOf(agent)}/remove">Remove this agent…</a></p></section>
+<p class="small"><a class="aside-link quiet-danger" href="${pathOf(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
   return renderAgentPage(page, 'overview', body);
 }
@@ -186,7 +186,7 @@ export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'c
     path: `${pathOf(agent)}/remove`,
     csrf,
     label: 'Remove agent',
-    backPath: pathOf(agent),
+    back: { label: html`<bdi>${agent.display_name}</bdi>`, path: pathOf(agent) },
   });
   return { title: `Remove ${agent.canonical_handle}?`, section: 'agents', main };
 }

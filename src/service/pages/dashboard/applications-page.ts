@@ -67,7 +67,7 @@ export function renderDisconnect({
 }): View {
   const { id, name, createdAt } = application;
   const main = renderQuestion({
-    title: html`Disconnect ${strangersText(name)}?`,
+    title: html`Disconnect “${strangersText(name)}”?`,
     consequences: [
       html`It ${renderGrantee(application)}; you allowed it ${renderTime(createdAt, now)}. Its connections are closed, and it gets no more tokens.`,
       'Tokens it already has end within 15 minutes.',
@@ -76,7 +76,7 @@ export function renderDisconnect({
     path: `/dashboard/applications/${id}/disconnect`,
     csrf,
     label: 'Disconnect',
-    backPath: '/dashboard/applications',
+    back: { label: 'Applications', path: '/dashboard/applications' },
   });
   return { title: 'Disconnect an application?', section: 'applications', main };
 }

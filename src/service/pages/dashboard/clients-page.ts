@@ -146,7 +146,7 @@ export function renderClient({ client, secret, baseUrl, now }: ClientPage): View
 ${secret !== undefined && renderSecret(client, secret, baseUrl)}
 <div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Client</h2>
 <dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when the client was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
-<p class="small"><a class="quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
+<p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
 <section class="card stack-tight" aria-labelledby="may"><h2 id="may">It may</h2>${renderScopes(client.scopes)}</section></div></div>`;
   return { title: client.name, section: 'clients', main };
 }
@@ -166,7 +166,7 @@ function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Htm
 export function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
   const path = `/dashboard/clients/${client.id}`;
   const main = renderQuestion({
-    title: html`Revoke <bdi>${client.name}</bdi>?`,
+    title: html`Revoke “<bdi>${client.name}</bdi>”?`,
     consequences: [
       html`Whatever uses it can no longer act as <span class="mono wrap">${client.handle}</span>: its connections are closed, and it gets no more tokens.`,
       'Tokens it already has end within 15 minutes.',
@@ -175,7 +175,7 @@ export function renderRevokeClient({ client, csrf }: { readonly client: ShownCli
     path: `${path}/revoke`,
     csrf,
     label: 'Revoke client',
-    backPath: path,
+    back: { label: html`<bdi>${client.name}</bdi>`, path },
   });
-  return { title: `Revoke ${client.name}?`, section: 'clients', main };
+  return { title: `Revoke “${client.name}”?`, section: 'clients', main };
 }

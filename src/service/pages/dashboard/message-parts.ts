@@ -97,7 +97,7 @@ function cut(given: string, place: PartsPlace): { shown: string; rest: Html | un
 }
 
 function renderRest(label: string, { path, sequence }: PartsPlace): Html {
-  return html`<p class="small"><a href="${path}/events/${sequence}">${label}</a></p>`;
+  return html`<p class="small"><a class="aside-link" href="${path}/events/${sequence}">${label}</a></p>`;
 }
 
 function renderPicture(part: AnyPart, place: PartsPlace): Html {

@@ -45,8 +45,8 @@ export function renderHeading({ title, about, action }: Heading): Html {
 ${action !== undefined && html`<a class="button primary" href="${action.path}">${action.label}</a>`}</div>`;
 }
 
-/** The way back to the list that a page belongs to. */
-export function renderTrail(label: string, path: string): Html {
+/** The way back to the page that this one belongs to. */
+export function renderTrail(label: Html | string, path: string): Html {
   return html`<nav class="trail" aria-label="Back"><a href="${path}">${label}</a></nav>`;
 }
 
@@ -76,14 +76,15 @@ export interface Question {
   readonly path: string;
   readonly csrf: string;
   readonly label: string;
-  readonly backPath: string;
+  /** The page from which somebody came. */
+  readonly back: { readonly label: Html | string; readonly path: string };
 }
 
 /** Asks before something that cannot be undone. */
-export function renderQuestion({ title, consequences, path, csrf, label, backPath }: Question): Html {
-  return html`<div class="narrow"><form method="post" action="${path}" class="card stack">${hidden({ csrf })}
-<h1>${title}</h1>
+export function renderQuestion({ title, consequences, path, csrf, label, back }: Question): Html {
+  return html`<div class="narrow stack">${renderTrail(back.label, back.path)}<h1>${title}</h1>
+<form method="post" action="${path}" class="card stack">${hidden({ csrf })}
 <ul class="points">${consequences.map((one) => html`<li>${one}</li>`)}</ul>
-<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${backPath}">Cancel</a></div>
+<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
 </form></div>`;
 }

@@ -3,6 +3,7 @@ import { TRANSCRIPT_STYLE } from './transcript-style.js';
 
 /** The look of the dashboard: the foundation of all pages, then the frame, then what its pages are made of. */
 export const DASHBOARD_STYLE = `${FOUNDATION}
+html { scroll-padding-top: 9rem; }
 body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: column; }
 .skip { position: absolute; inset-inline-start: 1rem; top: -4rem; padding: 0.625rem 1rem; border-radius: 0 0 0.5rem 0.5rem; background: var(--ink); color: var(--paper); z-index: 3; }
 .skip:focus { top: 0; }
@@ -45,9 +46,11 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .trail { margin-block-end: -0.75rem; font-size: 0.875rem; }
 .trail a { display: inline-flex; align-items: center; min-height: 1.75rem; color: var(--soft); text-decoration: none; }
 .trail a::before { content: "←" / ""; margin-inline-end: 0.5rem; }
+.trail bdi { max-width: min(24rem, 70vw); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .trail a:hover { color: var(--ink); text-decoration: underline; }
 .identity { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; }
 .identity h1 { line-height: 1.2; }
+.identity .who { flex: 1 1 14rem; }
 .large-face { width: 3.25rem; height: 3.25rem; font-size: 1.375rem; }
 .grow { flex: 1; min-width: 0; }
 .ink { color: var(--ink) !important; }
@@ -58,7 +61,7 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 
 .tabs { border-bottom: 1px solid var(--line); overflow-x: auto; scrollbar-width: none; }
 .tabs ul { list-style: none; display: flex; gap: 1.5rem; }
-.tabs a { display: block; padding-block: 0.625rem; border-bottom: 3px solid transparent; margin-bottom: -1px; color: var(--soft); font-weight: 500; font-size: 0.9375rem; text-decoration: none; white-space: nowrap; }
+.tabs a { display: block; min-width: 1.5rem; padding-block: 0.625rem; text-align: center; border-bottom: 3px solid transparent; margin-bottom: -1px; color: var(--soft); font-weight: 500; font-size: 0.9375rem; text-decoration: none; white-space: nowrap; }
 .tabs a:hover { color: var(--ink); }
 .tabs a[aria-current] { color: var(--ink); font-weight: 600; border-bottom-color: var(--accent); }
 .tabs a:focus-visible { outline-offset: -3px; }
@@ -82,7 +85,8 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .row-link::after { content: ""; position: absolute; inset: 0; border-radius: inherit; }
 .row-link:focus-visible { outline: none; }
 .row-link:focus-visible::after { outline: 3px solid var(--ring); outline-offset: -3px; }
-.facts { display: flex; flex-direction: column; text-align: end; flex: none; line-height: 1.45; }
+.facts { display: flex; flex-direction: column; gap: 0.125rem; text-align: end; flex: none; line-height: 1.45; }
+.facts .badges { justify-content: flex-end; }
 .badges { display: flex; flex-wrap: wrap; gap: 0.375rem; }
 .badge { padding: 0.125rem 0.625rem; border: 1px solid var(--line); border-radius: 1rem; font-size: 0.8125rem; font-weight: 500; color: var(--soft); background: var(--sheet); }
 .badge.good { color: var(--accent); background: var(--tint); border-color: transparent; }
@@ -102,6 +106,7 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .done svg { width: 1.125rem; height: 1.125rem; flex: none; margin-top: 0.15rem; }
 .quiet summary { color: var(--soft); font-weight: 400; font-size: 0.875rem; min-height: 1.75rem; padding-block: 0.125rem; }
 .quiet .ticks { font-size: 0.875rem; gap: 0.25rem; padding-block-end: 0.25rem; }
+.aside-link { display: inline-flex; align-items: center; min-height: 1.5rem; }
 .quiet-danger { color: var(--bad); }
 
 textarea { padding-block: 0.625rem; line-height: 1.5; resize: vertical; }
@@ -133,15 +138,16 @@ fieldset .hint { margin-bottom: 0.75rem; }
   .bar nav a:focus-visible { outline-offset: -3px; }
   .brand { min-height: 3.25rem; }
   .facts { text-align: start; flex: 0 0 100%; padding-inline-start: 3.25rem; flex-direction: row; flex-wrap: wrap; gap: 0 1rem; }
-  .row:has(.facts) { flex-wrap: wrap; }
-  .row .badges { flex: none; }
+  .row:has(.facts, .badges) { flex-wrap: wrap; }
+  .row > .badges { flex: 0 0 100%; padding-inline-start: 3.25rem; }
+  .row > .badges:empty { display: none; }
   .row.tall .small-button { margin-inline-start: 3.25rem; }
 }
 @media (max-width: 30rem) {
   .skill, .add { grid-template-columns: minmax(0, 1fr); }
   .pairs div { grid-template-columns: minmax(0, 1fr); }
   .head .button { width: 100%; }
-  .row-actions .button { flex: 1; }
+  .row-actions .button { flex: 1 1 auto; }
   .account-name { max-width: 7rem; }
 }
 @media (forced-colors: active) { .bar nav a[aria-current], .tabs a[aria-current] { border-bottom-color: Highlight; } }

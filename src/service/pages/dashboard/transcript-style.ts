@@ -26,7 +26,7 @@ export const TRANSCRIPT_STYLE = `
 .said .saying { max-width: min(44rem, 92%); }
 .by { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.625rem; font-size: 0.875rem; overflow-wrap: anywhere; }
 .by b { font-weight: 600; }
-.at { color: var(--soft); text-decoration: none; font-size: 0.8125rem; font-variant-numeric: tabular-nums; }
+.at { display: inline-flex; align-items: center; min-height: 1.5rem; color: var(--soft); text-decoration: none; font-size: 0.8125rem; font-variant-numeric: tabular-nums; }
 .at:hover { text-decoration: underline; }
 .bubble { display: flex; flex-direction: column; gap: 0.625rem; align-self: flex-start; max-width: 100%; min-width: 0; padding: 0.625rem 0.875rem; background: var(--raised); border: 1px solid var(--line); border-radius: 0.25rem 0.875rem 0.875rem; }
 .own .bubble { background: var(--tint); border-color: transparent; }
@@ -51,11 +51,12 @@ export const TRANSCRIPT_STYLE = `
 @media (prefers-reduced-motion: no-preference) { .fresh { animation: arrive 200ms ease-out; } }
 
 .live-bar { position: sticky; bottom: 0; display: flex; justify-content: center; padding-block: 0.5rem; pointer-events: none; }
-.live { pointer-events: auto; display: inline-flex; align-items: center; gap: 0.5rem; padding: 0.25rem 0.875rem; background: var(--sheet); border: 1px solid var(--line); border-radius: 1rem; box-shadow: var(--shadow); font-size: 0.8125rem; font-weight: 500; }
+.live { pointer-events: auto; display: inline-flex; align-items: center; gap: 0.5rem; max-width: 100%; padding: 0.25rem 0.875rem; background: var(--sheet); border: 1px solid var(--line); border-radius: 1rem; box-shadow: var(--shadow); font-size: 0.8125rem; font-weight: 500; }
+.live { min-height: 2rem; }
 .live span { display: none; }
 .live:not([data-state]) .still, .live[data-state="on"] .on, .live[data-state="off"] .off, .live[data-state="busy"] .busy,
 .live[data-state="signed-out"] .signed-out, .live[data-state="gone"] .gone { display: inline; }
-.live[data-state]::before { content: ""; width: 0.5rem; height: 0.5rem; border-radius: 50%; background: var(--edge); }
+.live[data-state]::before { content: ""; flex: none; width: 0.5rem; height: 0.5rem; border-radius: 50%; background: var(--edge); }
 .live[data-state="on"]::before { background: var(--accent); }
 .live[data-state="busy"]::before, .live[data-state="signed-out"]::before, .live[data-state="gone"]::before { background: var(--bad); }
 

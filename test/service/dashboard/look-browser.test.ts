@@ -1,0 +1,153 @@
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Actor, createActor, operate } from '../../support/actors.js';
+import { launchChromium, noChromium } from '../../support/chromium.js';
+import { text } from '../../support/json.js';
+import { openStage, type Stage } from './stage.js';
+
+const SMALLEST_TARGET = 24;
+const LONG = 'a'.repeat(64);
+
+/** Every text whose contrast with what is behind it is too low, by the colours that the browser has computed. */
+const UNREADABLE = `(() => {
+const colour = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+const over = ([r, g, b, a], under) => [r, g, b].map((part, index) => part * a + under[index] * (1 - a));
+const backgroundOf = (element) => {
+  const own = colour(getComputedStyle(element).backgroundColor);
+  return own[3] === 1 || !element.parentElement ? own.slice(0, 3) : over(own, backgroundOf(element.parentElement));
+};
+const light = (parts) => {
+  const [r, g, b] = parts.map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const found = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const { data, parentElement: element } = texts.currentNode;
+  if (!data.trim() || element.closest('script') || !element.checkVisibility()) continue;
+  const back = backgroundOf(element);
+  const [low, high] = [light(back), light(over(colour(getComputedStyle(element).color), back))].sort((a, b) => a - b);
+  if ((high + 0.05) / (low + 0.05) < 4.5) found.push(data.trim());
+}
+return found;
+})()`;
+
+/** Every control that is smaller than a finger finds; links within a sentence may be. */
+const TOO_SMALL = `(() => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, summary')]
+  .filter((one) => one.checkVisibility() && getComputedStyle(one).display !== 'inline')
+  .map((one) => (one.matches('[type=radio], [type=checkbox]') ? one.closest('label') : one.matches('.row-link') ? one.closest('.row') : one))
+  .filter((one) => { const { width, height } = one.getBoundingClientRect(); return Math.min(width, height) < ${SMALLEST_TARGET}; })
+  .map((one) => one.textContent.trim()))()`;
+
+/** The edges of the fields that are wrong, and the colour in which that is said. */
+const WRONG = `(() => ({
+  edges: [...document.querySelectorAll('[aria-invalid]')].map((one) => getComputedStyle(one.closest('.joined') || one).borderColor),
+  words: getComputedStyle(document.querySelector('.mistake')).color,
+}))()`;
+
+/** What has the focus, whether that is seen, and whether it lies under the bar. */
+const FOCUSED = `(() => {
+const one = document.activeElement;
+if (one === document.body) return undefined;
+const isRinged = (element, part) => { const { outlineStyle, outlineWidth } = getComputedStyle(element, part); return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2; };
+const around = one.closest('.joined, .choice');
+const bar = document.querySelector('.bar').getBoundingClientRect();
+const { bottom } = one.getBoundingClientRect();
+return {
+  name: one.textContent.trim() || one.name,
+  isSeen: isRinged(one) || isRinged(one, '::after') || (around !== null && isRinged(around)),
+  isCovered: !one.closest('.bar') && !one.matches('.skip') && bottom <= bar.bottom,
+};
+})()`;
+
+describe.skipIf(noChromium !== undefined)(`The look of the pages in a real browser ${noChromium ?? ''}`, () => {
+  let stage: Stage;
+  let browser: Browser;
+  let alice: Actor;
+  let paths: readonly string[];
+  const operator = () => ({ url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret });
+  beforeAll(async () => {
+    stage = await openStage();
+    browser = await launchChromium();
+    alice = await createActor(stage.desk.place, operator(), 'alice', { policy: 'allowlist' });
+    const bob = await createActor(stage.desk.place, operator(), 'bob');
+    const session = await alice.mustCreate({ topic: 'W'.repeat(120), invite: [bob.handle] });
+    await bob.mustJoin(session);
+    await bob.mustSend(
+      session,
+      [
+        { type: 'text', text: 'w'.repeat(3_000) },
+        { type: 'data', data: { a: 1 } },
+      ],
+      { b: 2 },
+    );
+    await alice.mustSend(session, [{ type: 'file', url: 'https://example.org/report.pdf', name: 'n'.repeat(180) }]);
+    await operate(operator(), 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
+    await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [`@bob.${LONG}`] });
+    const agent = `agents/${alice.name}`;
+    paths = [
+      ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/blocks`, `${agent}/remove`],
+      ...['sessions', `sessions/${session}`, `sessions/${session}?before=3`, 'clients', 'new-client', 'applications'],
+      'none',
+    ].map((part) => `/dashboard/${part}`);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await stage.close();
+  });
+
+  const enter = async (options: BrowserContextOptions): Promise<{ context: BrowserContext; page: Page }> => {
+    const context = await browser.newContext(options);
+    const page = await context.newPage();
+    await page.goto(text(await operate(operator(), 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
+    return { context, page };
+  };
+
+  it.each(['light', 'dark'] as const)(
+    '%s: each text can be read (WCAG 2.2, 1.4.3), each control can be hit (2.5.8)',
+    async (colorScheme) => {
+      const { context, page } = await enter({ colorScheme });
+      for (const path of paths) {
+        await page.goto(`${stage.web}${path}`);
+        expect([path, await page.evaluate(UNREADABLE)]).toEqual([path, []]);
+        expect([path, await page.evaluate(TOO_SMALL)]).toEqual([path, []]);
+      }
+      await page.goto(`${stage.web}/dashboard/new-agent`);
+      await page.locator('#name').fill('No Name');
+      await page.locator('#display-name').fill(' ');
+      await page.getByRole('button', { name: 'Create agent' }).click();
+      await page.getByRole('alert').waitFor();
+      expect(await page.evaluate(UNREADABLE)).toEqual([]);
+      const { edges, words } = await page.evaluate<{ edges: string[]; words: string }>(WRONG);
+      expect(edges).toEqual([words, words]);
+      await context.close();
+    },
+  );
+
+  it('what has the focus shows it (2.4.7) and is not covered (2.4.11)', async () => {
+    const { context, page } = await enter({ viewport: { width: 1000, height: 500 } });
+    for (const path of paths) {
+      await page.goto(`${stage.web}${path}`);
+      for (const key of ['Tab', 'Shift+Tab']) {
+        for (let step = 0; step < 60; step += 1) {
+          await page.keyboard.press(key);
+          const focused = await page.evaluate<{ name: string } | undefined>(FOCUSED);
+          if (focused === undefined) break;
+          expect([path, focused]).toEqual([path, { ...focused, isSeen: true, isCovered: false }]);
+        }
+      }
+    }
+    await context.close();
+  });
+
+  it('each page fits a width of 320 (1.4.10)', async () => {
+    const { context, page } = await enter({ viewport: { width: 320, height: 640 } });
+    for (const path of paths) {
+      await page.goto(`${stage.web}${path}`);
+      const excess = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+      expect([path, await page.evaluate(excess)]).toEqual([path, 0]);
+    }
+    await context.close();
+  });
+});
