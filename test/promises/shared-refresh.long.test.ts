@@ -18,6 +18,9 @@ import { createTally, quantile } from '../support/tally.js';
 const PROCESSES = 50;
 const ROUNDS = 10;
 const KILL_ROUNDS = 10;
+const STILL_ROUNDS = 5;
+/** Longer than any request may take. */
+const STILL_MS = 150_000;
 /** Where programs of one user meet, whatever their environment says. */
 const LOCKS = join(userInfo().homedir, '.local/state/asp-cli/locks');
 const { DatabaseSync } = createRequire(import.meta.url)(
@@ -68,6 +71,14 @@ function findHolder(processes: readonly Running[]): Running | undefined {
   return undefined;
 }
 
+async function findAnyHolder(processes: readonly Running[]): Promise<Running> {
+  while (true) {
+    const holder = findHolder(processes);
+    if (holder !== undefined) return holder;
+    await pause(1);
+  }
+}
+
 const failed = (ended: readonly Ended[]): Ended[] => ended.filter(({ status }) => status !== 0);
 
 describe(`${PROCESSES} programs that share one login`, () => {
@@ -87,6 +98,36 @@ describe(`${PROCESSES} programs that share one login`, () => {
     }
     tally.finish(['stale'], { ok, failed: 0, indeterminate: 0, round_ms_max: Math.round(quantile(times, 1)) });
   }, 3_600_000);
+
+  it.runIf(process.platform === 'linux')(
+    `lose nothing when the one that refreshes stands still for ${STILL_MS / 1000} s: ${STILL_ROUNDS} rounds`,
+    async () => {
+      const tally = createTally('programs that share one login, one of which stands still while it refreshes');
+      const counts = { ok: 0, failed: 0, indeterminate: 0 };
+      for (let round = 0; round < STILL_ROUNDS; round += 1) {
+        const before = countTokens();
+        const processes = startAll();
+        const all = Promise.all(processes.map((one) => one.ended));
+        const holder = await findAnyHolder(processes);
+        await pause(tally.random.below(30));
+        holder.kill('SIGSTOP');
+        tally.fired('standstill');
+        await pause(STILL_MS);
+        holder.kill('SIGCONT');
+        const ended = await all;
+        counts.ok += ended.length - failed(ended).length;
+        counts.failed += failed(ended).length;
+        // Who did not want to wait as long says so.
+        expect(new Set(failed(ended).map(({ status }) => status))).toEqual(
+          new Set(failed(ended).length > 0 ? [8] : []),
+        );
+        expect(countTokens() - before).toBe(1);
+        expect(await home.asp(['session', 'list'])).toMatchObject({ status: 0 });
+      }
+      tally.finish(['standstill'], counts);
+    },
+    3_600_000,
+  );
 
   it.runIf(process.platform === 'linux')(
     `go on when the one that refreshes is killed: ${KILL_ROUNDS} rounds`,

@@ -154,9 +154,15 @@ function attempt(
       if (sending.reusedSocket) onConnected();
       else socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', onConnected);
     });
-    sending.setTimeout(request.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS, () =>
-      giveUp(timeout(outcome, `${url.origin} did not answer in time.`)),
-    );
+    sending.setTimeout(request.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS);
+    sending.on('timeout', () => {
+      const readBefore = sending.socket?.bytesRead;
+      // After a standstill this is due before what came meanwhile is read, which the loop does next: an answer to a refresh
+      // that is thrown away costs the login.
+      setImmediate(() => {
+        if (sending.socket?.bytesRead === readBefore) giveUp(timeout(outcome, `${url.origin} did not answer in time.`));
+      });
+    });
     sending.once('error', (error) => reject(failureOf(error, url.origin, outcome, signal)));
     sending.once('close', () => {
       stopClock();

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { createTransport } from '../../../src/client/http/create-transport.js';
@@ -35,6 +37,41 @@ describe('addresses', () => {
       await expect(transport.send({ method: 'GET', url })).rejects.toMatchObject({ code: 'ASP_INSECURE_ADDRESS' });
     });
   }
+});
+
+/** Answers 100 ms after it has noted in shared memory that a request is there. */
+const LATE_SERVER = `
+  const { createServer } = require('node:http');
+  const { parentPort, workerData } = require('node:worker_threads');
+  const server = createServer((request, response) => {
+    Atomics.store(workerData, 0, 1);
+    setTimeout(() => response.end('late'), 100);
+  });
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+`;
+
+describe('a program that stands still', () => {
+  it('takes the answer that came meanwhile, however late it is', async () => {
+    const shared = new Int32Array(new SharedArrayBuffer(8));
+    const late = new Worker(LATE_SERVER, { eval: true, workerData: shared });
+    try {
+      const [port] = (await once(late, 'message')) as [number];
+      const url = `http://127.0.0.1:${port}/`;
+      const sending = transport.send({
+        method: 'POST',
+        url,
+        body: 'x',
+        silenceTimeoutMs: 1000,
+        connectTimeoutMs: 1000,
+      });
+      sending.catch(() => {});
+      while (Atomics.load(shared, 0) === 0) await new Promise(setImmediate);
+      Atomics.wait(shared, 1, 0, 1500);
+      expect(String((await sending).body)).toBe('late');
+    } finally {
+      await late.terminate();
+    }
+  });
 });
 
 describe('redirects', () => {
