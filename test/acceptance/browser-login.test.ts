@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, missing, type Running, type ServiceProcess, startServe } from './program.js';
+import { noChromium } from '../support/chromium.js';
+import { type BrowserStage, openBrowserStage } from './browser-stage.js';
+import { createHome, type Home, missing, type Running, type ServiceProcess } from './program.js';
 
-const noChromium = missing('chromium');
 const noPython = missing('python3');
 
 /** Starts `asp login` and gives the address that it prints. */
@@ -31,28 +32,17 @@ async function createAgent(page: Page, name: string): Promise<void> {
 }
 
 describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${noChromium ?? ''}`, () => {
+  let stage: BrowserStage;
   let home: Home;
   let service: ServiceProcess;
   let browser: Browser;
 
   beforeAll(async () => {
-    home = createHome();
-    service = await startServe(home, ['--demo']);
-    browser = await chromium.launch({
-      executablePath: '/usr/bin/chromium',
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-      ],
-    });
+    stage = await openBrowserStage();
+    ({ home, service, browser } = stage);
   });
   afterAll(async () => {
-    await browser?.close();
-    await service.stop();
-    await home.dispose();
+    await stage?.close();
   });
 
   it('sign up, create an agent, approve: the terminal is signed in as that agent', async () => {

@@ -1,47 +1,34 @@
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { actorOf } from '../support/actors.js';
+import { noChromium } from '../support/chromium.js';
 import { askClientToken, discover, type Place } from '../support/oauth.js';
-import { createHome, type Home, missing, type ServiceProcess, startServe } from './program.js';
+import { type BrowserStage, openBrowserStage } from './browser-stage.js';
+import { createHome, type Home, type ServiceProcess } from './program.js';
 
-const noChromium = missing('chromium');
 const CRAMPED = { width: 390, height: 844 };
 
 describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noChromium ?? ''}`, () => {
+  let stage: BrowserStage;
   let home: Home;
   let service: ServiceProcess;
   let place: Place;
   let web: string;
-  let browser: Browser;
-  let context: BrowserContext;
   let page: Page;
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    home = createHome();
-    service = await startServe(home, ['--demo']);
+    stage = await openBrowserStage();
+    ({ home, service } = stage);
     place = await discover(service.url);
     web = new URL(place.authorizeUrl).origin;
-    browser = await chromium.launch({
-      executablePath: '/usr/bin/chromium',
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-      ],
-    });
-    context = await browser.newContext();
-    page = await context.newPage();
+    page = await stage.browser.newPage();
     page.on('console', (message) => complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(error.message));
   });
   afterAll(async () => {
-    await browser?.close();
-    await service.stop();
-    await home.dispose();
+    await stage?.close();
   });
 
   const press = (name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();

@@ -66,12 +66,11 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
   let browser: Browser;
   let alice: Actor;
   let paths: readonly string[];
-  const operator = () => ({ url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret });
   beforeAll(async () => {
     stage = await openStage();
     browser = await launchChromium();
-    alice = await createActor(stage.desk.place, operator(), 'alice', { policy: 'allowlist' });
-    const bob = await createActor(stage.desk.place, operator(), 'bob');
+    alice = await createActor(stage.desk.place, stage.operator, 'alice', { policy: 'allowlist' });
+    const bob = await createActor(stage.desk.place, stage.operator, 'bob');
     const session = await alice.mustCreate({ topic: 'W'.repeat(120), invite: [bob.handle] });
     await bob.mustJoin(session);
     await bob.mustSend(
@@ -83,7 +82,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       { b: 2 },
     );
     await alice.mustSend(session, [{ type: 'file', url: 'https://example.org/report.pdf', name: 'n'.repeat(180) }]);
-    await operate(operator(), 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
+    await operate(stage.operator, 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [`@bob.${LONG}`] });
     const agent = `agents/${alice.name}`;
     paths = [
@@ -100,7 +99,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
   const enter = async (options: BrowserContextOptions): Promise<{ context: BrowserContext; page: Page }> => {
     const context = await browser.newContext(options);
     const page = await context.newPage();
-    await page.goto(text(await operate(operator(), 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
+    await page.goto(text(await operate(stage.operator, 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
     return { context, page };
   };
 

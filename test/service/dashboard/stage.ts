@@ -1,5 +1,5 @@
 import type { ServiceOptions } from '../../../src/service/service.js';
-import { operate } from '../../support/actors.js';
+import { type Operator, operate } from '../../support/actors.js';
 import {
   type Browser,
   type FormValues,
@@ -25,6 +25,7 @@ export interface Visitor extends Person {
 export interface Stage {
   readonly desk: Desk;
   readonly web: string;
+  readonly operator: Operator;
   /** Somebody new, signed in; with an agent called `main`. */
   enter(name: string): Promise<Visitor>;
   /** The local account of that name, signed in by its operator. */
@@ -36,10 +37,12 @@ export interface Stage {
 
 export async function openStage(options: Partial<ServiceOptions> = {}): Promise<Stage> {
   const desk = await openDesk(options);
-  const web = desk.service.webUrl;
+  const { webUrl: web, operatorUrl: url, operatorSecret: secret } = desk.service;
+  const operator = { url, secret };
   return {
     desk,
     web,
+    operator,
     async enter(name) {
       const person = newPerson(name);
       const browser = openBrowser();
@@ -49,7 +52,6 @@ export async function openStage(options: Partial<ServiceOptions> = {}): Promise<
       return visitor;
     },
     async enterLocally(username) {
-      const operator = { url: desk.service.operatorUrl, secret: desk.service.operatorSecret };
       const link = await operate(operator, 'POST', '/sign-in-links', { account: username });
       const browser = openBrowser();
       await browser.open(text(link, 'url'));

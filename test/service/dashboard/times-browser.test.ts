@@ -22,13 +22,12 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
   let browser: Browser;
   let alice: Actor;
   let session: string;
-  const operator = () => ({ url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret });
   beforeAll(async () => {
     stage = await openStage();
     browser = await launchChromium();
     // The hand clock begins at 08:00 UTC of 15 January 2027.
     stage.desk.clock.advance(13 * HOUR_MS);
-    alice = await createActor(stage.desk.place, operator(), 'alice');
+    alice = await createActor(stage.desk.place, stage.operator, 'alice');
     session = await alice.mustCreate({ topic: 'over midnight' });
     await alice.mustSend(session, 'at nine in the evening');
     stage.desk.clock.advance(4 * HOUR_MS);
@@ -45,7 +44,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     const page = await context.newPage();
     await page.addInitScript({ content: WATCH });
     try {
-      await page.goto(text(await operate(operator(), 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
+      await page.goto(text(await operate(stage.operator, 'POST', '/sign-in-links', { account: alice.owner }), 'url'));
       await page.goto(`${stage.web}/dashboard/sessions/${session}`);
       await work(page);
     } finally {

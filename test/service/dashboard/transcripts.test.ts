@@ -18,8 +18,8 @@ let mine: Actor;
 let other: Actor;
 beforeAll(async () => {
   stage = await openStage({ areLimitsOn: false });
+  const { operator } = stage;
   const { place } = stage.desk;
-  const operator = { url: stage.desk.service.operatorUrl, secret: stage.desk.service.operatorSecret };
   await operate(operator, 'POST', '/agents', { handle: '@ada.first', inbound_policy: 'open' });
   mine = await createActor(place, operator, 'helper', { owner: 'ada' });
   other = await createActor(place, operator, 'eve');
@@ -222,9 +222,7 @@ describe('A transcript, live', () => {
   });
 
   it('ends when the account sees the session no more', async () => {
-    const { place, service } = stage.desk;
-    const operator = { url: service.operatorUrl, secret: service.operatorSecret };
-    const leaving = await createActor(place, operator, 'leaving', { owner: 'ada' });
+    const leaving = await createActor(stage.desk.place, stage.operator, 'leaving', { owner: 'ada' });
     const session = await other.mustCreate({ topic: 'going', invite: [leaving.handle] });
     const feed = await live(session, 0);
     await feed.until((seen) => seen.includes(1));
@@ -277,8 +275,7 @@ describe('A transcript, live', () => {
 
   it('does not keep the service from stopping', async () => {
     const own = await openStage();
-    const operator = { url: own.desk.service.operatorUrl, secret: own.desk.service.operatorSecret };
-    const agent = await createActor(own.desk.place, operator, 'helper', { owner: 'ada' });
+    const agent = await createActor(own.desk.place, own.operator, 'helper', { owner: 'ada' });
     const session = await agent.mustCreate({ topic: 'to the end' });
     await agent.mustSend(session, 'hello');
     const visitor = await own.enterLocally('ada');

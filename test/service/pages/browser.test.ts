@@ -1,14 +1,13 @@
-import { existsSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, redeemCode } from '../../support/oauth.js';
 import { type Desk, openDesk } from '../authorization-server/desk.js';
 
-const CHROMIUM = process.env['ASP_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
 const NO_SCRIPT = { javaScriptEnabled: false } as const;
 
 /** A client's own end of the authorization: it answers the browser and keeps what it was sent. */
@@ -23,15 +22,15 @@ async function openCallback(host: string): Promise<{ server: Server; url: string
   return { server, url: `http://${host.includes(':') ? `[${host}]` : host}:${port}/callback`, requests };
 }
 
-describe.runIf(existsSync(CHROMIUM))('The pages in a real browser', () => {
+describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChromium ?? ''}`, () => {
   let desk: Desk;
   let browser: Browser;
   beforeAll(async () => {
     desk = await openDesk();
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    browser = await launchChromium();
   });
   afterAll(async () => {
-    await browser.close();
+    await browser?.close();
     await desk.stop();
   });
 

@@ -1,0 +1,28 @@
+import type { Browser } from 'playwright-core';
+
+import { launchChromium } from '../support/chromium.js';
+import { createHome, type Home, type ServiceProcess, startServe } from './program.js';
+
+/** A service with agents to try it with, in a home of its own, and a real browser. */
+export interface BrowserStage {
+  readonly home: Home;
+  readonly service: ServiceProcess;
+  readonly browser: Browser;
+  close(): Promise<void>;
+}
+
+export async function openBrowserStage(): Promise<BrowserStage> {
+  const home = createHome();
+  const service = await startServe(home, ['--demo']);
+  const browser = await launchChromium();
+  return {
+    home,
+    service,
+    browser,
+    async close() {
+      await browser.close();
+      await service.stop();
+      await home.dispose();
+    },
+  };
+}
