@@ -18,7 +18,7 @@ import { pathsOf } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
 import { type AgentChoice, resolveAgent } from '../../src/cli/profile/resolve-agent.js';
 import { type ProfileSources, type ResolvedProfile, resolveProfile } from '../../src/cli/profile/resolve-profile.js';
-import { freshHome } from './captured-run.js';
+import { freshHome, runWords } from './captured-run.js';
 
 const CONFIG: Config = {
   default_profile: 'standard',
@@ -61,6 +61,26 @@ const sources = (given: {
 });
 
 const none: Config = { profiles: {}, settings: {} };
+
+describe('a name that is no profile', () => {
+  it('is told with the place that names it', async () => {
+    const environment = { ASP_PROFILE: 'nope', ASP_TOKEN: 'x' };
+    const { err } = await runWords('whoami --json', { environment });
+    expect(JSON.parse(err)).toMatchObject({
+      error: { code: 'ASP_CONFIG', hint: 'ASP_PROFILE names it; profiles: local.' },
+    });
+    const flag = await runWords('whoami -p nope --json', { environment: { ASP_TOKEN: 'x' } });
+    expect(JSON.parse(flag.err)).toMatchObject({ error: { hint: 'profiles: local.' } });
+  });
+
+  it('cannot become the default', async () => {
+    const { code, err } = await runWords('config set default_profile nope --json');
+    expect(code).toBe(2);
+    expect(JSON.parse(err)).toMatchObject({ error: { message: 'There is no profile nope.' } });
+    for (const name of ['local', 'https://asp.example.org/v1'])
+      expect(await runWords(['config', 'set', 'default_profile', name])).toMatchObject({ code: 0, out: `${name}\n` });
+  });
+});
 
 describe('which service', () => {
   const everything = { flag: 'named', environment: { ASP_PROFILE: 'standard' }, project: 'project', hasLocal: true };

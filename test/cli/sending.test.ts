@@ -194,6 +194,18 @@ describe('at a real service', () => {
     expect((await home.run(`send ${bob.handle} hi --strict --json`)).code).toBe(0);
   });
 
+  it('--wait tells that the message was sent, and where the reply is awaited, before it waits', async () => {
+    const dora = await real.createAgent('dora');
+    const streams = captureStreams();
+    const stop = new AbortController();
+    const asking = home.run(`send ${dora.handle} hello --wait`, { streams, signal: stop.signal });
+    await expect
+      .poll(streams.err, { timeout: 20_000 })
+      .toMatch(new RegExp(`^Sent to ${dora.handle} as @me.bot.\nWaiting for a reply in sess_\\w{26}.\n$`));
+    stop.abort(new Error('stopped by SIGINT'));
+    expect((await asking).out).toBe('');
+  });
+
   it('--end-after-reply prints the reply and ends the session', async () => {
     const carol = await real.createAgent('carol');
     const socket = await carol.mustConnect();

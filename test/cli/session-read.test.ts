@@ -80,6 +80,10 @@ describe('a session that is read', () => {
     expect(markdown).toContain('# \\# a topic');
     expect(markdown).toContain('> second\n> # not a heading');
     expect(markdown).not.toMatch(/^# not/m);
+    const file = join(mkdtempSync(join(tmpdir(), 'asp-export-')), 'talk.md');
+    await stage.as(stage.bob, `session export ${session} --format md -o ${file}`);
+    expect(markdown).toBe(readFileSync(file, 'utf8'));
+    expect(markdown, 'what follows a quotation is no part of it').not.toMatch(/^>.*\n[^>\n]/m);
   });
 
   it('export into a folder, with its files, and never over what is there', async () => {

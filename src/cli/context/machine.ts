@@ -29,21 +29,26 @@ function attempt(read: () => string): string | undefined {
   }
 }
 
-/** A process of another user counts as alive. */
+/** A process of another user counts as alive; one that ended, and that nobody has waited for yet, does not. */
 function isProcessAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
+  return processFacts(pid)?.[0] !== 'Z';
 }
 
-/** Clock ticks from the start of the system to that of the process (proc_pid_stat(5), starttime); Linux alone has it in a file. */
+/** Clock ticks from the start of the system to that of the process. */
 function processStart(pid: number): string | undefined {
+  return processFacts(pid)?.[19];
+}
+
+/** What Linux alone says of a process in a file: first its state, twentieth its start (proc_pid_stat(5)). */
+function processFacts(pid: number): readonly string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19];
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
   } catch {
     return undefined;
   }

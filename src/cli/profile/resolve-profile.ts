@@ -56,7 +56,7 @@ export function profileCandidates(sources: ProfileSources): readonly Candidate<s
 
 /** Flag, environment, project file, default, local service: the first that says something. */
 export async function resolveProfile(sources: ProfileSources): Promise<ResolvedProfile> {
-  const { value: name, layers } = await choose('profile', profileCandidates(sources));
+  const { value: name, place, layers } = await choose('profile', profileCandidates(sources));
   if (name === undefined) {
     const ended = await sources.endedService();
     if (ended !== undefined) throw localNotRunning(ended);
@@ -66,10 +66,14 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
       next: ['asp', 'serve', '--detach'],
     });
   }
-  return { ...(await addressesOf(name, sources)), layers };
+  return { ...(await addressesOf(name, place, sources)), layers };
 }
 
-async function addressesOf(name: string, sources: ProfileSources): Promise<Omit<ResolvedProfile, 'layers'>> {
+async function addressesOf(
+  name: string,
+  place: string | undefined,
+  sources: ProfileSources,
+): Promise<Omit<ResolvedProfile, 'layers'>> {
   if (/^https?:\/\//.test(name)) return atAddress(name);
   const { profiles, settings } = await sources.config();
   const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
@@ -91,9 +95,10 @@ async function addressesOf(name: string, sources: ProfileSources): Promise<Omit<
   }
   const known = [...Object.keys(profiles), LOCAL];
   const near = PROFILE_NAME.test(name) ? suggest(name, known)[0] : undefined;
+  const names = place === undefined || place === '--profile' ? '' : `${place} names it; `;
   throw new CliError('ASP_CONFIG', {
     message: `'${name}' is not a profile.`,
-    why: near === undefined ? `profiles: ${known.join(', ')}.` : `did you mean '${near}'?`,
+    why: `${names}${near === undefined ? `profiles: ${known.join(', ')}.` : `did you mean '${near}'?`}`,
     next: ['asp', 'profile', 'list'],
   });
 }

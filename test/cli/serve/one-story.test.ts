@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { machineOf } from '../../../src/cli/context/machine.js';
 import { createHome, type Ended, type Home, json, startServe } from '../../acceptance/program.js';
 
 interface Failure {
@@ -28,6 +31,17 @@ const QUESTIONS = [
   ['-p', 'local', 'whoami'],
   ['-p', 'local', 'session', 'list', '--retries', '0'],
 ];
+
+describe.runIf(process.platform === 'linux')('a process that ended', () => {
+  it('is not alive for as long as nobody waits for it', async () => {
+    const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    const [line] = await once(parent.stdout, 'data');
+    const { isProcessAlive } = machineOf(process);
+    await expect.poll(() => isProcessAlive(Number(line))).toBe(false);
+    expect(isProcessAlive(parent.pid ?? 0)).toBe(true);
+    parent.kill('SIGKILL');
+  });
+});
 
 describe('a local service that was killed', () => {
   it('is told of in one way, whichever command asks, with what starts it again where it was', async () => {

@@ -99,5 +99,17 @@ async function tell(context: Context, login: Login): Promise<void> {
   const place = store === 'keychain' ? 'the keychain' : 'a file that only you can read';
   await context.output.note(`Signed in at ${baseUrl}. The login is kept in ${place}.`);
   await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
-  if (handle !== null) await rememberWords(context, 'handles', [handle]);
+  if (handle === null) return;
+  await tellWhoActs(context, handle, baseUrl);
+  await rememberWords(context, 'handles', [handle]);
+}
+
+/** A second login leaves it open, or to the first, as whom commands act. */
+async function tellWhoActs(context: Context, handle: string, baseUrl: string): Promise<void> {
+  if ((await context.profile()).baseUrl !== baseUrl) return;
+  const acting = await context.agent().catch(() => undefined);
+  if (acting === undefined)
+    await context.output.note(`Several agents are signed in now: choose with asp use ${handle}, or --as.`);
+  else if (acting.handle !== undefined && acting.handle !== handle)
+    await context.output.note(`Commands act as ${acting.handle} still: asp use ${handle}, or --as.`);
 }

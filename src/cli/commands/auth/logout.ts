@@ -66,7 +66,7 @@ async function chooseLogins(
   const { as } = context.globals;
   const named = handles.length > 0 || as === undefined ? handles : [as];
   const known = await logins.list(baseUrl);
-  if (named.length === 0) return [theOnly(known, 'anybody')];
+  if (named.length === 0) return [theOnly(known, undefined)];
   return named.map((handle) =>
     theOnly(
       known.filter((login) => login.handle === handle),
@@ -76,7 +76,7 @@ async function chooseLogins(
 }
 
 /** Without a service that is chosen, a login is known by its handle as long as there is one of it. */
-function theOnly(found: readonly Login[], handle: string): Login {
+function theOnly(found: readonly Login[], handle: string | undefined): Login {
   const [only, second] = found;
   if (only === undefined) throw notSignedIn(handle);
   if (second === undefined) return only;

@@ -30,12 +30,12 @@ export async function requireStoredLogin(context: Context, handle: string | unde
   const agent = await resolveAgent(sources, 'stored');
   const login = await logins.find({ baseUrl: profile.baseUrl, handle: agent.handle ?? null });
   if (login !== undefined) return login;
-  throw notSignedIn(agent.handle ?? 'anybody', profile.baseUrl);
+  throw notSignedIn(agent.handle, profile.baseUrl);
 }
 
-export function notSignedIn(handle: string, baseUrl?: string): CliError {
+export function notSignedIn(handle: string | undefined, baseUrl?: string): CliError {
   return new CliError('ASP_NO_CREDENTIAL', {
-    message: `Nobody is signed in as ${handle}${baseUrl === undefined ? ' here' : ` at ${baseUrl}`}.`,
+    message: `Nobody is signed in${handle === undefined ? '' : ` as ${handle}`}${baseUrl === undefined ? ' here' : ` at ${baseUrl}`}.`,
     next: ['asp', 'auth', 'status'],
   });
 }

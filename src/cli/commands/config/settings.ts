@@ -1,5 +1,5 @@
 import { type Config, PROFILE_NAME, type ProfileEntry, parseConfig } from '../../profile/config.js';
-import { LOCAL_AGENT_SETTING } from '../../profile/resolve-profile.js';
+import { LOCAL, LOCAL_AGENT_SETTING } from '../../profile/resolve-profile.js';
 import { UsageError } from '../../terminal/cli-error.js';
 import { suggest } from '../../words/suggest.js';
 import { readHandle } from '../../words/values.js';
@@ -86,7 +86,12 @@ export function withSetting(config: Config, key: Key, value: string | undefined)
 }
 
 function change(config: Config, key: Key, value: string | undefined): Config {
-  if (key.kind === 'default_profile') return { ...config, default_profile: value };
+  if (key.kind === 'default_profile') {
+    const isKnown =
+      value === undefined || value === LOCAL || /^https?:\/\//.test(value) || Object.hasOwn(config.profiles, value);
+    if (!isKnown) throw new UsageError(`There is no profile ${value}.`, { next: ['asp', 'profile', 'list'] });
+    return { ...config, default_profile: value };
+  }
   if (key.kind === 'local_agent') {
     const { [LOCAL_AGENT_SETTING]: _, ...settings } = config.settings;
     return {

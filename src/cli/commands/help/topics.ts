@@ -76,7 +76,7 @@ A write whose outcome is unknown (exit 9) names its idempotency key: repeat with
 `,
   tail: `Following sessions
 
-  asp tail                                  every session of the agent, from now on
+  asp tail                                  every session of the agent: what it was not given yet, what comes
   asp tail sess_…                           its last 10 events, then what comes, until it ends
   asp tail sess_… -n 0                      only what comes
   asp session events sess_… --after 0       everything that exists

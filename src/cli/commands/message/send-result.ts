@@ -21,16 +21,24 @@ export interface SendResult {
   readonly reply?: Message;
 }
 
-/** The main id on stdout, or the reply; the rest of the story on stderr. */
+/** The main id on stdout; the rest of the story on stderr. */
 export async function showSent(context: Context, result: SendResult): Promise<void> {
-  const { output } = context;
-  if (output.format === 'human') {
-    const as = result.as === null ? '' : ` as ${result.as}`;
-    const end = result.state === 'ended' ? '; session ended' : '';
-    await output.note(`${whereOf(result)}${as}${end}.${result.attempts > 1 ? ` (${result.attempts} tries)` : ''}`);
-    if (result.omitted !== null && result.omitted.length > 0)
-      await output.note(`Left out: ${result.omitted.join(', ')}.`);
-  }
+  await noteSent(context, result);
+  await printSent(context, result);
+}
+
+/** What people are told of a message. */
+export async function noteSent({ output }: Context, result: SendResult): Promise<void> {
+  if (output.format !== 'human') return;
+  const as = result.as === null ? '' : ` as ${result.as}`;
+  const end = result.state === 'ended' ? '; session ended' : '';
+  await output.note(`${whereOf(result)}${as}${end}.${result.attempts > 1 ? ` (${result.attempts} tries)` : ''}`);
+  if (result.omitted !== null && result.omitted.length > 0)
+    await output.note(`Left out: ${result.omitted.join(', ')}.`);
+}
+
+/** The main id on stdout, or the reply. */
+export async function printSent({ output }: Context, result: SendResult): Promise<void> {
   await output.document(result, (safe) => {
     if (safe.reply !== undefined) return messageText(safe.reply.content);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;

@@ -6,7 +6,7 @@ import type { Words } from '../../words/words.js';
 import { buildContent } from './build-content.js';
 import { createBody, endSession, sendMessage } from './deliver.js';
 import { readSendOptions, type SendOptions } from './send-options.js';
-import { type SendResult, showSent } from './send-result.js';
+import { noteSent, printSent, type SendResult, showSent } from './send-result.js';
 
 export type { SendOptions } from './send-options.js';
 
@@ -26,9 +26,10 @@ export async function run(given: Context, options: SendOptions): Promise<void> {
     await showSent(context, await endAfter(context, options, sent));
   } else {
     const { waitForReply } = await import('./wait-for-reply.js');
+    await noteSent(context, sent);
     const reply = await waitForReply(context, sent.session_id, sent.sequence ?? 0);
     const isEnded = options.endsAfterReply && (await endSession(context, sent.session_id, 'The reply came'));
-    await showSent(context, { ...sent, state: isEnded ? 'ended' : sent.state, reply });
+    await printSent(context, { ...sent, state: isEnded ? 'ended' : sent.state, reply });
   }
   if (!options.isStrict) return;
   const { refuseOmissions } = await import('../session/lifecycle.js');

@@ -7,8 +7,9 @@ import { withProgress } from '../../terminal/progress.js';
 
 /** The next message of someone else after `sequence`; nothing between sending and listening is missed. */
 export async function waitForReply(context: Context, sessionId: string, sequence: number): Promise<Message> {
-  const { globals, streams, clock } = context;
-  await context.output.detail(`waiting for a reply in ${sessionId}`);
+  const { globals, streams, clock, output } = context;
+  const what = `Waiting for a reply in ${sessionId}.`;
+  await (output.format === 'human' ? output.note(what) : output.detail(what));
   const isAllowed = streams.stderr.isTerminal && !globals.isQuiet && !globals.isAccessible;
   return withProgress({ clock, isAllowed }, 'waiting for a reply', listen(context, sessionId, sequence));
 }

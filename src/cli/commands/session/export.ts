@@ -48,7 +48,7 @@ export async function run(context: Context, options: ExportOptions): Promise<voi
   const counted: Counted = { events: 0, attachmentIds: new Map() };
   const lines = transcript(context, session, format, counted);
   if (output === '-') {
-    for await (const line of lines) await context.output.verbatim(line);
+    for await (const bytes of bytesOf(lines)) await context.output.bytes(bytes);
     return;
   }
   const { folder, file } = await placeOf(context, options);

@@ -79,7 +79,7 @@ export function readTailOptions(words: Words, nowMs: number): TailOptions {
     for (const option of ['last', 'after', 'since'])
       if (words.text(option) !== undefined)
         throw new UsageError(`--${option} needs a session.`, {
-          why: 'a tail of every session begins now, or where --cursor-file says.',
+          why: 'a tail of every session begins where the last connection ended, or where --cursor-file says.',
           next: ['asp', 'session', 'list'],
         });
     if (!isFollowing) throw new UsageError('--no-follow needs a session.', { next: ['asp', 'session', 'list'] });

@@ -24,9 +24,9 @@ export const TAIL_ROW: Row = {
   aliases: ['tail'],
   summary: 'print events as they arrive, as JSON lines',
   details: [
-    'Without a session: every session of the acting agent, from now on. With sessions: their last 10 events, then what',
-    'comes, until all have ended. Each event once, in the order of its session, across reconnects; a hole that cannot be',
-    'filled is told on stderr.',
+    'Without a session: every session of the acting agent, what no connection of it has been given yet and what comes.',
+    'With sessions: their last 10 events, then what comes, until all have ended. Each event once, in the order of its',
+    'session, across reconnects; a hole that cannot be filled is told on stderr.',
   ].join('\n'),
   arguments: [{ usage: '[sessions...]', about: 'sess_…' }],
   options: [
