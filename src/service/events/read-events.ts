@@ -12,20 +12,33 @@ export type Viewer = Pick<
   'session_id' | 'agent_id' | 'status' | 'joined_at' | 'first_invited_sequence' | 'left_sequence'
 >;
 
-export interface VisibleEvents {
-  readonly events: readonly EventEnvelope[];
+interface Page<Event> {
+  readonly events: readonly Event[];
   /** Whether more events that the viewer may see follow these. */
   readonly hasMore: boolean;
 }
 
-/** The events after `afterSequence` that a participant may see by its current status, in order: replay and live are this one read. */
+export type VisibleEvents = Page<EventEnvelope>;
+
+/** The events after `afterSequence` that a participant may see by its current status, in order. */
 export async function readVisibleEvents(
   query: Query,
   viewer: Viewer,
   afterSequence: number,
   limit: number,
 ): Promise<VisibleEvents> {
-  const events: EventEnvelope[] = [];
+  const { events, hasMore } = await readVisibleRows(query, viewer, afterSequence, limit);
+  return { events: events.map(toEnvelope), hasMore };
+}
+
+/** The same as they are stored, for whoever need not look into them: replay and live are this one read. */
+export async function readVisibleRows(
+  query: Query,
+  viewer: Viewer,
+  afterSequence: number,
+  limit: number,
+): Promise<Page<ReadEventRow>> {
+  const events: ReadEventRow[] = [];
   let after = afterSequence;
   let characters = 0;
   while (true) {
@@ -33,7 +46,7 @@ export async function readVisibleEvents(
     const rows = await listVisible(query, viewer, after, wanted);
     for (const row of rows) {
       if (events.length === limit || characters >= PAGE_MAX_CHARACTERS) return { events, hasMore: true };
-      events.push(toEnvelope(row));
+      events.push(row);
       characters += row.payload.length;
       after = row.sequence;
     }
@@ -56,12 +69,14 @@ function listVisible(query: Query, viewer: Viewer, after: number, limit: number)
 }
 
 function toEnvelope(row: ReadEventRow): EventEnvelope {
-  return {
-    type: row.type,
-    session_id: row.session_id,
-    event_id: row.id,
-    sequence: row.sequence,
-    created_at: row.created_at,
-    payload: JSON.parse(row.payload),
-  };
+  return { ...headOf(row), payload: JSON.parse(row.payload) };
+}
+
+/** The text of the envelope. What was said is not read again for everyone who hears it: a message of brackets takes its time. */
+export function envelopeText(row: ReadEventRow): string {
+  return `${JSON.stringify(headOf(row)).slice(0, -1)},"payload":${row.payload}}`;
+}
+
+function headOf({ type, session_id, id, sequence, created_at }: ReadEventRow) {
+  return { type, session_id, event_id: id, sequence, created_at };
 }

@@ -1,8 +1,8 @@
-import type { EventEnvelope } from '../../wire/event.js';
 import { SOCKET_BUFFER_MAX_BYTES } from '../../wire/limit.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
-import { readVisibleEvents } from '../events/read-events.js';
+import { envelopeText, readVisibleRows } from '../events/read-events.js';
+import type { ReadEventRow } from '../store/event-rows.js';
 import { findParticipation, type ParticipationRow } from '../store/participant-rows.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 import { createPositions } from './positions.js';
@@ -85,14 +85,14 @@ async function readNext(context: ServiceContext, agentId: string, sessionId: str
   return await context.database.read(async (query) => {
     const participation = await findParticipation(query, sessionId, agentId);
     if (participation === undefined) return { participation, events: [], hasMore: false };
-    return { participation, ...(await readVisibleEvents(query, participation, after, EVENTS_PER_READ)) };
+    return { participation, ...(await readVisibleRows(query, participation, after, EVENTS_PER_READ)) };
   });
 }
 
 /** Sends as many as the buffer takes. */
-function sendFrames(socket: LiveSocket, events: readonly EventEnvelope[]): { count: number; refusedBytes: number } {
+function sendFrames(socket: LiveSocket, events: readonly ReadEventRow[]): { count: number; refusedBytes: number } {
   for (const [count, event] of events.entries()) {
-    const frame = JSON.stringify(event);
+    const frame = envelopeText(event);
     if (!socket.send(frame)) return { count, refusedBytes: Buffer.byteLength(frame) };
   }
   return { count: events.length, refusedBytes: 0 };

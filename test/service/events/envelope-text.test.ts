@@ -1,0 +1,28 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+
+import { envelopeText } from '../../../src/service/events/read-events.js';
+import { EventEnvelope } from '../../../src/wire/event.js';
+
+it('The text of an event that sockets get is that of the envelope which a replay gives', () => {
+  const payload = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue());
+  fc.assert(
+    fc.property(payload, fc.nat(), (said, sequence) => {
+      const stored = JSON.stringify({ ...said, ['__proto__']: 1, 7: '\u2028\0' });
+      const row = {
+        type: 'session.message',
+        session_id: 'sess_A',
+        id: 'evt_A',
+        sequence,
+        created_at: 5,
+        payload: stored,
+      };
+      const envelope = {
+        ...{ type: row.type, session_id: row.session_id, event_id: row.id, sequence, created_at: 5 },
+        payload: JSON.parse(stored) as unknown,
+      };
+      expect(envelopeText(row)).toBe(JSON.stringify(envelope));
+      EventEnvelope.parse(JSON.parse(envelopeText(row)));
+    }),
+  );
+});
