@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import type { Answer } from '../../support/http.js';
+import { startService } from '../../../src/service/service.js';
+import { type Answer, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, REDIRECT_URI, redeemCode } from '../../support/oauth.js';
 import { createBrowser, hiddenFields, type TestBrowser } from './browser.js';
@@ -225,6 +226,15 @@ describe('Account sessions', () => {
     fixed.cookies.set([...browser.cookies.keys()][0] ?? '', before ?? '');
     expect((await fixed.get(SIGN_IN)).text).not.toContain('You are signed in');
     expect((await browser.get(SIGN_IN)).text).toContain('You are signed in');
+  });
+
+  it('under https the cookie is Secure, and of this host alone', async () => {
+    const publicUrl = 'https://asp.example.org';
+    const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', publicUrl, isBehindProxy: true });
+    const page = await request(`http://127.0.0.1:${service.port}${SIGN_IN}`);
+    const shape = /^__Host-asp_session=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure$/;
+    expect(page.setCookies).toEqual([expect.stringMatching(shape)]);
+    await service.stop();
   });
 
   it('signing out ends it at the service', async () => {

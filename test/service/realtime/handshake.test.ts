@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 
 import { RATE_LIMIT, SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../../src/wire/limit.js';
 import { ACCOUNT_SCOPES } from '../../../src/wire/scope.js';
@@ -114,6 +116,13 @@ describe('a handshake', () => {
     await until('nobody is online', async () => (await alice.get('/agents/me')).text.includes('"is_online":false'));
     expect((await request(`${service.authUrl}/health`)).status).toBe(200);
   });
+});
+
+it('A socket is never compressed, whatever its client offers', async () => {
+  const socket = new WebSocket(service.wsUrl, { headers: bearer(token), perMessageDeflate: true });
+  await once(socket, 'open');
+  expect(socket.extensions).toBe('');
+  socket.terminate();
 });
 
 describe('what a client sends', () => {
