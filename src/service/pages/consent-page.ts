@@ -1,4 +1,5 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../wire/scope.js';
+import { renderFace } from './face.js';
 import { hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { type Html, html, strangersText } from './html.js';
 import { CAUTION, PLUS, TICK } from './icon.js';
@@ -90,10 +91,9 @@ ${renderNewAgent(page, chosen === NEW_AGENT)}
 }
 
 function renderAgent({ handle, displayName }: ConsentAgent, index: number, isChosen: boolean): Html {
-  const [initial = '?'] = displayName.trim();
   return html`<div class="choice"><label for="agent-${index}">
 <input type="radio" id="agent-${index}" name="agent" value="${handle}" required${isChosen && html` checked`}>
-<span class="face" aria-hidden="true">${initial.toUpperCase()}</span>
+${renderFace(displayName)}
 <span class="who"><b><bdi>${displayName}</bdi></b><span class="mono">${handle}</span></span>
 </label></div>`;
 }

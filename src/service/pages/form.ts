@@ -147,10 +147,11 @@ export function renderTick({ id, name, value, label, isTicked }: Tick, attribute
   return html`<div class="tick"><label for="${id}"><input type="checkbox" id="${id}" name="${name}" value="${value}"${isTicked && html` checked`}${attributes}><span>${label}</span></label></div>`;
 }
 
-/** What went wrong, each with a link to its field. */
+/** What went wrong, each with a link to its field; what no field is to blame for has the focus here. */
 export function renderProblem(title: string, mistakes: readonly Mistake[]): Html | undefined {
   if (mistakes.length === 0) return undefined;
-  return html`<section class="problem" role="alert" aria-labelledby="problem-title">
+  const isOfNoField = mistakes[0]?.field === undefined;
+  return html`<section class="problem" role="alert" aria-labelledby="problem-title"${isOfNoField && html` tabindex="-1" autofocus`}>
 <h2 id="problem-title">${title}</h2>
 <ul>${mistakes.map(({ field, message }) => html`<li>${field === undefined ? message : html`<a href="#${field}">${message}</a>`}</li>`)}</ul>
 </section>`;

@@ -48,8 +48,8 @@ export function readMistakes(issues: readonly Issue[], known: Readonly<Record<st
     return known[String(field)] ?? { message: 'This form cannot be read.' };
   });
   const order = Object.values(known).map(({ field }) => field);
-  const placeOf = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
+  const rankOf = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
   return mistakes
     .filter((one, index) => mistakes.findIndex(({ field }) => field === one.field) === index)
-    .sort((one, other) => placeOf(one) - placeOf(other));
+    .sort((one, other) => rankOf(one) - rankOf(other));
 }

@@ -1,4 +1,5 @@
 import type { Agent, InboundPolicy, Visibility } from '../../../wire/agent.js';
+import { renderFace } from '../face.js';
 import {
   type Field,
   hidden,
@@ -12,7 +13,7 @@ import {
 import { type Html, html } from '../html.js';
 import { renderBadges } from './agents-page.js';
 import type { View } from './frame.js';
-import { renderButton, renderCommand, renderFace, renderNote, renderQuestion, renderTrail } from './parts.js';
+import { renderButton, renderCommand, renderNote, renderQuestion, renderTrail } from './parts.js';
 import { renderTime } from './time.js';
 
 const TABS = {

@@ -1,9 +1,10 @@
 import type { Agent } from '../../../wire/agent.js';
+import { renderFace } from '../face.js';
 import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
 import { type Html, html } from '../html.js';
 import type { View } from './frame.js';
 import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderFace, renderHeading, renderNote, renderTrail } from './parts.js';
+import { renderCommand, renderHeading, renderNote, renderTrail } from './parts.js';
 
 export interface AgentsPage {
   readonly listed: Listed<Agent>;

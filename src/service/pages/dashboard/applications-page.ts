@@ -1,9 +1,9 @@
 import type { Scope } from '../../../wire/scope.js';
+import { renderFace } from '../face.js';
 import { type Html, html, strangersText } from '../html.js';
-import { renderScopes } from './clients-page.js';
 import type { View } from './frame.js';
 import { type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderFace, renderHeading, renderNote, renderQuestion } from './parts.js';
+import { renderCommand, renderHeading, renderNote, renderQuestion, renderScopes } from './parts.js';
 import { renderTime } from './time.js';
 
 /** An application that somebody let act as an agent or as the account. Nobody has verified its name. */
@@ -40,15 +40,12 @@ export function renderApplications({ listed, now, baseUrl, note }: ApplicationsP
 
 function renderRow(application: ShownApplication, now: number): Html {
   const { id, name, scopes, createdAt, lastUsedAt } = application;
-  return html`<li class="row tall">${renderFace(faceOf(name))}
+  return html`<li class="row tall">${renderFace(name)}
 <div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
 <details class="quiet"><summary>What it may do</summary>${renderScopes(scopes)}</details></div>
 <p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
 <a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
 }
-
-/** The first character that can be seen. */
-const faceOf = (name: string): string => /[\p{L}\p{N}]/u.exec(name)?.[0] ?? '?';
 
 function renderGrantee({ handle }: ShownApplication): Html {
   return handle === null

@@ -1,4 +1,5 @@
 import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
+import { renderFace } from '../face.js';
 import {
   type Choices,
   type Field,
@@ -10,10 +11,10 @@ import {
   renderTicks,
 } from '../form.js';
 import { type Html, html } from '../html.js';
-import { CAUTION, TICK } from '../icon.js';
+import { CAUTION } from '../icon.js';
 import type { View } from './frame.js';
 import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderFace, renderHeading, renderNote, renderQuestion, renderTrail } from './parts.js';
+import { renderCommand, renderHeading, renderNote, renderQuestion, renderScopes, renderTrail } from './parts.js';
 import { renderTime } from './time.js';
 
 export interface ShownClient {
@@ -149,11 +150,6 @@ ${secret !== undefined && renderSecret(client, secret, baseUrl)}
 <p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
 <section class="card stack-tight" aria-labelledby="may"><h2 id="may">It may</h2>${renderScopes(client.scopes)}</section></div></div>`;
   return { title: client.name, section: 'clients', main };
-}
-
-/** What scopes allow, in words. */
-export function renderScopes(scopes: readonly Scope[]): Html {
-  return html`<ul class="ticks">${scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul>`;
 }
 
 function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {

@@ -1,8 +1,8 @@
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import type { Message } from '../../../wire/message.js';
+import { renderFace } from '../face.js';
 import { type Html, html } from '../html.js';
 import { renderMetadata, renderParts } from './message-parts.js';
-import { renderFace } from './parts.js';
 import { renderClock } from './time.js';
 
 /** Where an entry stands, and who looks at it. */

@@ -1,4 +1,5 @@
 import { headersFor, policyHashOf, renderDocument, renderScript } from '../document.js';
+import { renderFace } from '../face.js';
 import { hidden } from '../form.js';
 import { type Html, html } from '../html.js';
 import { MARK } from '../icon.js';
@@ -50,8 +51,7 @@ ${renderAccountMenu(frame)}
 }
 
 function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
-  const [initial = '?'] = account.displayName.trim();
-  return html`<details class="account"><summary><span class="face small-face" aria-hidden="true">${initial.toUpperCase()}</span><span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></summary>
+  return html`<details class="account"><summary>${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></summary>
 <div class="menu"><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div></details>`;
 }

@@ -1,3 +1,4 @@
+import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { hidden } from '../form.js';
 import { type Html, html } from '../html.js';
 import { TICK } from '../icon.js';
@@ -25,12 +26,6 @@ export function withNote(path: string, name: NoteName): string {
 export function renderNote(asked: string | undefined): Html | undefined {
   if (asked === undefined || !Object.hasOwn(NOTE, asked)) return undefined;
   return html`<p class="done" role="status">${TICK}<span>${NOTE[asked as NoteName]}</span></p>`;
-}
-
-/** A round sign for whoever has no picture. */
-export function renderFace(name: string, size: 'small' | 'usual' | 'large' = 'usual'): Html {
-  const [initial = '?'] = name.trim();
-  return html`<span class="face${size !== 'usual' && ` ${size}-face`}" aria-hidden="true">${initial.toUpperCase()}</span>`;
 }
 
 export interface Heading {
@@ -87,4 +82,9 @@ export function renderQuestion({ title, consequences, path, csrf, label, back }:
 <ul class="points">${consequences.map((one) => html`<li>${one}</li>`)}</ul>
 <div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
 </form></div>`;
+}
+
+/** What scopes allow, in words. */
+export function renderScopes(scopes: readonly Scope[]): Html {
+  return html`<ul class="ticks">${scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul>`;
 }

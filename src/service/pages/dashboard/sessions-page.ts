@@ -1,8 +1,9 @@
 import type { Participant, Session, SessionState } from '../../../wire/session.js';
+import { renderFace } from '../face.js';
 import { type Html, html, strangersText } from '../html.js';
 import type { View } from './frame.js';
 import { type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderFace, renderHeading } from './parts.js';
+import { renderCommand, renderHeading } from './parts.js';
 import { renderTime } from './time.js';
 
 const NAMES_SHOWN = 4;
