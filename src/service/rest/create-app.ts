@@ -58,7 +58,8 @@ export function createApp(options: AppOptions): App {
   });
   fastify.addHook('onResponse', async (request, reply) => {
     // The route, not the address: it holds no id, no handle and no signature (D-59).
-    const route = request.routeOptions.url ?? 'none';
+    const { url = '*' } = request.routeOptions;
+    const route = url.endsWith('*') ? 'none' : url;
     const { method } = request;
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
