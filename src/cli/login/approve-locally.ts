@@ -3,6 +3,7 @@ import { readCallback } from '../../client/oauth/callback.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
 import type { Context } from '../context/context.js';
 import { callOperator } from '../context/operator.js';
+import { loginWords } from '../profile/resolve-profile.js';
 import { CliError, UsageError } from '../terminal/cli-error.js';
 import type { OwnCallback } from './loopback.js';
 
@@ -17,7 +18,11 @@ export async function localRecordOf(context: Context, baseUrl: string): Promise<
 }
 
 /** The agent to sign in as when none was named: the only one there is. */
-export async function onlyAgent(context: Context, record: LocalServiceRecord): Promise<string> {
+export async function onlyAgent(
+  context: Context,
+  record: LocalServiceRecord,
+  scopes: readonly string[],
+): Promise<string> {
   const { agents } = await callOperator(context, record, 'listOperatorAgents');
   const handles = agents.map((agent) => agent.handle);
   const [only, ...others] = handles;
@@ -26,7 +31,7 @@ export async function onlyAgent(context: Context, record: LocalServiceRecord): P
     only === undefined ? 'The local service has no agents yet.' : 'Which agent? The local service has several.',
     only === undefined
       ? { next: ['asp', 'serve', 'agent', 'add', 'me.bot'] }
-      : { why: `they are ${handles.slice(0, 8).join(', ')}.`, next: ['asp', 'login', only, '--yes'] },
+      : { why: `they are ${handles.slice(0, 8).join(', ')}.`, next: [...loginWords(only, scopes), '--yes'] },
   );
 }
 

@@ -17,8 +17,8 @@ export async function finishSignIn(context: Context, address: string, store: Sto
       why: 'give the whole address the browser was sent to: it begins with http://127.0.0.1:',
       next: ['asp', 'login', '--finish', '-'],
     });
-  const handle = pending.handle ?? undefined;
-  const signIn = await prepareSignIn(context, { handle, store }, pending.base_url);
+  const { scopes } = pending.request;
+  const signIn = await prepareSignIn(context, { handle: pending.handle ?? undefined, scopes, store }, pending.base_url);
   // A code works once: whatever comes of it, this sign-in is over.
   await forgetPending(context);
   return completeSignIn(signIn, pending.request, callback);

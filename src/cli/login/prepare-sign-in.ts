@@ -19,6 +19,7 @@ const CLIENT_NAME = 'asp command line';
 
 export interface SignInWish {
   readonly handle: string | undefined;
+  readonly scopes: readonly string[];
   readonly store: StoreKind | undefined;
 }
 
@@ -28,7 +29,15 @@ export async function prepareSignIn(context: Context, wish: SignInWish, baseUrl?
   const asked = await loginContextOf(context, wish.store);
   const discovery = await discoverFor(asked, at, { isForced: true, signal: context.signal });
   const loginContext = await probeStore(context, asked, wish);
-  return { context, loginContext, logins: openLogins(loginContext), discovery, baseUrl: at, handle: wish.handle };
+  return {
+    context,
+    loginContext,
+    logins: openLogins(loginContext),
+    discovery,
+    baseUrl: at,
+    handle: wish.handle,
+    scopes: wish.scopes,
+  };
 }
 
 async function probeStore(
@@ -55,22 +64,18 @@ async function probeStore(
 }
 
 /** A machine without a keychain, and the same sign-in with the other store. */
-function withoutKeychain({ globals }: Context, { handle }: SignInWish, cause: RequestError): CliError {
+function withoutKeychain({ globals }: Context, { handle, scopes }: SignInWish, cause: RequestError): CliError {
   return new CliError('ASP_STORE_UNAVAILABLE', {
     message: `${cause.message} Nobody was signed in.`,
     why: 'without a keychain a login can be kept in a file that only you can read.',
-    next: [...loginWords(handle), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
+    next: [...loginWords(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,
   });
 }
 
 /** The authorization request of a sign-in, under our one client id at this server. */
-export async function requestSignIn(
-  signIn: SignIn,
-  redirectUri: string,
-  scopes: readonly string[],
-): Promise<AuthorizationRequest> {
-  const { context, loginContext, discovery, handle } = signIn;
+export async function requestSignIn(signIn: SignIn, redirectUri: string): Promise<AuthorizationRequest> {
+  const { context, loginContext, discovery, handle, scopes } = signIn;
   const offered = discovery.metadata.scopes_supported;
   const known = offered === undefined ? SCOPES : SCOPES.filter((scope) => offered.includes(scope));
   const registration = { clientName: CLIENT_NAME, scopes: known };

@@ -27,6 +27,7 @@ export interface SignIn {
   readonly baseUrl: string;
   /** The agent that was asked for; any agent is right when there is none. */
   readonly handle: string | undefined;
+  readonly scopes: readonly string[];
 }
 
 /** From the answer of the browser to a stored login: exchange, check who it is, keep it. */
@@ -92,7 +93,7 @@ async function identify(
   return { handle: reply.canonical_handle, agentId: reply.id, accountId: reply.owner_id };
 }
 
-function refused({ context, handle }: SignIn, error: string): CliError {
+function refused({ context, handle, scopes }: SignIn, error: string): CliError {
   const isDenied = error === 'access_denied';
   if (isDenied && context.globals.isYes)
     return new CliError('ASP_LOGIN_DENIED', {
@@ -101,13 +102,13 @@ function refused({ context, handle }: SignIn, error: string): CliError {
     });
   return new CliError('ASP_LOGIN_DENIED', {
     message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
-    next: loginWords(handle),
+    next: loginWords(handle, scopes),
   });
 }
 
-function wrongAgent({ handle }: SignIn, approved: string | null): CliError {
+function wrongAgent({ handle, scopes }: SignIn, approved: string | null): CliError {
   return new CliError('ASP_WRONG_AGENT', {
     message: `${approved} was approved, but ${handle} was asked for. The approval was given back.`,
-    next: loginWords(handle),
+    next: loginWords(handle, scopes),
   });
 }

@@ -1,4 +1,5 @@
 import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../terminal/cli-error.js';
 import { suggest } from '../words/suggest.js';
 import { handleOf } from '../words/values.js';
@@ -32,9 +33,14 @@ export interface ProfileSources {
   readonly endedService: () => Promise<LocalServiceRecord | undefined>;
 }
 
-/** How to sign in. */
-export function loginWords(handle: string | undefined): readonly string[] {
-  return ['asp', 'login', ...(handle === undefined ? [] : [handle])];
+/** How to sign in; as before, with the scopes that were asked for: never with more. */
+export function loginWords(handle: string | undefined, scopes: readonly string[] = AGENT_SCOPES): readonly string[] {
+  const isUsual = AGENT_SCOPES.every((scope) => scopes.includes(scope));
+  return [
+    ...['asp', 'login'],
+    ...(handle === undefined ? [] : [handle]),
+    ...(isUsual ? [] : ['--scopes', scopes.join(',')]),
+  ];
 }
 
 /** The profile that stands for the local service, wherever that listens. */

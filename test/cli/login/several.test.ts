@@ -26,6 +26,22 @@ describe('a second login', () => {
   });
 });
 
+describe('the login that is proposed', () => {
+  it('has the scopes that were asked for, and no others', async () => {
+    const home = localHome(service);
+    const proposed = async (words: string, environment = {}) =>
+      /^ {2}try: {2}(.*)$/m.exec((await home.run(words, { environment })).err)?.[1];
+    expect(await proposed('login --yes --read-only')).toBe(
+      'asp login @me.one --scopes agents:read,sessions:read,allowlist:read,realtime:read --yes',
+    );
+    expect(await proposed('login --yes --scopes account:read')).toBe('asp login @me.one --scopes account:read --yes');
+    const noKeychain = { ASP_TOKEN_STORE: 'keychain', DBUS_SESSION_BUS_ADDRESS: '' };
+    expect(await proposed('login me.one --yes --scopes agents:read', noKeychain)).toBe(
+      'asp login @me.one --scopes agents:read --yes --store file',
+    );
+  });
+});
+
 describe('a logout where nobody is signed in', () => {
   it('says so', async () => {
     const { code, err } = await runWords('logout', { environment: { ASP_TOKEN_STORE: 'file' } });

@@ -53,11 +53,11 @@ export async function run(context: Context, options: LoginOptions): Promise<void
 
 async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
   const handle = options.handle ?? context.globals.as;
-  const signIn = await prepareSignIn(context, { handle, store: options.store });
+  const signIn = await prepareSignIn(context, { ...options, handle });
   const loopback = await listenOnLoopback(options.callbackPort);
   try {
-    const request = await requestSignIn(signIn, loopback.redirectUri, options.scopes);
-    const again = loginWords(handle);
+    const request = await requestSignIn(signIn, loopback.redirectUri);
+    const again = loginWords(handle, options.scopes);
     const browser = { isWanted: options.opensBrowser, command: options.browserCommand, again };
     const callback = await awaitCallback(context, request, loopback, browser);
     return await completeSignIn(signIn, request, callback);
@@ -69,17 +69,17 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
 async function signInLocally(context: Context, options: LoginOptions): Promise<Login> {
   const { baseUrl } = await context.profile();
   const record = await localRecordOf(context, baseUrl);
-  const handle = options.handle ?? context.globals.as ?? (await onlyAgent(context, record));
-  const signIn = await prepareSignIn(context, { handle, store: options.store });
-  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI, options.scopes);
+  const handle = options.handle ?? context.globals.as ?? (await onlyAgent(context, record, options.scopes));
+  const signIn = await prepareSignIn(context, { ...options, handle });
+  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
   return completeSignIn(signIn, request, await approveLocally(context, record, request));
 }
 
 /** The first of two steps, for callers that cannot wait. */
 async function start(context: Context, options: LoginOptions): Promise<void> {
   const handle = options.handle ?? context.globals.as;
-  const signIn = await prepareSignIn(context, { handle, store: options.store });
-  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI, options.scopes);
+  const signIn = await prepareSignIn(context, { ...options, handle });
+  const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
   const pending = await keepPending(context, {
     base_url: signIn.baseUrl,
     handle: handle ?? null,
