@@ -14,7 +14,7 @@ export interface SignInPage {
   readonly signUpPath: string;
   /** Which of the two forms was sent, or should be seen first. */
   readonly form: 'sign-in' | 'sign-up';
-  /** Whether whoever looks may have an account here that has no password. */
+  /** Whether whoever looks may have an account here that has no password (D-203). */
   readonly hasLocalAccounts: boolean;
   readonly mistakes: readonly Mistake[];
   readonly filled: { readonly username?: string; readonly displayName?: string };

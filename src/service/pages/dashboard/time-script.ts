@@ -2,7 +2,7 @@ import { TIME_FORMS } from './time.js';
 
 /**
  * Writes times in the zone of whoever reads them, and begins the days of a transcript where they begin there. It runs before
- * what it changes is painted, on the first load and on what comes later. Without it all is in UTC, and says so.
+ * what it changes is painted, on the first load and on what comes later. Without it all is in UTC, and says so (D-200).
  */
 export const TIME_SCRIPT = `(() => {
 'use strict';

@@ -46,7 +46,7 @@ const finish = (why) => {
   close();
   say(why);
 };
-// What refuses an EventSource does not tell it why.
+// What refuses an EventSource does not tell it why (D-201).
 const askWhy = async () => {
   const asked = new AbortController();
   const patience = setTimeout(() => asked.abort(), PATIENCE);

@@ -20,7 +20,7 @@ export const TRANSCRIPT_STYLE = `
 .transcript > .entries { padding: clamp(0.75rem, 2.5vw, 1.5rem); background: var(--sheet); border: 1px solid var(--line); border-radius: var(--radius); }
 .day { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.8125rem; font-weight: 600; }
 .day::before, .day::after { content: ""; flex: 1; border-top: 1px solid var(--line); }
-.entry { display: flex; gap: 0.75rem; min-width: 0; scroll-margin-top: 5rem; }
+.entry { display: flex; gap: 0.75rem; min-width: 0; }
 .entry:target > .saying > .bubble, .happening:target { outline: 2px solid var(--ring); outline-offset: 2px; border-radius: 0.5rem; }
 .saying { min-width: 0; display: flex; flex-direction: column; gap: 0.25rem; }
 .said .saying { max-width: min(44rem, 92%); }
