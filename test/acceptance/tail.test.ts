@@ -102,6 +102,19 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect(cutter.cuts).toBeGreaterThanOrEqual(CUTS);
   });
 
+  it('--pretty: who watches is told of an outage, and of its end; without it nothing is said', async () => {
+    const watching = home.start(['tail', sessionId, '-n', '1', '--pretty']);
+    const piped = home.start(['tail', sessionId, '-n', '1']);
+    for (const tail of [watching, piped]) await tail.until('stdout', /\n/);
+    await service.stop();
+    await watching.until('stderr', /^There is no connection to the service; it is tried again until there is\.$/m);
+    service = await serve();
+    await watching.until('stderr', /^Connected again after \d+ s\.$/m);
+    for (const tail of [watching, piped]) tail.kill('SIGTERM');
+    expect((await watching.ended).stderr.split('\n')).toHaveLength(3);
+    expect((await piped.ended).stderr).toBe('');
+  });
+
   it('what the service holds is what was sent', async () => {
     const session = json<{ id: string }>((await home.asp(['session', 'show', sessionId, '--json'])).stdout);
     expect(session.id).toBe(sessionId);

@@ -33,6 +33,8 @@ interface Tail {
   readonly ended: Set<string>;
   printed: number;
   isReady: boolean;
+  /** A person who watches knows that nothing can come for now. */
+  isOutageTold: boolean;
 }
 
 /** Follows sessions and prints what comes; ends by the rules of `asp tail`. */
@@ -115,6 +117,7 @@ async function beginTail(
     ended: new Set(),
     printed: 0,
     isReady: false,
+    isOutageTold: false,
   };
 }
 
@@ -148,6 +151,8 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
         await joinWaiting(context, [], tail.me);
       await markReady(tail);
+      if (tail.isOutageTold) await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
+      tail.isOutageTold = false;
       return tellControl(tail, {
         type: 'asp.ready',
         sessions: item.sessions,
@@ -156,6 +161,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       });
     case 'reconnecting':
       await context.output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
+      await tellOutage(tail, item.attempt);
       return tellControl(tail, {
         type: 'asp.reconnecting',
         attempt: item.attempt,
@@ -181,6 +187,13 @@ async function takeEvent(tail: Tail, event: EventEnvelope): Promise<void> {
   tail.printed += 1;
   tail.noteActivity();
   if (tail.printed === options.count) tail.stop('count');
+}
+
+/** Whoever watches is told once that nothing can come; a blink is not worth a word. */
+async function tellOutage(tail: Tail, attempt: number): Promise<void> {
+  if (tail.options.view !== 'pretty' || attempt < 2 || tail.isOutageTold) return;
+  tail.isOutageTold = true;
+  await tail.context.output.note('There is no connection to the service; it is tried again until there is.');
 }
 
 async function flushRecent(tail: Tail): Promise<void> {
