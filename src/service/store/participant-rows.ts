@@ -71,7 +71,10 @@ export async function insertCreator(
   );
 }
 
-/** Makes an agent `invited`, whether it took part before or not. */
+/**
+ * Makes an agent `invited`, whether it took part before or not. Only for one who did not are the others looked through: a
+ * reopening asks all of them.
+ */
 export async function putInvited(
   transaction: Transaction,
   sessionId: string,
@@ -79,14 +82,20 @@ export async function putInvited(
   sequence: number,
   now: number,
 ): Promise<void> {
+  const changed = await transaction.run(
+    `UPDATE participant SET status = 'invited', joined_at = NULL, left_at = NULL, left_sequence = NULL,
+       first_invited_sequence = COALESCE(first_invited_sequence, $3)
+     WHERE session_id = $1 AND agent_id = $2`,
+    sessionId,
+    agent.id,
+    sequence,
+  );
+  if (changed > 0) return;
   await transaction.run(
     `INSERT INTO participant (session_id, agent_id, handle, position, status, joined_at, left_at,
        first_invited_sequence, left_sequence, was_joined_at_end, session_state, changed_at, delivered_sequence, is_pending)
      VALUES ($1, $2, $3, (SELECT COALESCE(MAX(position), -1) + 1 FROM participant WHERE session_id = $1),
-       'invited', NULL, NULL, $4, NULL, 0, 'active', $5, 0, 1)
-     ON CONFLICT (session_id, agent_id) DO UPDATE
-       SET status = 'invited', joined_at = NULL, left_at = NULL, left_sequence = NULL,
-         first_invited_sequence = COALESCE(participant.first_invited_sequence, excluded.first_invited_sequence)`,
+       'invited', NULL, NULL, $4, NULL, 0, 'active', $5, 0, 1)`,
     sessionId,
     agent.id,
     agent.handle,
