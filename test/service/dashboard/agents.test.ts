@@ -222,6 +222,18 @@ describe('Whom an agent lets in', () => {
     expect((await ada.browser.submit(page, form, {})).answer.status).toBe(404);
   });
 
+  it('what a full list does not take any more is said at the field, and stays there', async () => {
+    const list = `${(await newAgent()).path}/allowlist`;
+    const thousand = (part: number): string =>
+      Array.from({ length: 1_000 }, (_, index) => `@many.a${part * 1_000 + index}`).join(' ');
+    for (let part = 0; part < 9; part += 1) await ada.press(list, /^add$/i, { entry: thousand(part) });
+    const page = await ada.press(list, /^add$/i, { entry: thousand(9) });
+    expect(page.answer.status).toBe(400);
+    expect(page.text).toContain('An allowlist holds at most 10000 entries.');
+    expect(mistakesOf(page)).toEqual({ told: ['entry'], beside: ['entry'], focused: ['entry'] });
+    expect(mustFindForm(page, /^add$/i).values['entry']).toBe(thousand(9));
+  });
+
   it.each(['', 'bob', '@bob', '@*.*', '@Bob.helper', '<script>', '@bob.helper @'])('%j is no entry', async (entry) => {
     const page = await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry });
     expect(page.answer.status).toBe(400);

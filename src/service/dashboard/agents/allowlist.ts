@@ -2,6 +2,7 @@ import { AddAllowlistRequest } from '../../../wire/trust.js';
 import type { Parameters } from '../../authorization-server/parameters.js';
 import { renderAllowlist } from '../../pages/dashboard/trust-pages.js';
 import type { Mistake } from '../../pages/form.js';
+import { ServiceError } from '../../service-error.js';
 import { listAllowlistPage } from '../../store/allowlist-rows.js';
 import { addToAllowlist } from '../../trust/add-to-allowlist.js';
 import { removeFromAllowlist } from '../../trust/remove-from-allowlist.js';
@@ -36,9 +37,14 @@ export async function actAllowlist(visit: Visit, form: Parameters): Promise<Dash
   const read = AddAllowlistRequest.safeParse({ entries: typed.split(/[\s,]+/).filter((entry) => entry !== '') });
   if (!read.success) return showTrustList(visit, ALLOWLIST, { mistake: MALFORMED, typed });
   const input = { path: agentPathOf(visit), body: read.data };
-  return changeTrustList(visit, ALLOWLIST, 'listed', (actor, transaction) =>
-    addToAllowlist(visit.context, actor, input, transaction),
-  );
+  try {
+    return await changeTrustList(visit, ALLOWLIST, 'listed', (actor, transaction) =>
+      addToAllowlist(visit.context, actor, input, transaction),
+    );
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+    return showTrustList(visit, ALLOWLIST, { mistake: { field: 'entry', message: error.message }, typed });
+  }
 }
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
