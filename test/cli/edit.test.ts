@@ -113,6 +113,8 @@ describe('--edit', () => {
   });
 
   it('sends nothing when the editor fails, leaves nothing, or is not there', async () => {
+    const interrupted = join(mkdtempSync(join(tmpdir(), 'asp-home-')), 'interrupted.sh');
+    writeFileSync(interrupted, '#!/bin/sh\nkill -INT $$\n', { mode: 0o700 });
     const run = (editor: string) =>
       runWords(`send ${SESSION} --edit --json`, {
         environment: { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', EDITOR: editor },
@@ -120,6 +122,7 @@ describe('--edit', () => {
     for (const [editor, said] of [
       ['false', 'The editor ended with exit 1. Nothing was sent.'],
       ['true', 'The message is empty. Nothing was sent.'],
+      [interrupted, 'The editor ended by SIGINT. Nothing was sent.'],
       ['/nonexistent/editor', "The editor '/nonexistent/editor' cannot be started."],
     ] as const) {
       const { code, err } = await run(editor);

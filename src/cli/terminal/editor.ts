@@ -53,12 +53,12 @@ async function runEditor(place: EditorPlace, path: string): Promise<EditorFailur
   const output = streams.stdout.isTerminal ? 'inherit' : 2;
   const env = childEnvironment(environment);
   try {
-    const code = await new Promise<number | null>((resolve, reject) => {
+    const how = await new Promise<string>((resolve, reject) => {
       const child = spawn(program, [...words, path], { stdio: ['inherit', output, 'inherit'], env, signal });
       child.once('error', reject);
-      child.once('exit', resolve);
+      child.once('exit', (code, name) => resolve(code === null ? `by ${name}` : `with exit ${code}`));
     });
-    return code === 0 ? undefined : { message: `The editor ended with exit ${code}. Nothing was sent.` };
+    return how === 'with exit 0' ? undefined : { message: `The editor ended ${how}. Nothing was sent.` };
   } catch (cause) {
     if (signal.aborted) return { message: 'The editor was stopped. Nothing was sent.', cause };
     return { message: `The editor '${program}' cannot be started.`, why: 'set EDITOR.', cause };
