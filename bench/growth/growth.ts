@@ -82,7 +82,8 @@ async function fill(
 
 /** What the database's own upkeep would have done by the time that so much has come together. */
 async function settle({ context: { database } }: Place): Promise<void> {
-  if ('aside' in database) await (database as { aside: { run(sql: string): Promise<number> } }).aside.run('ANALYZE');
+  if ('aside' in database)
+    await (database as { aside: { run(sql: string): Promise<number> } }).aside.run('VACUUM (ANALYZE)');
 }
 
 function listMeasured(sides: readonly [Side, Side]): Measured[] {

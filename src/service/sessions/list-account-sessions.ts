@@ -3,6 +3,7 @@ import type { AccountActor, ServiceContext } from '../context.js';
 import { listAgentsOfAccount } from '../store/agent-rows.js';
 import { encodeCursor } from '../store/cursor.js';
 import type { Query } from '../store/database.js';
+import { listParticipantsOf } from '../store/participant-rows.js';
 import { findActingHandle, type ListedRow, listSessionsOfSibling } from '../store/session-list-rows.js';
 import { readPlace } from './list-place.js';
 import { viewSession } from './session-view.js';
@@ -39,10 +40,14 @@ export async function readAccountSessions(
     found = [...found, ...more].sort(latestFirst).slice(0, limit + 1);
   }
   const page = found.slice(0, limit);
+  const participants = await listParticipantsOf(
+    query,
+    page.map((row) => row.id),
+  );
   const rows: AccountSession[] = [];
   for (const row of page)
     rows.push({
-      session: await viewSession(query, row),
+      session: viewSession(row, participants.get(row.id)),
       acting_handle: await findActingHandle(query, accountId, row.id),
       changedAt: row.changed_at,
     });

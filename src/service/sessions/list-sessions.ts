@@ -1,8 +1,8 @@
 import type { QueryOf, ReplyOf } from '../../wire/endpoint.js';
-import type { Session } from '../../wire/session.js';
 import type { AgentActor, ServiceContext } from '../context.js';
 import { encodeCursor } from '../store/cursor.js';
 import type { Query } from '../store/database.js';
+import { listParticipantsOf } from '../store/participant-rows.js';
 import { listSessionsOfAgent } from '../store/session-list-rows.js';
 import { readPlace } from './list-place.js';
 import { viewSession } from './session-view.js';
@@ -17,8 +17,11 @@ export async function listSessions(
   const scope = ['sessions', actor.agentId, state];
   const rows = await listSessionsOfAgent(query, actor.agentId, state, readPlace(scope, cursor), limit + 1);
   const page = rows.slice(0, limit);
-  const sessions: Session[] = [];
-  for (const row of page) sessions.push(await viewSession(query, row));
+  const participants = await listParticipantsOf(
+    query,
+    page.map((row) => row.id),
+  );
+  const sessions = page.map((row) => viewSession(row, participants.get(row.id)));
   const last = page.at(-1);
   const hasMore = last !== undefined && rows.length > limit;
   return { sessions, next_cursor: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };

@@ -1,14 +1,12 @@
 import type { Participant, Session } from '../../wire/session.js';
-import type { Query } from '../store/database.js';
-import { listParticipants, type ParticipantRow } from '../store/participant-rows.js';
+import type { ParticipantRow } from '../store/participant-rows.js';
 import type { SessionRow } from '../store/session-rows.js';
 
-/** A session as every participant sees it (spec: Session). */
-export async function viewSession(
-  query: Query,
+/** A session as every participant sees it, with its participants in order of arrival (spec: Session). */
+export function viewSession(
   row: Pick<SessionRow, 'id' | 'state' | 'topic' | 'created_at' | 'ended_at'>,
-): Promise<Session> {
-  const participants = await listParticipants(query, row.id);
+  participants: readonly ParticipantRow[] = [],
+): Session {
   return {
     id: row.id,
     state: row.state,

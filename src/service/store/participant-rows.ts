@@ -1,5 +1,6 @@
 import type { ParticipantStatus, SessionState } from '../../wire/session.js';
 import type { Query, Transaction } from './database.js';
+import { valuesOf } from './values.js';
 
 export interface ParticipantRow {
   readonly session_id: string;
@@ -51,6 +52,21 @@ export function findParticipation(
 /** In order of arrival. */
 export function listParticipants(query: Query, sessionId: string): Promise<ParticipantRow[]> {
   return query.all<ParticipantRow>('SELECT * FROM participant WHERE session_id = $1 ORDER BY position', sessionId);
+}
+
+/** Those of each of these sessions, by its id. */
+export async function listParticipantsOf(
+  query: Query,
+  sessionIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly ParticipantRow[]>> {
+  const rows = await query.all<ParticipantRow>(
+    `SELECT participant.* FROM ${valuesOf(query.dialect, '$1')} AS asked CROSS JOIN participant
+     WHERE participant.session_id = asked.value ORDER BY participant.position`,
+    JSON.stringify(sessionIds),
+  );
+  const found = new Map(sessionIds.map((id): [string, ParticipantRow[]] => [id, []]));
+  for (const row of rows) found.get(row.session_id)?.push(row);
+  return found;
 }
 
 /** The creator, who is joined from the beginning (spec: POST /sessions, rule 1). */

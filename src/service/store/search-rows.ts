@@ -1,5 +1,6 @@
 import type { Query, SqlValue, Transaction } from './database.js';
 import type { ListPlace } from './session-list-rows.js';
+import { valuesOf } from './values.js';
 
 export type SearchKind = 'agent' | 'person';
 
@@ -124,17 +125,15 @@ export interface FoundEventRow {
   readonly payload: string;
 }
 
-/** What each database calls the values of a list and their gathering, and what it keeps of messages that are not indexed yet. */
+/** How each database gathers values into a list, and what it keeps of messages that are not indexed yet. */
 const TEXTS = {
   sqlite: {
-    valuesOf: (list: string): string => `json_each(${list})`,
     gather: 'json_group_array',
     unindexed: 'event',
     isUnindexed: 'event.position > (SELECT indexed_position FROM search_progress)',
     settle: 'UPDATE search_progress SET indexed_position = $1',
   },
   postgres: {
-    valuesOf: (list: string): string => `json_array_elements_text(${list}::json)`,
     gather: 'json_agg',
     unindexed: 'search_queue JOIN event ON event.position = search_queue.position',
     isUnindexed: 'TRUE',
@@ -156,7 +155,7 @@ export function listCandidates(
   before: number,
   limit: number,
 ): Promise<FoundEventRow[]> {
-  const { valuesOf, gather } = TEXTS[query.dialect];
+  const { gather } = TEXTS[query.dialect];
   const [first, ...others] = words.map(codeOf);
   const holdsOthers = others.map(
     (_, index) => `AND CASE WHEN EXISTS (SELECT 1 FROM message_word AS other WHERE other.session = met.session
@@ -167,8 +166,8 @@ export function listCandidates(
     ORDER BY met.position DESC LIMIT $4`;
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM (
-       SELECT CAST(each.value AS BIGINT) AS position FROM ${valuesOf('$1')} AS asked
-       CROSS JOIN ${valuesOf(`(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
+       SELECT CAST(each.value AS BIGINT) AS position FROM ${valuesOf(query.dialect, '$1')} AS asked
+       CROSS JOIN ${valuesOf(query.dialect, `(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
        ORDER BY 1 DESC LIMIT $4
      ) AS found CROSS JOIN event WHERE event.position = found.position ORDER BY event.position DESC`,
     listCodes(sessionIds),
@@ -189,7 +188,7 @@ export async function countCandidates(
   const row = await query.get<{ count: number }>(
     `SELECT CAST(sum((SELECT count(*) FROM (
        SELECT 1 FROM message_word AS met WHERE met.session = CAST(asked.value AS INTEGER) AND met.word = $2 LIMIT $3
-     ) AS counted)) AS BIGINT) AS count FROM ${TEXTS[query.dialect].valuesOf('$1')} AS asked`,
+     ) AS counted)) AS BIGINT) AS count FROM ${valuesOf(query.dialect, '$1')} AS asked`,
     listCodes(sessionIds),
     codeOf(word),
     atMost,
@@ -238,7 +237,7 @@ export async function indexWords(
   await transaction.run(
     `INSERT INTO message_word (session, word, position)
      SELECT CAST($1 AS INTEGER), CAST(word.value AS INTEGER), CAST($2 AS BIGINT)
-     FROM ${TEXTS[transaction.dialect].valuesOf('$3')} AS word`,
+     FROM ${valuesOf(transaction.dialect, '$3')} AS word`,
     codeOf(event.session_id),
     event.position,
     listCodes(words),
