@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { startService } from '../../../src/service/service.js';
+import { operate } from '../../support/actors.js';
 import { type Answer, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, REDIRECT_URI, redeemCode } from '../../support/oauth.js';
@@ -63,6 +64,19 @@ describe('Consent, the whole way', () => {
     expect(back).toMatchObject({ state: 'the-state', iss: desk.place.issuer });
     const tokens = await redeemCode(desk.place, desk.clientId, back['code'] ?? '', verifier);
     expect(text(tokens.json, 'agent_handle')).toBe('maria.inbox');
+  });
+
+  it('an agent that is asked for by name is there among however many', { timeout: 60_000 }, async () => {
+    const operator = { url: desk.service.operatorUrl, secret: desk.service.operatorSecret };
+    const last = '@crowd.a1000';
+    for (let index = 0; index <= 1_000; index += 1)
+      await operate(operator, 'POST', '/agents', { handle: `@crowd.a${index}` });
+    const browser = createBrowser(desk.service.webUrl);
+    const link = new URL(text(await operate(operator, 'POST', '/sign-in-links', { account: 'crowd' }), 'url'));
+    await browser.get(`${link.pathname}${link.search}`);
+    const { text: html } = await browser.get(urlOf({ agent_handle: last }));
+    expect(html).not.toContain('which is not an agent of');
+    expect(/<input type="radio"[^>]*>/.exec(html)?.[0]).toContain(`value="${last}" required checked`);
   });
 
   it('who is signed in chooses among their agents; agent_handle chooses for them', async () => {

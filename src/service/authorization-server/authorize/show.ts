@@ -8,7 +8,7 @@ import { pageHeaders } from '../../pages/layout.js';
 import { renderSignedInPage } from '../../pages/message-page.js';
 import { renderSignInPage, type SignInPage } from '../../pages/sign-in-page.js';
 import { type AccountRow, hasPasswordAccounts } from '../../store/account-rows.js';
-import { type AgentRow, listAgentsOfAccount } from '../../store/agent-rows.js';
+import { type AgentRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agent-rows.js';
 import type { AuthorizationRequestRow } from '../../store/authorization-rows.js';
 import type { Query } from '../../store/database.js';
 import type { OAuthClientRow } from '../../store/oauth-client-rows.js';
@@ -153,7 +153,9 @@ export async function sendConsentPage(
   correction?: ConsentCorrection,
 ): Promise<FastifyReply> {
   const scopes = parseScopes(row.scope);
-  const agents = isForAccount(scopes) ? undefined : await server.context.database.read(listFor(account.id));
+  const agents = isForAccount(scopes)
+    ? undefined
+    : await server.context.database.read(listFor(account, row.agent_handle));
   const { host, origin, hostname } = new URL(row.redirect_uri);
   const isLoopback = row.redirect_uri.startsWith('http:');
   const page = renderConsentPage({
@@ -176,10 +178,15 @@ export async function sendConsentPage(
   return reply.headers(pageHeaders([hostname.startsWith('[') ? new URL(origin).protocol : origin])).send(page);
 }
 
+/** As many as can be shown, and the one that was asked for in any case. */
 const listFor =
-  (accountId: string) =>
-  (query: Query): Promise<AgentRow[]> =>
-    listAgentsOfAccount(query, accountId);
+  (account: AccountRow, asked: Handle | null) =>
+  async (query: Query): Promise<AgentRow[]> => {
+    const agents = await listAgentsOfAccount(query, account.id);
+    if (asked === null || agents.some(({ handle }) => handle === asked)) return agents;
+    const named = await findAgentByHandle(query, asked);
+    return named?.account_id === account.id ? [named, ...agents] : agents;
+  };
 
 /** The agent that was asked for, or the only one there is; else the person chooses. */
 function preselect(asked: Handle | null, account: AccountRow, agents: readonly AgentRow[]) {
