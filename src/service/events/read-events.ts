@@ -68,7 +68,7 @@ function listVisible(query: Query, viewer: Viewer, after: number, limit: number)
   return listEventsForOutsider(query, sessionId, agentId, ownTypes, range, limit);
 }
 
-function toEnvelope(row: ReadEventRow): EventEnvelope {
+export function toEnvelope(row: ReadEventRow): EventEnvelope {
   return { ...headOf(row), payload: JSON.parse(row.payload) };
 }
 

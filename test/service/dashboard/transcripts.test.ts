@@ -138,6 +138,17 @@ describe('A transcript', () => {
     expect(older).not.toContain('EventSource');
   });
 
+  it('shows fewer at once where they are large, and the way to the others', async () => {
+    const session = await openSession('large');
+    for (let index = 0; index < 6; index += 1) await mine.mustSend(session, 'x'.repeat(200_000));
+    const { text: html } = await get(pathOf(session));
+    expect(sequencesOf(html)).toEqual([6, 7, 8]);
+    const { text: earlier } = await get(`${pathOf(session)}?before=6`);
+    expect(html).toMatch(/id="earlier"[^>]*(?<!hidden)><a [^>]*before=6"/);
+    expect(sequencesOf(earlier)).toEqual([3, 4, 5]);
+    expect(sequencesOf((await get(`${pathOf(session)}?before=3`)).text)).toEqual([1, 2]);
+  });
+
   it('is what the acting participant may see, by its status now: invited, joined, left', async () => {
     const seenBy = async (session: string, status: string) => {
       const shown = sequencesOf((await get(pathOf(session))).text);

@@ -1,50 +1,64 @@
 import type { EventEnvelope } from '../../../wire/event.js';
-import { readVisibleEvents } from '../../events/read-events.js';
+import { readVisibleRows, toEnvelope } from '../../events/read-events.js';
 import type { Query } from '../../store/database.js';
+import type { ReadEventRow } from '../../store/event-rows.js';
 import type { ParticipationRow } from '../../store/participant-rows.js';
 
 const WIDENING = 16;
+/** Of one page: what is shown must be read first, and fifty large messages of brackets take seconds. */
+const READ_MAX_CHARACTERS = 512 * 1024;
 
-/** The last visible events of a part of the log, made into something small one by one. */
-export interface Latest<Shown> {
-  readonly shown: readonly Shown[];
+/** The last visible events of a part of the log. */
+export interface Latest {
+  readonly events: readonly EventEnvelope[];
   /** Whether the viewer may see more before these. */
   readonly hasEarlier: boolean;
 }
 
 /**
- * The last `count` events before the number `before` that the viewer may see. The log is read by the one read that there is,
- * from so far back; who sees few of its events is read from farther back.
+ * The last `count` events before the number `before` that the viewer may see, fewer where they are large. The log is read by
+ * the one read that there is, from so far back; who sees few of its events is read from farther back.
  */
-export async function readLatest<Shown>(
+export async function readLatest(
   query: Query,
   viewer: ParticipationRow,
   { before, count }: { readonly before: number; readonly count: number },
-  show: (event: EventEnvelope) => Shown,
-): Promise<Latest<Shown>> {
+): Promise<Latest> {
   const end = Math.min(before, viewer.last_sequence + 1, (viewer.left_sequence ?? Number.MAX_SAFE_INTEGER) + 1);
   for (let span = count + 1; ; span *= WIDENING) {
     const start = Math.max(0, end - 1 - span);
-    const shown = await readWindow(query, viewer, { start, end, count: count + 1 }, show);
-    if (shown.length > count || start === 0) return { shown: shown.slice(-count), hasEarlier: shown.length > count };
+    const rows = await readWindow(query, viewer, { start, end, count: count + 1 });
+    if (rows.length <= count && start > 0) continue;
+    const last = lastOf(rows, count);
+    return { events: last.map(toEnvelope), hasEarlier: last.length < rows.length };
   }
 }
 
-/** Never more than one page of the log and what is shown of it is held. */
-async function readWindow<Shown>(
+function lastOf(rows: readonly ReadEventRow[], count: number): ReadEventRow[] {
+  const last: ReadEventRow[] = [];
+  let characters = 0;
+  for (const row of rows.slice(-count).reverse()) {
+    if (characters >= READ_MAX_CHARACTERS) break;
+    last.unshift(row);
+    characters += row.payload.length;
+  }
+  return last;
+}
+
+/** Never more than a page of the log is held, and as much of what is before it. */
+async function readWindow(
   query: Query,
   viewer: ParticipationRow,
   { start, end, count }: { readonly start: number; readonly end: number; readonly count: number },
-  show: (event: EventEnvelope) => Shown,
-): Promise<Shown[]> {
-  let shown: Shown[] = [];
+): Promise<ReadEventRow[]> {
+  let latest: ReadEventRow[] = [];
   let after = start;
   while (true) {
-    const { events, hasMore } = await readVisibleEvents(query, viewer, after, count);
+    const { events, hasMore } = await readVisibleRows(query, viewer, after, count);
     const inside = events.filter(({ sequence }) => sequence < end);
-    shown = [...shown, ...inside.map(show)].slice(-count);
+    latest = [...latest, ...inside].slice(-count);
     const last = events.at(-1);
-    if (!hasMore || last === undefined || last.sequence + 1 >= end) return shown;
+    if (!hasMore || last === undefined || last.sequence + 1 >= end) return latest;
     after = last.sequence;
   }
 }

@@ -26,18 +26,14 @@ export async function showTranscript(visit: Visit): Promise<DashboardAnswer> {
   return context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const place = placeOfEntries(seen, account.username);
-    const { shown, hasEarlier } = await readLatest(
-      view,
-      seen.participation,
-      { before: before ?? Number.MAX_SAFE_INTEGER, count: PER_PAGE },
-      (event) => renderEntry(event, place),
-    );
+    const asked = { before: before ?? Number.MAX_SAFE_INTEGER, count: PER_PAGE };
+    const { events, hasEarlier } = await readLatest(view, seen.participation, asked);
     return page(
       renderTranscript({
         session: seen.session,
         actingHandle: seen.actor.handle,
         path: place.path,
-        entries: shown,
+        entries: events.map((event) => renderEntry(event, place)),
         hasEarlier,
         pageSize: PER_PAGE,
         isNewest: before === undefined,
