@@ -18,6 +18,16 @@ interface Sending {
 export function createReceipts(context: ServiceContext, socket: LiveSocket, positions: Positions, sending: Sending) {
   const expected = new Set<string>();
   let isConfirming = false;
+  let endPause = (): void => {};
+  socket.onClosed(() => endPause());
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = context.clock.schedule(CONFIRM_INTERVAL_MS, resolve, true);
+      endPause = () => {
+        cancel();
+        resolve();
+      };
+    });
 
   const confirmAll = async (): Promise<void> => {
     isConfirming = true;
@@ -40,7 +50,7 @@ export function createReceipts(context: ServiceContext, socket: LiveSocket, posi
     if (!(await socket.confirm())) return;
     await record(context, socket.agentId, batch);
     for (const [sessionId, recorded] of batch) positions.forget(sessionId, recorded);
-    await new Promise<void>((resolve) => context.clock.schedule(CONFIRM_INTERVAL_MS, resolve, true));
+    if (!sending.isOver()) await pause();
   };
 
   return {
