@@ -105,14 +105,14 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
       listener = next;
     };
     const metricsUrl = await watch.start(context);
-    return await compose({ options, context, server, port, useListener, watch, metricsUrl });
+    return await composeService({ options, context, server, port, useListener, watch, metricsUrl });
   } catch (error) {
     for (const step of undo.reverse()) await step();
     throw error;
   }
 }
 
-interface Parts {
+export interface ServiceParts {
   readonly options: ServiceOptions;
   readonly context: ServiceContext;
   readonly server: Server;
@@ -122,7 +122,8 @@ interface Parts {
   readonly metricsUrl: string | undefined;
 }
 
-async function compose(parts: Parts): Promise<RunningService> {
+/** The service on what it was given: `server` is bound, or is handed its connections. */
+export async function composeService(parts: ServiceParts): Promise<RunningService> {
   const { options, context, server, port, useListener, watch, metricsUrl } = parts;
   const { settings, clock, meter, log } = context;
   const startedAt = clock.now();

@@ -14,6 +14,8 @@ export interface SqliteOptions {
   readonly onFault?: (error: unknown) => void;
   /** Told how many writes shared each commit. */
   readonly onCommit?: (writes: number) => void;
+  /** How a connection is opened: by the driver, unless a test stands between. */
+  readonly openConnection?: (path: string) => SqliteConnection;
 }
 
 /** The database in `directory`, which is made if need be, for this process alone; or one that lives in memory. */
@@ -21,7 +23,7 @@ export async function openSqlite(
   location: { readonly directory: string } | 'memory',
   options: SqliteOptions = {},
 ): Promise<Database> {
-  const openConnection = await loadSqlite();
+  const openConnection = options.openConnection ?? (await loadSqlite());
   if (location === 'memory') {
     const prepared = prepareOn(openWith(openConnection, ':memory:', true));
     migrate(prepared.connection);

@@ -1,0 +1,149 @@
+import type { FileHandle } from 'node:fs/promises';
+
+import { createIds } from '../../../src/kit/ids.js';
+import type { Random } from '../../../src/kit/random.js';
+import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
+import { createLocalBus } from '../../../src/service/bus/local-bus.js';
+import type { ServiceContext } from '../../../src/service/context.js';
+import { unlimited } from '../../../src/service/limits/rate-limits.js';
+import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
+import { unmetered } from '../../../src/service/meter.js';
+import { addressesOf } from '../../../src/service/place.js';
+import { createHttpServer } from '../../../src/service/rest/http-server.js';
+import { composeService, type RunningService } from '../../../src/service/service.js';
+import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
+import { createLink, type Link } from './link.js';
+import { faultyDriver, isInjected, scheduledBus, scheduledDatabase, scheduledFiles } from './storage.js';
+import type { Life, World } from './world.js';
+
+const PLACE = { host: '127.0.0.1', isBehindProxy: false };
+const PORT = 8744;
+export const ADDRESSES = addressesOf(PLACE, PORT);
+
+/** What a run of the service is given besides chance. */
+export interface Setting {
+  readonly directory: string;
+  readonly openConnection: (path: string) => SqliteConnection;
+  readonly areLimitsOn: boolean;
+  readonly presenceGraceMs: number | undefined;
+  readonly trust: 'recipient' | 'symmetric';
+  /** Right after each commit. */
+  committed(): void;
+}
+
+/** The real service on a real database, between borders that the simulation guards. */
+export class ServiceProcess implements Life {
+  isDead = false;
+  isStopping = false;
+  /** Undefined until it has started. */
+  service: RunningService | undefined;
+  readonly links = new Set<Link>();
+  readonly openFiles = new Set<FileHandle>();
+  readonly #world: World;
+  readonly #setting: Setting;
+  readonly #opened: SqliteConnection[] = [];
+  #server: ReturnType<typeof createHttpServer> | undefined;
+
+  constructor(world: World, setting: Setting) {
+    this.#world = world;
+    this.#setting = setting;
+  }
+
+  async start(): Promise<void> {
+    const { areLimitsOn, presenceGraceMs, trust, directory } = this.#setting;
+    const clock = this.#world.clockOf(this);
+    const random = randomOf(this.#world);
+    const bus = createLocalBus((error) => this.#world.violate(`a bell has thrown ${error}`));
+    const context: ServiceContext = {
+      clock,
+      random,
+      ids: createIds(clock, random),
+      database: scheduledDatabase(this.#world, this, await this.#openDatabase()),
+      files: scheduledFiles(
+        this.#world,
+        this,
+        await this.#world.outside(openAttachmentFiles(directory)),
+        this.openFiles,
+      ),
+      bus: scheduledBus(this.#world, this, bus),
+      limits: areLimitsOn ? createSlidingWindow(clock) : unlimited,
+      meter: unmetered,
+      log: {
+        info: (event) => this.#world.trace(`log: ${event}`),
+        error: (event, error) => this.#note(event, error),
+      },
+      settings: { addresses: ADDRESSES, trust, areLimitsOn, presenceGraceMs, isBehindProxy: false },
+    };
+    let listener: Parameters<typeof createHttpServer>[0] = () => {};
+    const server = createHttpServer((request, response) => listener(request, response));
+    const service = await composeService({
+      options: { host: PLACE.host, port: PORT, data: { directory } },
+      context,
+      server,
+      port: PORT,
+      useListener: (next) => {
+        listener = next;
+      },
+      watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
+      metricsUrl: undefined,
+    });
+    if (this.isDead) return;
+    this.#server = server;
+    this.service = service;
+  }
+
+  /** Nothing fails but what was made to fail, while the process lives and goes on. */
+  #note(event: string, error: unknown): void {
+    this.#world.trace(`log: ${event} ${error}`);
+    if (!this.isDead && !this.isStopping && !isInjected(error))
+      this.#world.violate(`${event}: ${error instanceof Error ? error.stack : error}`);
+  }
+
+  #openDatabase() {
+    const open = faultyDriver(
+      this.#world,
+      this,
+      (path) => {
+        const connection = this.#setting.openConnection(path);
+        this.#opened.push(connection);
+        return connection;
+      },
+      { committed: this.#setting.committed, crash: () => this.#world.bury(this) },
+    );
+    const onFault = (error: unknown): void => this.#world.violate(`an effect after a commit has thrown ${error}`);
+    return openSqlite({ directory: this.#setting.directory }, { openConnection: open, onFault });
+  }
+
+  /** A new connection; undefined: nobody listens. */
+  connect(): Link | undefined {
+    if (this.isDead || this.isStopping || this.#server === undefined) return undefined;
+    const link = createLink(this.#world, this);
+    this.links.add(link);
+    link.client.once('close', () => this.links.delete(link));
+    this.#server.emit('connection', link.server);
+    return link;
+  }
+
+  /** Every trace of it in memory goes; what it had committed stays. */
+  clearAway(): void {
+    this.#world.bury(this);
+    for (const file of this.openFiles) void this.#world.outside(file.close());
+    this.openFiles.clear();
+    for (const link of this.links) link.cut();
+    for (const connection of this.#opened.splice(0).reverse())
+      try {
+        if (connection.isTransaction) connection.exec('ROLLBACK');
+        connection.close();
+      } catch {
+        // It had closed it itself.
+      }
+  }
+}
+
+function randomOf(world: World): Random {
+  return {
+    bytes: (count) => Uint8Array.from({ length: count }, () => world.random.below(256)),
+    fraction: () => world.random.below(1_000_000) / 1_000_000,
+  };
+}

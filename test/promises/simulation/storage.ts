@@ -1,0 +1,211 @@
+import type { FileHandle } from 'node:fs/promises';
+
+import type { AttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
+import type { Bus } from '../../../src/service/bus/bus.js';
+import { DATABASE_FILE } from '../../../src/service/store/data-directory.js';
+import type { Database, Query, Transaction } from '../../../src/service/store/database.js';
+import type { SqliteConnection, SqliteStatement } from '../../../src/service/store/sqlite-driver.js';
+import type { Life, World } from './world.js';
+
+const STATEMENT_PAUSE = 0.03;
+const LATE_MS = 2_500;
+
+interface DriverEvents {
+  /** Right after a commit, before anybody hears of it. */
+  committed(): void;
+  /** The process dies here. */
+  crash(): void;
+}
+
+type Open = (path: string) => SqliteConnection;
+
+/** What fails on purpose. */
+class InjectedFault extends Error {
+  override readonly name = 'InjectedFault';
+}
+
+export function isInjected(error: unknown): boolean {
+  return (
+    error instanceof InjectedFault || (error instanceof Error && error.cause !== undefined && isInjected(error.cause))
+  );
+}
+
+const dead = (): Error => new Error('This process is dead.');
+
+/** The real driver, whose disk can fail, and whose process can die before and after each commit. */
+export function faultyDriver(world: World, life: Life, open: Open, events: DriverEvents): Open {
+  let opened = 0;
+  return (path) => {
+    if (life.isDead) throw dead();
+    const real = open(path);
+    // The service writes over the first connection to its database, and reads over the second.
+    const isWriter = path.endsWith(DATABASE_FILE) && ++opened === 1;
+    const assertAlive = (): void => {
+      if (life.isDead) throw dead();
+    };
+    return {
+      get isTransaction() {
+        return real.isTransaction;
+      },
+      exec: (sql) => {
+        assertAlive();
+        real.exec(sql);
+      },
+      prepare: (sql) => {
+        assertAlive();
+        const statement = real.prepare(sql);
+        if (isWriter && sql === 'COMMIT') return faultyCommit(world, real, statement, events, assertAlive);
+        return guarded(statement, () => {
+          assertAlive();
+          if (isWriter && /^(?:INSERT|UPDATE|DELETE)/.test(sql) && world.fires('disk error'))
+            throw new InjectedFault('disk I/O error');
+        });
+      },
+      close: () => real.close(),
+    };
+  };
+}
+
+function guarded(statement: SqliteStatement, before: () => void): SqliteStatement {
+  return {
+    all: (...parameters) => {
+      before();
+      return statement.all(...parameters);
+    },
+    get: (...parameters) => {
+      before();
+      return statement.get(...parameters);
+    },
+    run: (...parameters) => {
+      before();
+      return statement.run(...parameters);
+    },
+  };
+}
+
+function faultyCommit(
+  world: World,
+  connection: SqliteConnection,
+  statement: SqliteStatement,
+  { committed, crash }: DriverEvents,
+  assertAlive: () => void,
+): SqliteStatement {
+  return {
+    ...guarded(statement, assertAlive),
+    run: () => {
+      assertAlive();
+      if (world.fires('crash before commit')) {
+        crash();
+        throw dead();
+      }
+      if (world.fires('commit failed')) {
+        // Some failures end the transaction, some leave it to whoever asked.
+        if (world.chance(0.5)) connection.prepare('ROLLBACK').run();
+        throw new InjectedFault('database or disk is full');
+      }
+      const result = statement.run();
+      committed();
+      if (world.fires('crash after commit')) {
+        crash();
+        throw dead();
+      }
+      return result;
+    },
+  };
+}
+
+/** Each read and write waits for its turn, and now and then each statement of it. */
+export function scheduledDatabase(world: World, life: Life, real: Database): Database {
+  const pausing = <Part extends Query>(query: Part): Part => {
+    const paused = async <T>(run: () => Promise<T>): Promise<T> => {
+      if (!world.isCalm && world.chance(STATEMENT_PAUSE)) await world.turn('statement', life);
+      return run();
+    };
+    return {
+      ...query,
+      all: (sql: string, ...parameters: (string | number | null)[]) => paused(() => query.all(sql, ...parameters)),
+      get: (sql: string, ...parameters: (string | number | null)[]) => paused(() => query.get(sql, ...parameters)),
+      run: (sql: string, ...parameters: (string | number | null)[]) => paused(() => query.run(sql, ...parameters)),
+    };
+  };
+  return {
+    isExclusive: real.isExclusive,
+    async read(work) {
+      await world.turn('read', life);
+      return real.read((query) => work(pausing(query)));
+    },
+    async write(work) {
+      await world.turn('write', life);
+      return real.write((transaction) => {
+        const wrapped: Transaction = {
+          ...pausing(transaction),
+          attempt: (step) => transaction.attempt(() => step(wrapped)),
+        };
+        return work(wrapped);
+      });
+    },
+    close: () => real.close(),
+  };
+}
+
+/** Bells that ring later than the commit, out of order, twice, or not at all. */
+export function scheduledBus(world: World, life: Life, real: Bus): Bus {
+  const clock = world.clockOf({ isDead: false });
+  const later = (ring: () => void): void => world.later('bell', ring, life);
+  return {
+    ...real,
+    ring(signal) {
+      if (life.isDead) return;
+      const ring = (): void => real.ring(signal);
+      if (world.fires('bell lost')) return;
+      if (world.fires('bell late')) {
+        clock.schedule(LATE_MS, () => {
+          if (!life.isDead) ring();
+        });
+        return;
+      }
+      later(ring);
+      if (world.fires('bell doubled')) later(ring);
+    },
+  };
+}
+
+/** Each touch of a file waits for its turn; those that write can fail. `opened` holds the files that are open. */
+export function scheduledFiles(
+  world: World,
+  life: Life,
+  real: AttachmentFiles,
+  opened: Set<FileHandle>,
+): AttachmentFiles {
+  const touch = async <T>(work: () => Promise<T>, canFail: boolean): Promise<T> => {
+    await world.turn('file', life);
+    if (canFail && world.fires('file error')) throw new InjectedFault('no space left on device');
+    return world.outside(work());
+  };
+  const handleOf = (handle: FileHandle): FileHandle => {
+    opened.add(handle);
+    return new Proxy(handle, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        const canFail = name === 'writeFile' || name === 'sync';
+        return (...given: unknown[]) =>
+          touch(() => {
+            if (name === 'close') opened.delete(handle);
+            return Promise.resolve(Reflect.apply(member, target, given));
+          }, canFail);
+      },
+    });
+  };
+  return {
+    create: async (id) => handleOf(await touch(() => real.create(id), true)),
+    keep: (id) => touch(() => real.keep(id), true),
+    open: async (id) => {
+      const handle = await touch(() => real.open(id), false);
+      return handle && handleOf(handle);
+    },
+    remove: (id) => touch(() => real.remove(id), true),
+    list: () => touch(() => real.list(), false),
+    close: () => touch(() => real.close(), false),
+  };
+}
