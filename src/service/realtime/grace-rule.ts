@@ -22,6 +22,8 @@ export function createGraceRule(context: ServiceContext, graceMs: number) {
   let cancel: (() => void) | undefined;
   let isStopped = false;
   let work: Promise<void> = Promise.resolve();
+  /** Whose absence could not be written. */
+  const unmarked = new Set<string>();
 
   /** One piece of work after the other: what is written in between is written by others. */
   const inTurn = (step: () => Promise<void>): Promise<void> => {
@@ -37,6 +39,16 @@ export function createGraceRule(context: ServiceContext, graceMs: number) {
     const [next] = await context.database.read((query) => listAbsences(query, 1));
     if (next !== undefined) arm(next.since + graceMs - now);
   };
+  const mark = async (agentId: string): Promise<void> => {
+    unmarked.delete(agentId);
+    try {
+      await markAbsent(context, agentId);
+    } catch (error) {
+      unmarked.add(agentId);
+      throw error;
+    }
+    arm(graceMs);
+  };
   const arm = (delayMs: number): void => {
     if (isStopped) return;
     cancel ??= context.clock.schedule(
@@ -50,13 +62,12 @@ export function createGraceRule(context: ServiceContext, graceMs: number) {
   };
 
   return {
-    dropped: (agentId: string) =>
-      inTurn(async () => {
-        await markAbsent(context, agentId);
-        arm(graceMs);
-      }),
+    dropped: (agentId: string) => inTurn(() => mark(agentId)),
     returned: (agentId: string) => inTurn(() => markBack(context, agentId)),
-    settle: () => inTurn(settleDue),
+    settle() {
+      for (const agentId of unmarked) void inTurn(() => mark(agentId));
+      return inTurn(settleDue);
+    },
     stop() {
       isStopped = true;
       cancel?.();

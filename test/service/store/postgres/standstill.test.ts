@@ -1,6 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { ServiceOptions } from '../../../../src/service/service.js';
+import { sessionLock } from '../../../../src/service/store/lock-names.js';
+import { openPostgres } from '../../../../src/service/store/postgres-database.js';
 import { type Actor, callApi } from '../../../support/actors.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
 import { mustGrant } from '../../../support/grants.js';
@@ -15,7 +17,11 @@ import { until } from '../../../support/until.js';
 
 const SECOND_MS = 1_000;
 const GRACE_MS = 600_000;
+/** Of these tests alone: a busy machine needs long for the minutes of a turned clock. */
+const PATIENCE_MS = 45_000;
 const DATABASE_PORT = Number(new URL(POSTGRES_URL).port || 5432);
+
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
 
 let schema: Schema;
 /** Between the first service and the database. */
@@ -35,7 +41,7 @@ beforeEach(async () => {
   url.port = String(cutter.port);
   clocks = [createTestClock(), createTestClock()];
   faults = [];
-  const log = { info: () => {}, error: (event: string) => void faults.push(event) };
+  const log = { info: () => {}, error: (event: string, error: unknown) => void faults.push(`${event} ${error}`) };
   const common: Partial<ServiceOptions> = { areLimitsOn: false, presenceGraceMs: GRACE_MS };
   one = await startTestService({ ...common, clock: clocks[0], databaseUrl: url.href, log });
   two = await startTestService({ ...common, clock: clocks[1], databaseUrl: schema.url, publicUrl: one.authUrl });
@@ -54,10 +60,14 @@ const isOnline = async (): Promise<boolean> => {
 };
 /** Lets a clock go on by seconds, and what it wakes be done, until `question` says yes. */
 const goOnUntil = (what: string, clock: TestClock, question: () => Promise<boolean>): Promise<boolean> =>
-  until(what, async () => {
-    clock.advance(SECOND_MS);
-    return question();
-  });
+  until(
+    what,
+    async () => {
+      clock.advance(SECOND_MS);
+      return question();
+    },
+    PATIENCE_MS,
+  );
 /** Twenty seconds, and no more, whatever has become of the database. */
 const stopInTime = async (): Promise<void> => {
   let isOver = false;
@@ -154,7 +164,7 @@ describe('a service that loses its database', () => {
         clocks[0].advance(SECOND_MS);
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      await until('both are closed', async () => closed === sockets.length);
+      await until('both are closed', async () => closed === sockets.length, PATIENCE_MS);
     },
   );
 
@@ -163,8 +173,46 @@ describe('a service that loses its database', () => {
     await until('bob is online', isOnline);
     CUTS.refused();
     await socket.close();
-    await until('the service could not forget the socket', async () => faults.includes('presence_failed'), 30_000);
+    await until(
+      'the service could not forget the socket',
+      async () => faults.some((fault) => fault.startsWith('presence_failed')),
+      PATIENCE_MS,
+    );
     cutter.targetPort = DATABASE_PORT;
     await goOnUntil('bob is offline', clocks[0], async () => !(await isOnline()));
+  });
+});
+
+describe('an absence that could not be written', () => {
+  it('is written when it can be', async () => {
+    const alice = await one.createAgent('alice');
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(session);
+    const socket = await bob.mustConnect();
+    await until('bob is online', isOnline);
+    const other = await openPostgres(schema.url);
+    let letGo = (): void => {};
+    const isHeld = new Promise<void>((resolve, reject) => {
+      const held = other.write(async (transaction) => {
+        await transaction.lock([sessionLock(session)]);
+        resolve();
+        await new Promise<void>((done) => {
+          letGo = done;
+        });
+      });
+      held.then(() => other.close()).catch(reject);
+    });
+    await isHeld;
+    await socket.close();
+    await until(
+      'the service has waited for the session long enough',
+      async () => faults.some((fault) => fault.includes('lock timeout')),
+      PATIENCE_MS,
+    );
+    letGo();
+    await until('bob counts as offline', async () => !(await isOnline()));
+    await goOnUntil('bob is disconnected', clocks[0], async () =>
+      (await alice.mustReplay(session)).some((event) => field(event, 'type') === 'session.disconnected'),
+    );
   });
 });
