@@ -1,6 +1,7 @@
 import { fillPath } from '../../wire/endpoint.js';
 import { RATE_LIMIT, type RateLimitName } from '../../wire/limit.js';
 import type { ServiceContext } from '../context.js';
+import { ReplyText } from '../events/reply-text.js';
 import { isKeyKnown, withIdempotency } from '../limits/idempotency.js';
 import type { Transaction } from '../store/database.js';
 import { type AdmittedCall, subjectOf, takeBudget } from './admit.js';
@@ -62,5 +63,6 @@ export function answerOfReply(call: AdmittedCall, reply: unknown): Answer {
   const { row } = call;
   if (row.reply === 'nothing') return answerWith(row.status, JSON_TYPE, '');
   if (row.reply === 'markdown') return answerWith(row.status, 'text/markdown; charset=utf-8', String(reply));
+  if (reply instanceof ReplyText) return answerWith(row.status, JSON_TYPE, reply.text);
   return answerWith(row.status, JSON_TYPE, JSON.stringify(call.shape(reply)));
 }

@@ -1,6 +1,7 @@
 import type { BodyOf, ENDPOINT, Operation, PathOf, QueryOf, ReplyOf } from '../../wire/endpoint.js';
 import type { StagedUpload } from '../attachments/receive-upload.js';
 import type { AccountActor, Actor, AgentActor, ServiceContext } from '../context.js';
+import type { ReplyText } from '../events/reply-text.js';
 import type { Query, Transaction } from '../store/database.js';
 
 type Row<Name extends Operation> = (typeof ENDPOINT)[Name];
@@ -25,7 +26,7 @@ export type Handler<Name extends Operation> = (
   actor: ActorOf<Name>,
   input: InputOf<Name>,
   store: StoreOf<Name>,
-) => Promise<ReplyOf<Name>>;
+) => Promise<ReplyOf<Name> | ReplyText>;
 
 /** Any handler, for the one place that has checked what it passes against the row. */
 export type AnyHandler = (context: ServiceContext, actor: never, input: never, store: never) => Promise<unknown>;

@@ -21,7 +21,7 @@ import { reopenSession } from '../../../src/service/sessions/reopen-session.js';
 import { sendMessage } from '../../../src/service/sessions/send-message.js';
 import type { Query, Transaction } from '../../../src/service/store/database.js';
 import type { BodyOf } from '../../../src/wire/endpoint.js';
-import type { EventEnvelope } from '../../../src/wire/event.js';
+import { type EventEnvelope, ReplayReply } from '../../../src/wire/event.js';
 import { openTestStore } from '../../support/stores.js';
 
 export interface HandClock extends Clock {
@@ -129,9 +129,10 @@ export async function openStage(options: { limits?: RateLimits; trust?: 'recipie
       settle(read((query) => getSession(context, actor, { path: { session_id } }, query))),
     replay: (actor: AgentActor, session_id: string, after_sequence = 0, limit = 100) =>
       settle(
-        read((query) =>
-          replayEvents(context, actor, { path: { session_id }, query: { after_sequence, limit } }, query),
-        ),
+        read(async (query) => {
+          const input = { path: { session_id }, query: { after_sequence, limit } };
+          return ReplayReply.parse(JSON.parse((await replayEvents(context, actor, input, query)).text));
+        }),
       ),
   };
   const eventsOf = async (actor: AgentActor, sessionId: string): Promise<EventEnvelope[]> =>
