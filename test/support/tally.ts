@@ -15,9 +15,9 @@ export interface Tally {
   finish(expected: readonly string[], facts: Readonly<Record<string, unknown>>): void;
 }
 
-/** `ASP_TEST_SEED` repeats a run. */
-export function createTally(title: string): Tally {
-  const seed = Number(process.env['ASP_TEST_SEED'] ?? randomBytes(4).readUInt32LE());
+/** `ASP_TEST_SEED` repeats a run; otherwise it is the given one, or one by chance. */
+export function createTally(title: string, usual = randomBytes(4).readUInt32LE()): Tally {
+  const seed = Number(process.env['ASP_TEST_SEED'] ?? usual);
   const faults: Record<string, number> = {};
   return {
     seed,

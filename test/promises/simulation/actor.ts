@@ -150,10 +150,14 @@ export class Actor {
     return true;
   }
 
-  #askToken(http: HttpClient, fields: Readonly<Record<string, string>>): Promise<Reply | undefined> {
+  async #askToken(http: HttpClient, fields: Readonly<Record<string, string>>): Promise<Reply | undefined> {
     const resource = [ADDRESSES.baseUrl, ADDRESSES.wsUrl];
     const body = formBody({ client_id: this.clientId, ...fields, resource });
-    return http.call({ method: 'POST', path: '/token', headers: FORM, body });
+    const { world } = this.#stage;
+    world.trace(`${this.handle} asks for a token by ${fields['grant_type']}`);
+    const reply = await http.call({ method: 'POST', path: '/token', headers: FORM, body });
+    world.trace(`${this.handle} was told ${reply?.status ?? 'nothing'} of a token`);
+    return reply;
   }
 
   /** The family that was told to end, once that is known. */

@@ -130,9 +130,12 @@ function verb(name: string, type: string, who: string, fits: typeof isTakingPart
     const body = name === 'reopen' ? json({ invite: someHandles(stage) }) : undefined;
     const write = { method: 'POST', path: `/sessions/${session}/${name}`, body };
     const reply = await effect(stage, actor, http, { session, write });
-    const isThere = log.events
-      .slice(before)
-      .some((event) => event.type === type && field(JSON.parse(event.payload), who) === actor.handle);
+    const isThere = log.events.slice(before).some((event) => {
+      const payload: unknown = JSON.parse(event.payload);
+      // Whoever reopens a session has joined it.
+      const isReopening = name === 'join' && field(payload, 'reopened_by') === actor.handle;
+      return isReopening || (event.type === type && field(payload, who) === actor.handle);
+    });
     if (reply.status === 200 && !isThere && !wasThere)
       stage.world.violate(`${name} of ${actor.handle} was acknowledged, and nothing tells of it`);
   };

@@ -70,7 +70,9 @@ export class ServiceProcess implements Life {
       limits: areLimitsOn ? createSlidingWindow(clock) : unlimited,
       meter: unmetered,
       log: {
-        info: (event) => this.#world.trace(`log: ${event}`),
+        // How long a request took is not the simulation's to say.
+        info: (event, fields) =>
+          this.#world.trace(`log: ${event} ${event === 'request' ? '' : JSON.stringify(fields)}`),
         error: (event, error) => this.#note(event, error),
       },
       settings: { addresses: ADDRESSES, trust, areLimitsOn, presenceGraceMs, isBehindProxy: false },

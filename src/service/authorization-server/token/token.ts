@@ -53,7 +53,7 @@ async function answerRefresh(
   const leave = await server.rotations.enter(presentedHash);
   let rotatedTo: string | undefined;
   try {
-    const granted = await runGrant(server, GRANT.refresh_token, parameters);
+    const granted = await runGrant(server, GRANT.refresh_token, parameters, () => reply.raw.destroyed);
     rotatedTo = granted.refreshToken;
     const body = await toTokenReply(server, granted);
     void settle(server, delivery, { presentedHash, rotatedTo }).finally(leave);
@@ -82,9 +82,16 @@ async function settle(
   }
 }
 
-async function runGrant(server: AuthorizationServer, grant: Grant, parameters: Parameters): Promise<Granted> {
+/** Nothing is granted to a caller that is gone: its next try may have come first, and this one would count as a theft. */
+async function runGrant(
+  server: AuthorizationServer,
+  grant: Grant,
+  parameters: Parameters,
+  isGone: () => boolean = () => false,
+): Promise<Granted> {
   const { context } = server;
   const outcome = await context.database.write(async (transaction) => {
+    if (isGone()) throw new OAuthError('invalid_request', 'The connection was closed before an answer.');
     const client = await authenticateClient(transaction, parameters);
     return grant(context, transaction, { parameters, client });
   });
