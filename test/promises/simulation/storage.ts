@@ -61,7 +61,10 @@ export function faultyDriver(world: World, life: Life, open: Open, events: Drive
             throw new InjectedFault('disk I/O error');
         });
       },
-      close: () => real.close(),
+      close: () => {
+        // The dead let go of what they held when they are cleared away.
+        if (!life.isDead) real.close();
+      },
     };
   };
 }
