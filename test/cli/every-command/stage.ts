@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -6,6 +6,7 @@ import { createBackup } from '../../../src/service/backup/create-backup.js';
 import { startService } from '../../../src/service/service.js';
 import { TIME } from '../../support/canned-replies.js';
 import { type CannedService, startCannedService } from '../../support/canned-service.js';
+import { copyFolder } from '../../support/copy-folder.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
 import type { Case } from './cases.js';
 
@@ -80,7 +81,7 @@ export async function startStage(): Promise<Stage> {
     });
   };
   const signedIn = freshHome();
-  cpSync(fresh, signedIn, { recursive: true });
+  copyFolder(fresh, signedIn);
   const { code, err } = await inHome(
     signedIn,
     { line: 'login --browser $BROWSER --store file', asks: 'the sign-in' },
@@ -92,7 +93,7 @@ export async function startStage(): Promise<Stage> {
     service,
     run(one, more = [], options = {}) {
       const home = mkdtempSync(join(tmpdir(), 'asp-case-'));
-      cpSync(one.isSignedIn === true ? signedIn : fresh, home, { recursive: true });
+      copyFolder(one.isSignedIn === true ? signedIn : fresh, home);
       service.received.length = 0;
       return inHome(home, one, more, options);
     },

@@ -1,8 +1,9 @@
-import { cpSync, existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { createHome, type Home, type Running, type ServiceProcess, startServe } from '../../acceptance/program.js';
 import type { Browser, Person } from '../../support/browser.js';
+import { copyFolder } from '../../support/copy-folder.js';
 import { signUpAndAllow } from '../../support/person.js';
 
 /** A home whose local service has the demo's agents. */
@@ -15,8 +16,10 @@ export async function createHomeWithService(): Promise<{ home: Home; service: Se
 export function copyHome(home: Home): Home {
   const copy = createHome();
   for (const folder of ['.config', '.local', 'run'])
-    if (existsSync(join(home.directory, folder)))
-      cpSync(join(home.directory, folder), join(copy.directory, folder), { recursive: true });
+    if (existsSync(join(home.directory, folder))) {
+      mkdirSync(join(copy.directory, folder), { recursive: true });
+      copyFolder(join(home.directory, folder), join(copy.directory, folder));
+    }
   return copy;
 }
 

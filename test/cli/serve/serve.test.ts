@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -19,12 +20,10 @@ interface Failure {
 }
 const failureOf = (stderr: string): Failure['error'] => json<Failure>(stderr.trim().split('\n').at(-1) ?? '').error;
 const recordFile = (home: Home): string => join(home.directory, 'run/asp-cli/serve/default.json');
+/** One that has ended is not, though nobody may have asked for its exit code yet. */
 const isAlive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
+  const { status, stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
+  return status === 0 && !stdout.startsWith('Z');
 };
 
 describe('asp serve starts', () => {
