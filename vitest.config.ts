@@ -35,6 +35,7 @@ export default defineConfig({
     // Two hundred rounds take longer than one.
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
+    globalSetup: 'test/support/one-folder.ts',
     teardownTimeout: 30_000,
     reporters: outcomeFile === undefined ? ['default'] : ['default', outcomeReporter(outcomeFile)],
     allowOnly: false,
