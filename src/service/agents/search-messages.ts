@@ -39,7 +39,10 @@ export async function searchMessages(
   const phrases = searchPhrasesOf(q);
   if (phrases.length === 0) return { messages: [] };
   const scope = { agentId: actor.agentId, sessionId, counterpart };
-  const found = [...(await searchTail(query, scope, phrases)), ...(await searchIndexed(query, scope, phrases, limit))];
+  const found = [
+    ...(await searchTail(query, scope, phrases, limit)),
+    ...(await searchIndexed(query, scope, phrases, limit)),
+  ];
   const newest = found.sort((one, other) => other.position - one.position).slice(0, limit);
   return { messages: newest.map((event) => JSON.parse(event.payload) as Message) };
 }
@@ -109,8 +112,13 @@ async function sortByRarity(
   return counted.map(({ word }) => word) as [string, ...string[]];
 }
 
-/** What was said since words were last indexed. */
-async function searchTail(query: Query, scope: SearchScope, phrases: readonly string[][]): Promise<FoundEventRow[]> {
+/** The newest of what was said since words were last indexed. After an upgrade that can be everything. */
+async function searchTail(
+  query: Query,
+  scope: SearchScope,
+  phrases: readonly string[][],
+  limit: number,
+): Promise<FoundEventRow[]> {
   const found: FoundEventRow[] = [];
   let position = 0;
   while (true) {
@@ -118,6 +126,7 @@ async function searchTail(query: Query, scope: SearchScope, phrases: readonly st
     for (const event of events) {
       position = event.position;
       if (holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
+      if (found.length > limit) found.shift();
     }
     if (events.length < TAIL_BATCH) return found;
   }
