@@ -9,6 +9,8 @@ export interface SocketCutter {
   readonly port: number;
   /** Where it leads; to be set before the first connection. */
   targetPort: number;
+  /** Connections that have carried something to the client, of a WebSocket more than the answer to its handshake. */
+  readonly carrying: number;
   /** Breaks every connection that is open now. How many there were. */
   cutAll(how: Cut): number;
   /** From now on every new connection is broken after so many bytes from the other side; undefined: not at all. */
@@ -23,6 +25,8 @@ interface Pair {
   readonly upstream: Socket;
   isSocket: boolean;
   isSilent: boolean;
+  /** What came from the other side, in pieces. */
+  pieces: number;
 }
 
 /** Stands before a port of this machine. */
@@ -54,6 +58,7 @@ export async function startSocketCutter(breaks: 'sockets' | 'all' = 'sockets'): 
       upstream: connect(targetPort, '127.0.0.1'),
       isSocket: breaks === 'all',
       isSilent: false,
+      pieces: 0,
     };
     pairs.add(pair);
     let passed = 0;
@@ -66,6 +71,7 @@ export async function startSocketCutter(breaks: 'sockets' | 'all' = 'sockets'): 
       const mine = pair.isSocket ? limit : undefined;
       const left = mine === undefined ? chunk.length : mine.bytes - passed;
       passed += chunk.length;
+      pair.pieces += 1;
       client.write(chunk.subarray(0, Math.max(0, left)));
       if (mine !== undefined && passed >= mine.bytes) breakPair(pair, mine.how);
     });
@@ -84,6 +90,10 @@ export async function startSocketCutter(breaks: 'sockets' | 'all' = 'sockets'): 
   await once(server, 'listening');
   return {
     port: (server.address() as AddressInfo).port,
+    get carrying() {
+      const least = breaks === 'all' ? 1 : 2;
+      return [...pairs].filter((pair) => pair.isSocket && pair.pieces >= least).length;
+    },
     cutAll(how) {
       const open = [...pairs].filter((pair) => pair.isSocket);
       for (const pair of open) breakPair(pair, how);
