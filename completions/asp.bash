@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -73,6 +73,7 @@ _asp_find_kind() {
     'api --once') _asp_kind='nothing' ;;
     'attachment download --output'|'attachment download -o') _asp_kind='files' ;;
     'attachment download --dir') _asp_kind='files' ;;
+    'attachment download --max-size') _asp_kind='nothing' ;;
     'attachment upload --filename') _asp_kind='nothing' ;;
     'attachment upload --idempotency-key') _asp_kind='nothing' ;;
     'attachment upload --once') _asp_kind='nothing' ;;
@@ -135,6 +136,8 @@ _asp_find_kind() {
     'serve --policy') _asp_kind='=open allowlist' ;;
     'serve --limits') _asp_kind='=on off' ;;
     'serve --trust') _asp_kind='=recipient symmetric' ;;
+    'serve --open-agents') _asp_kind='=trusted all' ;;
+    'serve --max-participants') _asp_kind='nothing' ;;
     'serve --presence-grace') _asp_kind='nothing' ;;
     'serve --log') _asp_kind='=errors text json' ;;
     'serve --metrics-port') _asp_kind='nothing' ;;
@@ -304,7 +307,7 @@ _asp_find_options() {
     'allowlist apply') _asp_options="--prune --dry-run --idempotency-key --once $_asp_options" ;;
     'allowlist remove') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'api') _asp_options="--method -X --http-header -H --include -i --field --typed --input --paginate --dry-run --idempotency-key --once $_asp_options" ;;
-    'attachment download') _asp_options="--output -o --dir --force $_asp_options" ;;
+    'attachment download') _asp_options="--output -o --dir --force --max-size $_asp_options" ;;
     'attachment upload') _asp_options="--filename --dry-run --idempotency-key --once $_asp_options" ;;
     'auth login') _asp_options="--no-browser --browser --callback-port --scopes --read-only --store --start --finish $_asp_options" ;;
     'auth logout') _asp_options="--all --local-only $_asp_options" ;;
@@ -323,7 +326,7 @@ _asp_find_options() {
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --tries --cursor-file $_asp_options" ;;
-    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --presence-grace --log --metrics-port --inject --config --print-config --detach --ready-file $_asp_options" ;;
+    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --open-agents --max-participants --presence-grace --log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
@@ -378,7 +381,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

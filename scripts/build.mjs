@@ -1,5 +1,5 @@
-// Builds dist/ (or the folder that is named): the program (start.cjs, main.cjs), the library export (index.js), its declarations (types/) and the licences of
-// what was bundled (third-party-licenses.txt).
+// Builds dist/ (or the folder that is named): the program (start.cjs, main.cjs), the library export (index.js), its
+// declarations (types/), the licenses of the bundled packages and a bill of materials (sbom.cdx.json).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,18 +37,109 @@ const namedExportsOfCommonJs = {
   },
 };
 
-function collectLicenses(metafile) {
-  const folders = Object.keys(metafile.inputs).map(
-    (input) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1],
-  );
-  const bundled = [...new Set(folders)].filter((folder) => folder !== undefined).sort();
-  return bundled.map((folder) => {
-    const { name, version, license } = JSON.parse(readFileSync(`${root}${folder}/package.json`, 'utf8'));
-    const file = readdirSync(`${root}${folder}`).find((entry) => /^(licen[cs]e|copying)/i.test(entry));
-    const text = file === undefined ? '' : `\n\n${readFileSync(`${root}${folder}/${file}`, 'utf8').trim()}`;
-    return `${name} ${version} (${license})${text}\n`;
-  });
+/** The packages that were bundled, from their own package.json and the lockfile. */
+function bundledPackages(inputs) {
+  const locked = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')).packages;
+  const folders = Object.keys(inputs).map((input) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]);
+  return [...new Set(folders)]
+    .filter((folder) => folder !== undefined)
+    .sort()
+    .map((folder) => {
+      const { name, version, license } = JSON.parse(readFileSync(`${root}${folder}/package.json`, 'utf8'));
+      const file = readdirSync(`${root}${folder}`).find((entry) => /^(licen[cs]e|copying)/i.test(entry));
+      const text = file === undefined ? '' : `\n\n${readFileSync(`${root}${folder}/${file}`, 'utf8').trim()}`;
+      return { name, version, license, licenseText: text, integrity: locked[folder]?.integrity };
+    });
 }
+
+/**
+ * A CycloneDX bill of materials. Bundled packages appear in no lockfile of a consumer; with this file, a scanner sees
+ * them. It has no date and no serial number, so that a build gives the same bytes each time.
+ */
+function billOfMaterials(packages) {
+  const { name, version, license, dependencies } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+  const locked = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')).packages;
+  const installed = Object.keys(dependencies).map((key) => {
+    const entry = locked[`node_modules/${key}`];
+    return { name: entry.name ?? key, version: entry.version, license: entry.license, integrity: entry.integrity };
+  });
+  const component = ({ name: full, version: exact, license: spdx, integrity }, scope) => {
+    const [, group, own] = /^(?:(@[^/]+)\/)?(.+)$/.exec(full) ?? [];
+    return {
+      type: 'library',
+      'bom-ref': `pkg:npm/${full.replace('@', '%40')}@${exact}`,
+      ...(group === undefined ? {} : { group }),
+      name: own,
+      version: exact,
+      purl: `pkg:npm/${full.replace('@', '%40')}@${exact}`,
+      licenses: [{ expression: spdx }],
+      ...(integrity === undefined
+        ? {}
+        : { hashes: [{ alg: 'SHA-512', content: Buffer.from(integrity.slice(7), 'base64').toString('hex') }] }),
+      properties: [{ name: 'asp:distribution', value: scope }],
+    };
+  };
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: {
+      component: {
+        type: 'application',
+        name,
+        version,
+        licenses: [{ expression: license }],
+        purl: `pkg:npm/${name}@${version}`,
+      },
+    },
+    components: [
+      ...packages.map((one) => component(one, 'bundled')),
+      ...installed.map((one) => component(one, 'installed')),
+    ],
+  };
+}
+
+/**
+ * undici as far as the client uses it: its dispatchers and CONNECT. The whole package brings fetch, mocks, caches and a WebSocket
+ * of its own; Node's http and assert are asked for little, and loading them costs milliseconds (docs/decisions/client.md).
+ */
+const undiciParts = {
+  name: 'undici-parts',
+  setup({ onResolve, onLoad }) {
+    const isUndici = (importer) => /node_modules\/undici\//.test(importer);
+    onResolve({ filter: /^undici$/ }, ({ resolveDir }) => ({
+      path: 'undici',
+      namespace: 'undici-parts',
+      pluginData: { resolveDir },
+    }));
+    onLoad({ filter: /^undici$/, namespace: 'undici-parts' }, ({ pluginData }) => ({
+      contents: `
+        import Agent from 'undici/lib/dispatcher/agent.js';
+        import Client from 'undici/lib/dispatcher/client.js';
+        import Dispatcher from 'undici/lib/dispatcher/dispatcher.js';
+        import buildConnector from 'undici/lib/core/connect.js';
+        Dispatcher.prototype.connect = function (...given) {
+          return require('undici/lib/api/api-connect.js').apply(this, given);
+        };
+        export { Agent, buildConnector, Client };`,
+      resolveDir: pluginData.resolveDir,
+    }));
+    for (const [filter, contents] of [
+      [/\/client-h2\.js$/, 'module.exports = undefined;'],
+      [/\/web\/fetch\/body\.js$/, 'module.exports = {};'],
+      [/^node:http$/, 'exports.maxHeaderSize = 16384; exports.IncomingMessage = class {};'],
+      [
+        /^node:assert$/,
+        `module.exports = (value, message = 'an assertion of undici failed') => { if (!value) throw new Error(message); };`,
+      ],
+    ]) {
+      onResolve({ filter }, ({ path, importer }) =>
+        isUndici(importer) ? { path, namespace: 'undici-unused' } : undefined,
+      );
+      onLoad({ filter, namespace: 'undici-unused' }, () => ({ contents }));
+    }
+  },
+};
 
 const common = {
   absWorkingDir: root,
@@ -109,7 +200,7 @@ const program = await build({
   entryPoints: ['src/main.ts'],
   outfile: `${target}/main.cjs`,
   format: 'cjs',
-  plugins: [childProcessesLater, buildApart],
+  plugins: [undiciParts, childProcessesLater, buildApart],
 });
 
 const rest = await build({
@@ -119,7 +210,7 @@ const rest = await build({
   chunkNames: 'apart/chunks/[name]-[hash]',
   splitting: true,
   format: 'esm',
-  plugins: [namedExportsOfCommonJs],
+  plugins: [undiciParts, namedExportsOfCommonJs],
   // CommonJS packages inside an ES module bundle still ask for Node's own modules by require.
   banner: { js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url);" },
 });
@@ -146,7 +237,12 @@ const start = await build({
 });
 
 const inputs = { ...start.metafile.inputs, ...program.metafile.inputs, ...rest.metafile.inputs };
-writeFileSync(`${target}/third-party-licenses.txt`, collectLicenses({ inputs }).join(`\n${'-'.repeat(78)}\n\n`));
+const packages = bundledPackages(inputs);
+const licenses = packages.map(
+  ({ name, version, license, licenseText }) => `${name} ${version} (${license})${licenseText}\n`,
+);
+writeFileSync(`${target}/third-party-licenses.txt`, licenses.join(`\n${'-'.repeat(78)}\n\n`));
+writeFileSync(`${target}/sbom.cdx.json`, `${JSON.stringify(billOfMaterials(packages), null, 2)}\n`);
 
 const tsc = require.resolve('typescript/package.json').replace('package.json', 'bin/tsc');
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', `${target}/types`], {

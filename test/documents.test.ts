@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-import { SETTING_ABOUT } from '../src/cli/commands/config/settings.js';
+import { findCommand, spellingsOf } from '../src/cli/argv.js';
+import { optionName } from '../src/cli/command.js';
+import { SETTING_ABOUT } from '../src/cli/commands/config.js';
 import { ENVIRONMENT_VARIABLES } from '../src/cli/commands/help/environment-variables.js';
 import { OWN_MEANING, SERVICE_MEANING } from '../src/cli/commands/help/meanings.js';
 import { TOPICS } from '../src/cli/commands/help/topics.js';
 import { ENVIRONMENT_PREFIX, SETTING_NAMES } from '../src/cli/commands/serve/settings.js';
+import { OWN_ERROR } from '../src/cli/errors.js';
+import { everyOption } from '../src/cli/options.js';
 import { PROGRAM } from '../src/cli/program.js';
-import { OWN_ERROR } from '../src/cli/terminal/cli-error.js';
-import { findCommand, spellingsOf } from '../src/cli/words/find-command.js';
-import { optionsOf } from '../src/cli/words/global-options.js';
-import { optionName } from '../src/cli/words/row.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -26,7 +26,7 @@ const TEXTS = [...PAGES, ...Object.entries(TOPICS).map(([name, text]) => [`asp h
 const everything = TEXTS.map(([, text]) => text).join('\n');
 
 const OPTIONS = new Set(
-  PROGRAM.commands.flatMap((row) => optionsOf(row).map(({ flags }) => `--${optionName(flags).long}`)),
+  PROGRAM.commands.flatMap((command) => everyOption(command).map(({ flags }) => `--${optionName(flags).long}`)),
 );
 const VARIABLES = new Set([
   ...ENVIRONMENT_VARIABLES.flatMap(({ names }) => names),
@@ -56,20 +56,21 @@ const plainWords = (line: string): string[] => {
 };
 
 describe.each(TEXTS)('%s', (_, text) => {
-  it('names commands that there are', () => {
+  it('names commands that there are', async () => {
     for (const line of commandsIn(text)) {
       const words = plainWords(line);
       const isNoun =
-        words.length === 1 && PROGRAM.groups.some(({ noun, plural }) => noun === words[0] || plural === words[0]);
-      const found = words.length === 0 || isNoun || findCommand(PROGRAM, words).row !== undefined;
+        words.length === 1 && PROGRAM.nouns.some(({ noun, plural }) => noun === words[0] || plural === words[0]);
+      const found = words.length === 0 || isNoun || (await findCommand(PROGRAM, words)).command !== undefined;
       expect(found, line).toBe(true);
     }
   });
 
-  it('names options that its commands have', () => {
+  it('names options that its commands have', async () => {
     for (const line of commandsIn(text)) {
-      const { row } = findCommand(PROGRAM, plainWords(line));
-      const known = row === undefined ? [...OPTIONS] : optionsOf(row).map(({ flags }) => `--${optionName(flags).long}`);
+      const { command } = await findCommand(PROGRAM, plainWords(line));
+      const options = everyOption(command).map(({ flags }) => `--${optionName(flags).long}`);
+      const known = command === undefined ? [...OPTIONS] : options;
       for (const [option] of line.matchAll(/(?<=\s)--[a-z][a-z-]*/g)) expect(known, line).toContain(option);
     }
     for (const [, option = ''] of text.matchAll(/`(--[a-z][a-z-]*)(?:[ =][^`]*)?`/g))
@@ -87,13 +88,13 @@ describe.each(TEXTS)('%s', (_, text) => {
 describe('the pages and help tell', () => {
   it('every command and every option', () => {
     const reference = read('docs/reference.md');
-    for (const row of PROGRAM.commands.filter(({ isHidden }) => isHidden !== true)) {
+    for (const command of PROGRAM.commands.filter(({ isHidden }) => !isHidden)) {
       expect(
-        spellingsOf(row, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
-        row.words,
+        spellingsOf(command, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
+        command.path,
       ).toBe(true);
-      for (const { flags, isHidden } of optionsOf(row))
-        if (isHidden !== true) expect(reference, `${row.words} ${flags}`).toContain(`--${optionName(flags).long}`);
+      for (const { flags, isHidden } of everyOption(command))
+        if (isHidden !== true) expect(reference, `${command.path} ${flags}`).toContain(`--${optionName(flags).long}`);
     }
   });
 

@@ -88,6 +88,24 @@ describe('what is locked', () => {
   });
 });
 
+describe('what CI and releases run', () => {
+  it('pins every action to a commit', () => {
+    const workflows = filesBelow(join(ROOT, '.github/workflows')).map((name) =>
+      readFileSync(join(ROOT, '.github/workflows', name), 'utf8'),
+    );
+    const used = workflows.flatMap((text) => [...text.matchAll(/uses: (\S+)/g)].map(([, action = '']) => action));
+    expect(used.length).toBeGreaterThan(5);
+    expect(used.filter((action) => !/@[0-9a-f]{40}$/.test(action))).toEqual([]);
+  });
+
+  it('gives no workflow more than read access by default', () => {
+    for (const name of filesBelow(join(ROOT, '.github/workflows')))
+      expect(readFileSync(join(ROOT, '.github/workflows', name), 'utf8')).toMatch(
+        /^permissions:\n {2}contents: read$/m,
+      );
+  });
+});
+
 /** What a user gets, by name; anything else in the package is a leak. */
 const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
@@ -95,7 +113,7 @@ const PACKED = [
   /^dist\/(start\.cjs|main\.cjs|index\.js)$/,
   /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
   /^dist\/types\/(client|wire|kit)\/[\w./-]+\.d\.ts$/,
-  /^dist\/third-party-licenses\.txt$/,
+  /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,
   /^completions\/[\w.-]+$/,
   /^man\/asp(-[a-z]+)?\.1$/,
 ];
@@ -146,6 +164,31 @@ describe('what is packed', () => {
       return text.includes('sourceMappingURL=') || text.includes(ROOT) || text.includes(scratch);
     });
     expect(telling).toEqual([]);
+  });
+
+  it('has a bill of materials that lists every bundled and every installed package, with its license and hash', () => {
+    const bill: {
+      bomFormat: string;
+      components: {
+        name: string;
+        group?: string;
+        version: string;
+        licenses: [{ expression?: string }];
+        hashes?: [{ content: string }];
+      }[];
+    } = JSON.parse(readFileSync(join(folder, 'dist/sbom.cdx.json'), 'utf8'));
+    expect(bill.bomFormat).toBe('CycloneDX');
+    const listed = bill.components.map(
+      ({ group, name, version }) => `${group === undefined ? '' : `${group}/`}${name} ${version}`,
+    );
+    const licenses = readFileSync(join(folder, 'dist/third-party-licenses.txt'), 'utf8');
+    const bundled = [...licenses.matchAll(/^(\S+ \d+\.\d+\.\d\S*) \(/gm)].map(([, one = '']) => one);
+    expect(bundled.length).toBeGreaterThan(50);
+    expect(bundled.filter((one) => !listed.includes(one))).toEqual([]);
+    expect(listed).toContain(`zod ${manifest.dependencies['zod']}`);
+    expect(
+      bill.components.filter(({ licenses, hashes }) => licenses[0].expression === undefined || hashes === undefined),
+    ).toEqual([]);
   });
 
   it('runs with no package beside it but those it declares', () => {

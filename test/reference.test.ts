@@ -9,15 +9,14 @@ import { COMMANDS, topWords } from '../scripts/reference/command-facts.js';
 import { manPages } from '../scripts/reference/man-pages.js';
 import { referencePage } from '../scripts/reference/reference-page.js';
 import { escapeRoff, page, paragraphs, verbatim } from '../scripts/reference/roff.js';
+import { optionName } from '../src/cli/command.js';
 import { ENVIRONMENT_VARIABLES } from '../src/cli/commands/help/environment-variables.js';
 import { EXIT_CODES } from '../src/cli/commands/help/exit-codes.js';
 import { OWN_MEANING, SERVICE_MEANING } from '../src/cli/commands/help/meanings.js';
-import { STDOUT_CONTENTS } from '../src/cli/commands/help/stdout-contents.js';
 import { TOPICS } from '../src/cli/commands/help/topics.js';
 import { COMMAND_OUTPUT } from '../src/cli/commands/schema/output-shapes.js';
-import { OWN_ERROR } from '../src/cli/terminal/cli-error.js';
-import { GLOBAL_OPTIONS, optionsOf } from '../src/cli/words/global-options.js';
-import { optionName } from '../src/cli/words/row.js';
+import { OWN_ERROR } from '../src/cli/errors.js';
+import { everyOption, GLOBAL_OPTIONS } from '../src/cli/options.js';
 import { ERROR } from '../src/wire/error.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -53,12 +52,13 @@ describe('the manual pages', () => {
   });
 
   it('tell every option of every command', () => {
-    for (const row of COMMANDS) {
-      const name = (row.aliases?.find((alias) => !alias.includes(' ')) ?? row.words).split(' ')[0];
-      for (const { flags, isHidden } of optionsOf(row)) {
+    for (const command of COMMANDS) {
+      const name = (command.aliases.find((alias) => !alias.includes(' ')) ?? command.path).split(' ')[0];
+      for (const { flags, isHidden } of everyOption(command)) {
         const text = PAGES.get(GLOBAL_OPTIONS.some((option) => option.flags === flags) ? 'asp.1' : `asp-${name}.1`);
         const { long } = optionName(flags);
-        if (isHidden !== true) expect(text, `${row.words} --${long}`).toContain(`\\fB${escapeRoff(`--${long}`)}\\fR`);
+        if (isHidden !== true)
+          expect(text, `${command.path} --${long}`).toContain(`\\fB${escapeRoff(`--${long}`)}\\fR`);
       }
     }
   });
@@ -126,15 +126,15 @@ describe('the reference', () => {
   });
 
   it('tells every command, each of its options, what stdout carries, its effect, its examples', () => {
-    for (const row of COMMANDS) {
-      const first = row.aliases?.[0] ?? row.words;
+    for (const { path, aliases, options, examples, effect } of COMMANDS) {
+      const first = aliases[0] ?? path;
       const start = REFERENCE.indexOf(`### asp ${first}\n`);
       expect(start, first).toBeGreaterThan(0);
       const part = REFERENCE.slice(start, REFERENCE.indexOf('\n##', start + 4));
-      for (const { flags, isHidden } of row.options ?? [])
+      for (const { flags, isHidden } of options)
         if (isHidden !== true) expect(part, `${first} ${flags}`).toContain(flags.replaceAll('|', '\\|'));
-      for (const { line } of row.examples) expect(part).toContain(line);
-      expect(part).toContain(`**Effect**: ${row.effect}.`);
+      for (const { line } of examples) expect(part).toContain(line);
+      expect(part).toContain(`**Effect**: ${effect}.`);
       expect(part).toContain('**stdout**: ');
     }
   });
@@ -148,13 +148,10 @@ describe('the reference', () => {
 });
 
 describe('what documents draw on', () => {
-  it('says what stdout carries for each command, and for no other', () => {
-    expect(Object.keys(STDOUT_CONTENTS).sort()).toEqual(COMMANDS.map(({ words }) => words).sort());
-  });
-
   it('has a shape of the JSON of each command but those that hand on what others say', () => {
-    const without = COMMANDS.filter(({ words }) => !Object.hasOwn(COMMAND_OUTPUT, words)).map(({ words }) => words);
-    expect(without.filter((words) => !['api', 'mcp'].includes(words))).toEqual([]);
+    const paths: string[] = COMMANDS.map(({ path }) => path);
+    const without = paths.filter((path) => !Object.hasOwn(COMMAND_OUTPUT, path));
+    expect(without.filter((path) => !['api', 'mcp'].includes(path))).toEqual([]);
   });
 
   it('has every exit code that an error leads to', () => {

@@ -7,7 +7,7 @@ import { createAccount } from '../../src/service/agents/create-account.js';
 import { createAgentRecord } from '../../src/service/agents/create-agent.js';
 import { openAttachmentFiles } from '../../src/service/attachments/attachment-files.js';
 import { createLocalBus } from '../../src/service/bus/local-bus.js';
-import type { AgentActor, ServiceContext } from '../../src/service/context.js';
+import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../src/service/context.js';
 import { unlimited } from '../../src/service/limits/rate-limits.js';
 import { unmetered } from '../../src/service/meter.js';
 import type { Database, SharedDatabase } from '../../src/service/store/database.js';
@@ -48,15 +48,19 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
       addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
       trust: 'recipient',
       areLimitsOn: false,
+      participantsMax: 1_000,
+      accountPolicy: DEFAULT_ACCOUNT_POLICY,
       presenceGraceMs: undefined,
       isBehindProxy: false,
+
+      isAddressShared: false,
     },
     meter: unmetered,
     log: { info: () => {}, error: (_event, error) => fail(error) },
   };
   const addAgent = (username: string): Promise<AgentActor> =>
     database.write(async (transaction) => {
-      const person = { username, displayName: username, passwordHash: null, tier: 'paid', isLocal: false } as const;
+      const person = { username, displayName: username, passwordHash: null, tier: 'trusted', isLocal: false } as const;
       const account = await createAccount(context, transaction, person);
       const agent = { name: 'main', displayName: username, inboundPolicy: 'open' } as const;
       const { id, handle } = await createAgentRecord(context, transaction, account, agent);

@@ -1,49 +1,44 @@
 import * as z from 'zod/mini';
 
-import { STDOUT_CONTENTS } from '../../src/cli/commands/help/stdout-contents.js';
+import type { Command, Effect, Option } from '../../src/cli/command.js';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { ownOptionsOf } from '../../src/cli/words/global-options.js';
-import type { CommandRow, Effect, GroupRow, OptionRow } from '../../src/cli/words/row.js';
 
 const isShown = ({ isHidden }: { readonly isHidden?: boolean }): boolean => isHidden !== true;
 
-/** Every command that is no secret. */
-export const COMMANDS: readonly CommandRow[] = PROGRAM.commands.filter(isShown);
+/** Every command that is not hidden. */
+export const COMMANDS: readonly Command[] = PROGRAM.commands.filter(isShown);
 
 /** A first word that can be typed: a command, a noun with commands below it, or both. */
 export interface TopWord {
   readonly word: string;
   readonly summary: string;
-  readonly row: CommandRow | undefined;
-  readonly below: readonly CommandRow[];
+  readonly command: Command | undefined;
+  readonly below: readonly Command[];
 }
-
-const summaryOf = (row: CommandRow | undefined, group: GroupRow | undefined): string =>
-  row?.summary ?? group?.summary ?? '';
 
 /** In the order of the alphabet. */
 export function topWords(): TopWord[] {
-  const words = COMMANDS.flatMap(({ words: canonical, aliases = [] }) => [
-    canonical.split(' ', 1)[0] ?? '',
+  const words = COMMANDS.flatMap(({ path, aliases }) => [
+    path.split(' ', 1)[0] ?? '',
     ...aliases.filter((alias) => !alias.includes(' ')),
   ]);
   return [...new Set(words)].sort().map((word) => {
-    const row = COMMANDS.find(({ words: canonical, aliases = [] }) => canonical === word || aliases.includes(word));
-    const group = PROGRAM.groups.find(({ noun }) => noun === word);
-    const below = COMMANDS.filter(({ words: canonical }) => canonical.startsWith(`${word} `));
-    return { word, summary: summaryOf(row, group), row, below };
+    const command = COMMANDS.find(({ path, aliases }) => path === word || aliases.includes(word));
+    const noun = PROGRAM.nouns.find((each) => each.noun === word);
+    const below = COMMANDS.filter(({ path }) => path.startsWith(`${word} `));
+    return { word, summary: command?.summary ?? noun?.summary ?? '', command, below };
   });
 }
 
 /** The options of a command that not every command has. */
-export function ownOptions(row: CommandRow): readonly OptionRow[] {
-  return ownOptionsOf(row).filter(isShown);
+export function ownOptions({ options }: Command): readonly Option[] {
+  return options.filter(isShown);
 }
 
 /** The first spelling people use, and the others. */
-export function spellingsOf({ words, aliases = [] }: CommandRow): { first: string; others: readonly string[] } {
-  const [first = words, ...others] = [...aliases, words];
+export function spellingsOf({ path, aliases }: Command): { first: string; others: readonly string[] } {
+  const [first = path, ...others] = [...aliases, path];
   return { first, others };
 }
 
@@ -59,13 +54,6 @@ export const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
 export function sentence(text: string, end = '.'): string {
   const begun = text.replace(/^[a-z](?=[a-z]*(?:[\s,;:]|$))/, (first) => first.toUpperCase());
   return /[….:!?]$/.test(begun) ? begun : `${begun}${end}`;
-}
-
-/** What stdout carries, as a sentence. */
-export function stdoutText({ words }: CommandRow): string {
-  const text = STDOUT_CONTENTS[words];
-  if (text === undefined) throw new Error(`nothing says what stdout of asp ${words} carries (stdout-contents.ts)`);
-  return sentence(text);
 }
 
 type Schema = z.core.JSONSchema.BaseSchema;
@@ -85,10 +73,10 @@ function fieldsText({ properties = {}, required = [] }: Schema): string {
   return `{${fields.join(', ')}}`;
 }
 
-/** The shape of what `--json` prints, in short; nothing where it depends on the words. */
-export function jsonText({ words }: CommandRow): string | undefined {
+/** The shape of what `--json` prints, in short; nothing where it depends on the arguments. */
+export function jsonText({ path }: Command): string | undefined {
   const shapes: Readonly<Record<string, z.ZodMiniType>> = COMMAND_OUTPUT;
-  const shape = shapes[words];
+  const shape = shapes[path];
   if (shape === undefined) return undefined;
   const schema: Schema = z.toJSONSchema(shape, { unrepresentable: 'any' });
   const items = schema.properties?.['items'];

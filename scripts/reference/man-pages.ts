@@ -1,20 +1,11 @@
+import type { Command, Option } from '../../src/cli/command.js';
 import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
 import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { optionText, usageOf } from '../../src/cli/help.js';
+import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { OVERVIEW } from '../../src/cli/program.js';
-import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/words/global-options.js';
-import { optionText, usageOf } from '../../src/cli/words/help.js';
-import type { CommandRow, OptionRow } from '../../src/cli/words/row.js';
-import {
-  EFFECT_TEXT,
-  jsonText,
-  ownOptions,
-  sentence,
-  spellingsOf,
-  stdoutText,
-  type TopWord,
-  topWords,
-} from './command-facts.js';
+import { EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
 import { bold, definition, escapeRoff, italic, page, paragraphs, section, subsection, verbatim } from './roff.js';
 
 /** When the pages last changed their meaning; moved by hand with a release. */
@@ -38,37 +29,39 @@ function flagsTerm(flags: string): string {
   return `${marked.join(', ')}${value === undefined ? '' : ` ${italic(value)}`}`;
 }
 
-const optionList = (options: readonly OptionRow[]): string =>
+const optionList = (options: readonly Option[]): string =>
   options.map((option) => definition(flagsTerm(option.flags), sentence(optionText(option)))).join('\n');
 
-function synopsis(row: CommandRow, spelling: string): string {
-  const words = usageOf(row, '').trim();
-  return `${bold(`asp ${spelling}`)} ${words === '' ? '' : `${italic(words)} `}[options]`;
+function synopsis(command: Command, spelling: string): string {
+  const usage = usageOf(command, '').trim();
+  return `${bold(`asp ${spelling}`)} ${usage === '' ? '' : `${italic(usage)} `}[options]`;
 }
 
-function examples({ examples: list }: CommandRow): string {
+function examples({ examples: list }: Command): string {
   return list.map(({ line, about }) => `.PP\n${escapeRoff(sentence(about, ':'))}\n${verbatim(line)}`).join('\n');
 }
 
 /** What is told of a command; `title` begins a part of it. */
-function commandParts(row: CommandRow, title: (text: string) => string): string[] {
-  const { others } = spellingsOf(row);
-  const shape = jsonText(row);
-  const own = ownOptions(row);
-  const terms = (row.arguments ?? []).map(({ usage, about }) => definition(italic(usage), sentence(about)));
+function commandParts(command: Command, title: (text: string) => string): string[] {
+  const { others } = spellingsOf(command);
+  const shape = jsonText(command);
+  const own = ownOptions(command);
+  const terms = command.arguments.map(({ usage, about }) => definition(italic(usage), sentence(about)));
   return [
-    paragraphs(sentence(row.summary)),
-    ...(row.details === undefined ? [] : ['.PP', paragraphs(row.details)]),
+    paragraphs(sentence(command.summary)),
+    ...(command.details === undefined ? [] : ['.PP', paragraphs(command.details)]),
     '.PP',
-    paragraphs(EFFECT_TEXT[row.effect]),
-    ...(others.length === 0 ? [] : ['.PP', paragraphs(`Also: ${others.map((words) => `asp ${words}`).join(', ')}.`)]),
+    paragraphs(EFFECT_TEXT[command.effect]),
+    ...(others.length === 0
+      ? []
+      : ['.PP', paragraphs(`Also: ${others.map((spelling) => `asp ${spelling}`).join(', ')}.`)]),
     ...(terms.length === 0 ? [] : [title('Arguments'), ...terms]),
     ...(own.length === 0 ? [] : [title('Options'), optionList(own)]),
     title('Standard output'),
-    paragraphs(stdoutText(row)),
+    paragraphs(sentence(command.stdout)),
     ...(shape === undefined ? [] : ['.PP', `With ${bold('--json')}:`, verbatim(wrapShape(shape))]),
     title('Examples'),
-    examples(row),
+    examples(command),
   ];
 }
 
@@ -91,19 +84,19 @@ const upperSection = (text: string): string => section(text.toUpperCase());
 const innerTitle = (text: string): string => `.PP\n${bold(text)}\n.PP`;
 
 /** Commands that have a page of their own are named there only. */
-function commandBelow(row: CommandRow, top: TopWord): string {
-  const { first } = spellingsOf(row);
-  const head = subsection(`asp ${row.words}`);
+function commandBelow(command: Command, top: TopWord): string {
+  const { first } = spellingsOf(command);
+  const head = subsection(`asp ${command.path}`);
   if (!first.startsWith(`${top.word} `))
-    return [head, paragraphs(sentence(row.summary)), '.PP', `See\n${seeAlso([pageName(first)])}.`].join('\n');
-  return [head, synopsis(row, row.words), '.PP', ...commandParts(row, innerTitle)].join('\n');
+    return [head, paragraphs(sentence(command.summary)), '.PP', `See\n${seeAlso([pageName(first)])}.`].join('\n');
+  return [head, synopsis(command, command.path), '.PP', ...commandParts(command, innerTitle)].join('\n');
 }
 
 /** The page of a first word: `asp-send`, `asp-session`. */
 function topPage(top: TopWord, version: string): string {
-  const { word, row, below } = top;
+  const { word, command, below } = top;
   const rest = below.length === 0 ? [] : [`${bold(`asp ${word}`)} ${italic('<command>')} ${escapeRoff('[...]')}`];
-  const lines = row === undefined ? rest : [synopsis(row, word), ...rest];
+  const lines = command === undefined ? rest : [synopsis(command, word), ...rest];
   return page([
     heading(pageName(word), version),
     section('NAME'),
@@ -111,9 +104,9 @@ function topPage(top: TopWord, version: string): string {
     section('SYNOPSIS'),
     lines.join('\n.br\n'),
     section('DESCRIPTION'),
-    ...(row === undefined
-      ? [paragraphs(sentence(`${top.summary}: ${below.map(({ words }) => words.slice(word.length + 1)).join(', ')}`))]
-      : commandParts(row, upperSection)),
+    ...(command === undefined
+      ? [paragraphs(sentence(`${top.summary}: ${below.map(({ path }) => path.slice(word.length + 1)).join(', ')}`))]
+      : commandParts(command, upperSection)),
     ...(below.length === 0 ? [] : [section('COMMANDS'), ...below.map((one) => commandBelow(one, top))]),
     section('EXIT STATUS'),
     `As told in\n${seeAlso(['asp'])}.`,
@@ -123,9 +116,9 @@ function topPage(top: TopWord, version: string): string {
 }
 
 /** The pages of the same noun. */
-function nearTo({ word, row, below }: TopWord): string[] {
-  const noun = row?.words.split(' ')[0];
-  const aliased = below.flatMap(({ aliases = [] }) => aliases.filter((alias) => !alias.includes(' ')));
+function nearTo({ word, command, below }: TopWord): string[] {
+  const noun = command?.path.split(' ')[0];
+  const aliased = below.flatMap(({ aliases }) => aliases.filter((alias) => !alias.includes(' ')));
   return [...new Set([...(noun === undefined || noun === word ? [] : [noun]), ...aliased])].map(pageName);
 }
 

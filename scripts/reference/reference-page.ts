@@ -1,16 +1,16 @@
-import { SETTING_ABOUT } from '../../src/cli/commands/config/settings.js';
+import type { Command, Option } from '../../src/cli/command.js';
+import { SETTING_ABOUT } from '../../src/cli/commands/config.js';
 import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
 import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
 import { OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from '../../src/cli/commands/help/meanings.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { SETTING_NAMES, variableOf } from '../../src/cli/commands/serve/settings.js';
 import { exitCodeOf } from '../../src/cli/context/describe-failure.js';
+import { optionText, usageOf } from '../../src/cli/help.js';
+import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/words/global-options.js';
-import { optionText, usageOf } from '../../src/cli/words/help.js';
-import type { CommandRow, OptionRow } from '../../src/cli/words/row.js';
 import { ERROR, isErrorCode } from '../../src/wire/error.js';
-import { COMMANDS, EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf, stdoutText } from './command-facts.js';
+import { COMMANDS, EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf } from './command-facts.js';
 
 /** Text in which Markdown finds nothing to do. */
 function plain(text: string): string {
@@ -29,58 +29,53 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-const optionTable = (options: readonly OptionRow[]): string =>
+const optionTable = (options: readonly Option[]): string =>
   table(
     ['Option', 'Meaning'],
     options.map((option) => [code(option.flags), plain(sentence(optionText(option)))]),
   );
 
-function commandSection(row: CommandRow): string {
-  const { first, others } = spellingsOf(row);
-  const shape = jsonText(row);
-  const own = ownOptions(row);
-  const examples = row.examples.map(({ line, about }) => `# ${about}\n${line}`).join('\n');
+function commandSection(command: Command): string {
+  const { effect, isEndless, details } = command;
+  const { first, others } = spellingsOf(command);
+  const shape = jsonText(command);
+  const own = ownOptions(command);
+  const examples = command.examples.map(({ line, about }) => `# ${about}\n${line}`).join('\n');
   const facts = [
-    `**stdout**: ${plain(stdoutText(row))}`,
+    `**stdout**: ${plain(sentence(command.stdout))}`,
     ...(shape === undefined ? [] : [`**\`--json\`**: \`${shape}\``]),
-    `**Effect**: ${row.effect}. ${EFFECT_TEXT[row.effect]}${row.isEndless === true ? ' It runs until it is done or told to stop.' : ''}`,
-    ...(others.length === 0 ? [] : [`**Also**: ${others.map((words) => `\`asp ${words}\``).join(', ')}`]),
+    `**Effect**: ${effect}. ${EFFECT_TEXT[effect]}${isEndless ? ' It runs until it is done or told to stop.' : ''}`,
+    ...(others.length === 0 ? [] : [`**Also**: ${others.map((spelling) => `\`asp ${spelling}\``).join(', ')}`]),
   ];
+  const args = command.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]);
   return [
     `### asp ${first}`,
-    `\`asp ${usageOf(row, first)} [options]\``,
-    plain(sentence(row.summary)),
-    ...(row.details === undefined ? [] : [plain(row.details)]),
-    ...(row.arguments === undefined || row.arguments.length === 0
-      ? []
-      : [
-          table(
-            ['Argument', 'Meaning'],
-            row.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]),
-          ),
-        ]),
+    `\`asp ${usageOf(command, first)} [options]\``,
+    plain(sentence(command.summary)),
+    ...(details === undefined ? [] : [plain(details)]),
+    ...(args.length === 0 ? [] : [table(['Argument', 'Meaning'], args)]),
     ...(own.length === 0 ? [] : [optionTable(own)]),
     facts.map((fact) => `- ${fact}`).join('\n'),
     `\`\`\`sh\n${examples}\n\`\`\``,
   ].join('\n\n');
 }
 
-/** Each noun with its commands, in the order of the table; commands of one word are a noun of their own. */
+/** Each noun with its commands, in the order of the program; commands of one word are a noun of their own. */
 function commandSections(): string {
-  const nouns = [...new Set(COMMANDS.map(({ words }) => words.split(' ', 1)[0] ?? ''))];
-  const alone = nouns.filter((noun) => COMMANDS.every(({ words }) => !words.startsWith(`${noun} `)));
-  const rowsOf = (noun: string): CommandRow[] =>
-    COMMANDS.filter(({ words }) => words === noun || words.startsWith(`${noun} `));
+  const nouns = [...new Set(COMMANDS.map(({ path }) => path.split(' ', 1)[0] ?? ''))];
+  const alone = nouns.filter((noun) => COMMANDS.every(({ path }) => !path.startsWith(`${noun} `)));
+  const findCommands = (noun: string): Command[] =>
+    COMMANDS.filter(({ path }) => path === noun || path.startsWith(`${noun} `));
   const grouped = nouns.filter((noun) => !alone.includes(noun));
-  const summary = (noun: string): string => PROGRAM.groups.find((group) => group.noun === noun)?.summary ?? '';
+  const summary = (noun: string): string => PROGRAM.nouns.find((each) => each.noun === noun)?.summary ?? '';
   return [
     ...grouped.flatMap((noun) => [
       `## ${noun}`,
       `${plain(sentence(summary(noun)))}`,
-      ...rowsOf(noun).map(commandSection),
+      ...findCommands(noun).map(commandSection),
     ]),
     '## More commands',
-    ...alone.flatMap((noun) => rowsOf(noun).map(commandSection)),
+    ...alone.flatMap((noun) => findCommands(noun).map(commandSection)),
   ].join('\n\n');
 }
 

@@ -1,29 +1,97 @@
-import { AGENT_ROWS } from './commands/agent/rows.js';
-import { ALLOWLIST_ROWS } from './commands/allowlist/rows.js';
-import { API_ROWS } from './commands/api/rows.js';
-import { ATTACHMENT_ROWS } from './commands/attachment/rows.js';
-import { AUTH_ROWS } from './commands/auth/rows.js';
-import { BLOCK_ROWS } from './commands/block/rows.js';
-import { COMPLETION_ROWS } from './commands/completion/rows.js';
-import { CONFIG_ROWS } from './commands/config/rows.js';
-import { DEMO_ROWS } from './commands/demo/rows.js';
-import { DOCTOR_ROWS } from './commands/doctor/rows.js';
-import { HELP_ROWS } from './commands/help/rows.js';
-import { MCP_ROWS } from './commands/mcp/rows.js';
-import { MESSAGE_ROWS } from './commands/message/rows.js';
-import { PROFILE_ROWS } from './commands/profile/rows.js';
-import { RUN_ROWS } from './commands/run/rows.js';
-import { SCHEMA_ROWS } from './commands/schema/rows.js';
-import { SERVE_ROWS } from './commands/serve/rows.js';
-import { SESSION_ROWS } from './commands/session/rows.js';
-import { STATUS_ROWS } from './commands/status/rows.js';
-import type { Leaf } from './context/leaf.js';
-import type { Section } from './words/help.js';
-import type { Program } from './words/row.js';
+import type { Command, Program } from './command.js';
+import {
+  agentCard,
+  agentCreate,
+  agentList,
+  agentRemove,
+  agentSearch,
+  agentShow,
+  agentUpdate,
+  agentUse,
+} from './commands/agent.js';
+import { allowlistAdd, allowlistApply, allowlistCheck, allowlistList, allowlistRemove } from './commands/allowlist.js';
+import { api } from './commands/api.js';
+import {
+  attachmentDownload,
+  attachmentList,
+  attachmentShow,
+  attachmentUpload,
+} from './commands/attachment/attachment.js';
+import {
+  authCi,
+  authClients,
+  authLogin,
+  authLogout,
+  authRefresh,
+  authStatus,
+  authToken,
+  authWhoami,
+} from './commands/auth/auth.js';
+import { blockAdd, blockList, blockRemove } from './commands/block.js';
+import { completion } from './commands/completion/completion.js';
+import { configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
+import { demo } from './commands/demo/demo.js';
+import { doctor } from './commands/doctor/doctor.js';
+import { commands, explain, help, version } from './commands/help/help.js';
+import { mcp } from './commands/mcp/mcp.js';
+import { messageList, messageSearch } from './commands/message/message.js';
+import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
+import { run } from './commands/run/run.js';
+import { schema } from './commands/schema/schema.js';
+import { messageSend } from './commands/send/send.js';
+import { serveBackup, serveReset, serveRestore } from './commands/serve/data.js';
+import {
+  serveAgentAdd,
+  serveAgentList,
+  serveAgentPause,
+  serveAgentRemove,
+  serveAgentResume,
+  serveClientAdd,
+  serveKeysList,
+  serveKeysRotate,
+  serveOpen,
+  serveStatus,
+  serveStop,
+} from './commands/serve/operate.js';
+import { serve, serveLogs } from './commands/serve/serve.js';
+import {
+  sessionCreate,
+  sessionEnd,
+  sessionExport,
+  sessionInvite,
+  sessionJoin,
+  sessionLeave,
+  sessionList,
+  sessionReopen,
+  sessionShow,
+  sessionWait,
+} from './commands/session/session.js';
+import { status } from './commands/status.js';
+import { sessionEvents, sessionTail } from './commands/tail/tail.js';
+import type { Section } from './help.js';
 
-/** The command tree. A command is one row, in the rows of its noun, and one file beside them. */
-export const PROGRAM: Program<Leaf> = {
-  groups: [
+const COMMANDS: readonly Command[] = [
+  ...[authLogin, authLogout, authWhoami, authStatus, authToken, authRefresh, authClients, authCi],
+  ...[agentUse, agentShow, agentCard, agentList, agentSearch, agentCreate, agentUpdate, agentRemove],
+  ...[profileList, profileShow, profileAdd, profileSet, profileRemove, profileUse],
+  ...[messageSend, messageList, messageSearch],
+  ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
+  ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
+  run,
+  ...[attachmentUpload, attachmentDownload, attachmentShow, attachmentList],
+  ...[allowlistList, allowlistAdd, allowlistRemove, allowlistApply, allowlistCheck],
+  ...[blockList, blockAdd, blockRemove],
+  ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
+  ...[serveKeysList, serveKeysRotate],
+  ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume, serveClientAdd],
+  ...[demo, status, doctor],
+  ...[configList, configGet, configSet, configUnset, configPath],
+  ...[completion, mcp, api, schema, help, version, commands, explain],
+];
+
+/** The command tree, in the order of the reference. */
+export const PROGRAM: Program = {
+  nouns: [
     { noun: 'session', plural: 'sessions', summary: 'list, create, join, invite, end and read sessions' },
     { noun: 'message', plural: 'messages', summary: 'send, list and search messages' },
     { noun: 'attachment', plural: 'attachments', summary: 'upload and download files' },
@@ -35,27 +103,7 @@ export const PROGRAM: Program<Leaf> = {
     { noun: 'config', summary: 'settings of this machine' },
     { noun: 'serve', summary: 'run a service on this machine' },
   ],
-  commands: [
-    ...AUTH_ROWS,
-    ...AGENT_ROWS,
-    ...PROFILE_ROWS,
-    ...MESSAGE_ROWS,
-    ...SESSION_ROWS,
-    ...RUN_ROWS,
-    ...ATTACHMENT_ROWS,
-    ...ALLOWLIST_ROWS,
-    ...BLOCK_ROWS,
-    ...SERVE_ROWS,
-    ...DEMO_ROWS,
-    ...STATUS_ROWS,
-    ...DOCTOR_ROWS,
-    ...CONFIG_ROWS,
-    ...COMPLETION_ROWS,
-    ...MCP_ROWS,
-    ...API_ROWS,
-    ...SCHEMA_ROWS,
-    ...HELP_ROWS,
-  ],
+  commands: COMMANDS,
 };
 
 /** What `asp` alone shows. A name that is neither a command nor a noun with commands is left out. */

@@ -1,14 +1,12 @@
+import { findCommand, type Request, spellingsOf } from './argv.js';
+import { createArgs, type GlobalOption, type WriteOption } from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
-import type { Row } from './context/leaf.js';
+import { UsageError } from './errors.js';
 import { OVERVIEW, PROGRAM } from './program.js';
-import { UsageError } from './terminal/cli-error.js';
+import { suggest } from './suggest.js';
 import { ReaderGoneError } from './terminal/streams.js';
 import { isColoured, loadStyle } from './terminal/style.js';
-import { findCommand, type Request, spellingsOf } from './words/find-command.js';
-import { suggest } from './words/suggest.js';
-
-const DEFAULT_DEADLINE_MS = 60_000;
 
 /** A test's replacement for the effects of a command. */
 export interface RunOptions {
@@ -39,7 +37,9 @@ export async function run(
     const { reportFailure } = await import('./report-failure.js');
     const { globals, context, isDeadlinePassed } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
-    const facts = { argv, acting: context?.acting() ?? {}, isDeadlinePassed, isDebug, timeoutMs: globals?.timeoutMs };
+    const deadlineMs = context?.deadline?.afterMs;
+    const isDeadlineGiven = globals?.timeoutMs !== undefined;
+    const facts = { argv, acting: context?.acting() ?? {}, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
     return reportFailure(error, facts, surroundings, globals);
   }
 }
@@ -50,29 +50,28 @@ async function dispatch(
   options: RunOptions,
   progress: Progress,
 ): Promise<void> {
-  const request = findCommand(PROGRAM, argv);
-  const { row } = request;
-  if (request.wantsVersion && row?.words !== 'version') return showVersion(argv, surroundings, options, progress);
-  if (row === undefined && request.stray !== undefined) throw strayWordError(request);
-  if (row === undefined && !request.wantsHelp) refuseStrayOptions(request);
-  if (row === undefined || request.wantsHelp) return showHelp(request, surroundings);
+  const request = await findCommand(PROGRAM, argv);
+  const { command } = request;
+  if (request.wantsVersion && command?.path !== 'version') return showVersion(argv, surroundings, options, progress);
+  if (command === undefined && request.stray !== undefined) throw strayWordError(request);
+  if (command === undefined && !request.wantsHelp) refuseStrayOptions(request);
+  if (command === undefined || request.wantsHelp) return showHelp(request, surroundings);
 
-  const [{ readWords }, { readGlobals }, { createContext }, command] = await Promise.all([
-    import('./words/read-words.js'),
+  const [{ parseArgs }, { readGlobals }, { createContext }] = await Promise.all([
+    import('./parser.js'),
     import('./context/globals.js'),
     import('./context/create-context.js'),
-    row.load(),
   ]);
-  const words = readWords({ row, typed: request.typed }, request.rest);
-  const globals = readGlobals(words, surroundings.environment);
+  const parsed = parseArgs({ command, typed: request.typed }, request.rest);
+  const globals = readGlobals(createArgs<GlobalOption | WriteOption>(parsed), surroundings.environment);
   progress.globals = globals;
-  const isOfItsShape = !globals.isDryRun && !words.flag('control');
-  if (globals.fields !== undefined && isOfItsShape)
-    (await import('./commands/schema/known-fields.js')).refuseUnknownFields(row.words, globals.fields);
+  const hasOneOf = (flags: readonly string[]): boolean => flags.some((name) => parsed.options.get(name) === true);
+  if (globals.fields !== undefined && !globals.isDryRun && !hasOneOf(command.mixesShapesWith))
+    (await import('./commands/schema/schemas.js')).refuseUnknownFields(command.path, globals.fields);
 
   const stop = new AbortController();
-  const standardMs = row.endlessWith?.some((option) => words.flag(option)) ? undefined : DEFAULT_DEADLINE_MS;
-  const timeoutMs = row.isEndless === true ? undefined : (globals.timeoutMs ?? standardMs);
+  const standardMs = hasOneOf(command.endlessWith) ? undefined : command.deadlineMs;
+  const timeoutMs = command.isEndless ? undefined : (globals.timeoutMs ?? standardMs);
   const cancelDeadline =
     timeoutMs === undefined
       ? undefined
@@ -81,13 +80,16 @@ async function dispatch(
           stop.abort(new Error('the deadline has passed'));
         });
   const signal = AbortSignal.any([surroundings.signal, stop.signal]);
-  const context = createContext({ ...surroundings, signal }, globals, PROGRAM, OVERVIEW);
+  const deadline =
+    timeoutMs === undefined ? undefined : { atMs: surroundings.clock.monotonic() + timeoutMs, afterMs: timeoutMs };
+  const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, OVERVIEW);
   progress.context = context;
   try {
-    const work = command.start(words, context, options.insteadOfRun);
-    if (row.finishesOnSignal === true) surroundings.finishOnSignal();
-    if (row.tidiesUp === true) surroundings.tidyUpOnSignal();
-    await (row.finishesOnSignal === true || row.tidiesUp === true ? work : untilAborted(work, signal));
+    const { finishesOnSignal, tidiesUp } = command;
+    const work = command.start(parsed, context, options.insteadOfRun);
+    if (finishesOnSignal) surroundings.finishOnSignal();
+    if (tidiesUp) surroundings.tidyUpOnSignal();
+    await (finishesOnSignal || tidiesUp ? work : untilAborted(work, signal));
   } finally {
     cancelDeadline?.();
     await context.close();
@@ -124,35 +126,33 @@ async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<v
 /** What a command gets to end in its own words once its signal was given. */
 const GRACE_MS = 500;
 
-async function showHelp(request: Request<unknown>, surroundings: Surroundings): Promise<void> {
+async function showHelp(request: Request, surroundings: Surroundings): Promise<void> {
   const { streams, environment, version } = surroundings;
-  const help = await import('./words/help.js');
+  const pages = await import('./help.js');
   const style = await loadStyle(isColoured('auto', environment, streams.stdout.isTerminal));
-  const noun = request.words.length === 0 ? undefined : request.words.join(' ');
+  const path = request.path.join(' ');
   const text =
-    request.row !== undefined
-      ? help.commandHelp(request.row, style) + help.commandsBelow(PROGRAM, noun ?? '', style)
-      : noun !== undefined
-        ? help.groupHelp(PROGRAM, noun, style)
-        : help.overview(PROGRAM, OVERVIEW, version, style);
+    request.command !== undefined
+      ? pages.commandHelp(request.command, style) + pages.commandsBelow(PROGRAM, path, style)
+      : path !== ''
+        ? pages.nounHelp(PROGRAM, path, style)
+        : pages.overview(PROGRAM, OVERVIEW, version, style);
   await streams.stdout.write(text);
 }
 
 /** Options lead nowhere without a command. */
-function refuseStrayOptions({ rest: [first], typed }: Request<unknown>): void {
+function refuseStrayOptions({ rest: [first], typed }: Request): void {
   if (first !== undefined) throw new UsageError(`'${first}' needs a command.`, { next: ['asp', ...typed, '--help'] });
 }
 
 /** A word that leads nowhere: what was probably meant, as it can be run. */
-function strayWordError(request: Request<unknown>): UsageError {
-  const { words, typed, stray = '' } = request;
-  const noun = words.join(' ');
-  const rows: readonly Row[] = PROGRAM.commands;
-  const spellings = rows.filter(({ isHidden }) => isHidden !== true).flatMap((row) => spellingsOf(row, PROGRAM));
-  const prefix = noun === '' ? '' : `${noun} `;
+function strayWordError({ path, typed, stray = '' }: Request): UsageError {
+  const { nouns, commands } = PROGRAM;
+  const spellings = commands.filter(({ isHidden }) => !isHidden).flatMap((command) => spellingsOf(command, PROGRAM));
+  const prefix = path.length === 0 ? '' : `${path.join(' ')} `;
   const candidates = [
     ...spellings.filter((spelling) => spelling.startsWith(prefix)).map((spelling) => spelling.slice(prefix.length)),
-    ...(noun === '' ? PROGRAM.groups.map((group) => group.noun) : []),
+    ...(path.length === 0 ? nouns.map(({ noun }) => noun) : []),
   ].flatMap((rest) => rest.split(' ').slice(0, 1));
   const near = suggest(stray, candidates);
   const where = ['asp', ...typed].join(' ');

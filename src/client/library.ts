@@ -20,5 +20,4 @@ export type { Session } from '../wire/session.js';
 export * from './client.js';
 export { type ClientCredentialOptions, createClientCredential } from './credentials/client-credential.js';
 export { createTokenCredential } from './credentials/token-credential.js';
-export { createTransport } from './http/create-transport.js';
-export { proxyFromEnvironment } from './http/proxy.js';
+export { createTransport, proxyFromEnvironment } from './http/transport.js';

@@ -6,12 +6,18 @@ export interface Clock {
   monotonic(): number;
   /** Runs `action` once after `delayMs`; the answer cancels it. A pending timer does not keep the process alive when `isBackground`. */
   schedule(delayMs: number, action: () => void, isBackground?: boolean): () => void;
+  /**
+   * Whether it tells the machine's own time, which other machines can be asked about. Not by identity: the build holds this
+   * module twice, once for the program and once for the service.
+   */
+  readonly isSystem?: boolean;
 }
 
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 /** The machine's clock. */
 export const systemClock: Clock = {
+  isSystem: true,
   now: () => Date.now(),
   // The global `performance` is loaded when it is first touched, which a short run would notice.
   monotonic: () => Number(process.hrtime.bigint()) / 1e6,

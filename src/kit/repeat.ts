@@ -1,7 +1,7 @@
 import type { Clock } from './clock.js';
 
 /**
- * Runs `work` now and again `pauseMs` after each time it has ended, whether it threw or not; `onFault` is told what it
+ * Runs `work` now (with `isDelayed` first after a pause) and again `pauseMs` after each time it has ended, whether it threw or not; `onFault` is told what it
  * threw. The answer stops it, and resolves when it is at rest.
  */
 export function repeat(
@@ -9,6 +9,7 @@ export function repeat(
   pauseMs: number,
   work: () => Promise<void>,
   onFault: (error: unknown) => void,
+  isDelayed = false,
 ): () => Promise<void> {
   let isStopped = false;
   let cancel = (): void => {};
@@ -20,7 +21,8 @@ export function repeat(
         if (!isStopped) cancel = clock.schedule(pauseMs, run, true);
       });
   };
-  run();
+  if (isDelayed) cancel = clock.schedule(pauseMs, run, true);
+  else run();
   return async () => {
     isStopped = true;
     cancel();

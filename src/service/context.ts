@@ -21,14 +21,27 @@ export interface Addresses {
   readonly wsUrl: string;
 }
 
+/** What the operator lets accounts do. */
+export interface AccountPolicy {
+  /** Which accounts may have agents that anyone can invite: those the operator trusts, or all. */
+  readonly openAgents: 'trusted' | 'all';
+}
+
+export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = { openAgents: 'trusted' };
+
 export interface Settings {
   readonly addresses: Addresses;
   /** `symmetric`: the inviter's own allowlist must admit the invitee too. */
   readonly trust: 'recipient' | 'symmetric';
   readonly areLimitsOn: boolean;
+  /** How many a session may have, those who left included. */
+  readonly participantsMax: number;
+  readonly accountPolicy: AccountPolicy;
   /** Undefined: nobody leaves because a socket closed. */
   readonly presenceGraceMs: number | undefined;
   readonly isBehindProxy: boolean;
+  /** A proxy makes everybody's address this machine's, and may not be believed: limits by address would hit everybody at once. */
+  readonly isAddressShared: boolean;
 }
 
 /** What every part of the service is given. */

@@ -1,5 +1,4 @@
-import type { RateLimitName } from '../wire/limit.js';
-import type { Budget, RateLimits } from './limits/rate-limits.js';
+import type { Budget, LimitName, RateLimits } from './limits/rate-limits.js';
 import { ServiceError } from './service-error.js';
 
 /** Counts what happens. Nothing it is told names an agent, an account, a session or what was said. */
@@ -15,9 +14,17 @@ export interface Meter {
   delivered(): void;
   socketOpened(): void;
   socketClosed(code: number): void;
-  refused(limit: RateLimitName): void;
+  refused(limit: LimitName): void;
   /** So many writes shared one commit. */
   committed(writes: number): void;
+  /** Whether requests should be sent here. */
+  readiness(isReady: boolean): void;
+  /** By so much the clock of this machine is ahead of that of the database. */
+  clockOffset(ms: number): void;
+  /** So many attachment files had no row when the sweep last looked. */
+  orphansFound(count: number): void;
+  /** An attachment was asked for whose file is not there. */
+  fileMissing(): void;
   /** Something failed on purpose; `fault` is one of a fixed set. */
   injected(fault: string): void;
 }
@@ -30,6 +37,10 @@ export const unmetered: Meter = {
   socketClosed: () => {},
   refused: () => {},
   committed: () => {},
+  readiness: () => {},
+  clockOffset: () => {},
+  orphansFound: () => {},
+  fileMissing: () => {},
   injected: () => {},
 };
 
@@ -48,6 +59,6 @@ export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
   return {
     take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
     takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
-    check: (name, subjectId) => counted([{ name, subjectId }], () => limits.check(name, subjectId)),
+    check: (name, subjectId, weight) => counted([{ name, subjectId }], () => limits.check(name, subjectId, weight)),
   };
 }

@@ -10,10 +10,10 @@ import { createSharedBus } from './bus/shared-bus.js';
 import type { Log } from './context.js';
 import { type RateLimits, unlimited } from './limits/rate-limits.js';
 import { createSlidingWindow } from './limits/sliding-window.js';
-import { createStoredLimits, forgetIdleBudgets } from './limits/stored-limits.js';
+import { createStoredLimits } from './limits/stored-limits.js';
 import { countRefusals, type Meter } from './meter.js';
 import { StartError } from './start-error.js';
-import { type Database, DatabaseUnusableError } from './store/database.js';
+import { type Database, DatabaseUnusableError, type SharedDatabase } from './store/database.js';
 import { seal } from './store/service-key.js';
 import { openSqlite } from './store/sqlite-database.js';
 import { DataInUseError } from './store/sqlite-lock.js';
@@ -30,6 +30,8 @@ export interface StoreOptions {
   readonly databaseUrl?: string | undefined;
   /** By what services that share a database hear of each other; without it by that database. */
   readonly bus?: BusOptions | undefined;
+  /** Refuse to create new data: what stands beside them belongs to data that should be there. */
+  readonly mustExist?: boolean;
   readonly areLimitsOn?: boolean;
   readonly clock?: Clock;
   readonly random?: Random;
@@ -61,9 +63,13 @@ const SUBJECT_LENGTH = 32;
 
 const told = (log: Log, event: string) => (error: unknown) => log.error(event, error);
 
-async function openOwn({ data, clock = systemClock }: StoreOptions, log: Log, meter: Meter): Promise<Store> {
+async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, log: Log, meter: Meter): Promise<Store> {
   return {
-    database: await openSqlite(data, { onFault: told(log, 'after_commit_failed'), onCommit: meter.committed }),
+    database: await openSqlite(data, {
+      onFault: told(log, 'after_commit_failed'),
+      onCommit: meter.committed,
+      mustExist,
+    }),
     bus: createLocalBus(told(log, 'bus_failed')),
     limits: createSlidingWindow(clock),
   };
@@ -71,7 +77,7 @@ async function openOwn({ data, clock = systemClock }: StoreOptions, log: Log, me
 
 async function openShared(
   url: string,
-  { clock = systemClock, random = systemRandom, bus }: StoreOptions,
+  { mustExist, clock = systemClock, random = systemRandom, bus }: StoreOptions,
   log: Log,
   meter: Meter,
 ): Promise<Store> {
@@ -79,19 +85,21 @@ async function openShared(
   const { openPostgres } = await import('./store/postgres-database.js');
   if (bus !== undefined) await checkBus(bus);
   const onFault = told(log, 'database_failed');
-  const database = await openPostgres(url, { onFault, onCommit: meter.committed });
-  const stopForgetting = forgetIdleBudgets(clock, database.aside, onFault);
+  const database = await openPostgres(url, {
+    onFault,
+    onCommit: meter.committed,
+    mustExist,
+    onOutage(fault) {
+      if (fault === undefined) log.info('database_up');
+      else log.error('database_down', fault);
+    },
+    onWarning: (warning) => log.error('database_warning', new Error(warning)),
+  });
   const processId = createIds(clock, random).ulid();
   const calls = bus === undefined ? undefined : await openBus(bus, database, log);
   const shared = createSharedBus(calls ?? database.calls, { processId, onFault: told(log, 'bus_failed') });
   return {
-    database: {
-      ...database,
-      async close() {
-        await stopForgetting();
-        await database.close();
-      },
-    },
+    database,
     bus: {
       ...shared,
       async close() {
@@ -100,7 +108,7 @@ async function openShared(
       },
     },
     // One time for all services, unless a test decides it.
-    limits: createStoredLimits(database.aside, clock === systemClock ? undefined : () => clock.now()),
+    limits: createStoredLimits(database.aside, clock.isSystem === true ? undefined : () => clock.now()),
   };
 }
 
@@ -121,9 +129,10 @@ async function subjectOf(database: Database): Promise<string> {
   return `asp.bells.${sealed.toString('hex').slice(0, SUBJECT_LENGTH)}`;
 }
 
-/** Never waits for the bus: a service does without it, a second later. */
-async function openBus({ url, credentialsFile }: BusOptions, database: Database, log: Log) {
+/** Never waits for the bus: a service does without it. */
+async function openBus({ url, credentialsFile }: BusOptions, database: SharedDatabase, log: Log) {
   const subject = await subjectOf(database);
   const { createNatsCalls } = await import('./bus/nats-calls.js');
-  return createNatsCalls({ address: readBusAddress(url), credentialsFile, subject, clock: systemClock, log });
+  const options = { address: readBusAddress(url), credentialsFile, subject, clock: systemClock, log };
+  return createNatsCalls(options, database.calls);
 }

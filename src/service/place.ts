@@ -12,15 +12,28 @@ export interface PlaceOptions {
   readonly isBehindProxy: boolean;
 }
 
-/** Refuses a place where bearer tokens would cross a network unencrypted (RFC 6750 §5.3). */
+/**
+ * Refuses a place where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service does not
+ * speak TLS: an https address alone says that others encrypt, and not that nobody gets past them.
+ */
 export function requireSafePlace({ host, publicUrl, isBehindProxy }: PlaceOptions): void {
   const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
-  const isPrivate = isLoopbackHost(host) && (url === undefined || isLoopbackHost(url.hostname));
-  if (isPrivate || isBehindProxy || url?.protocol === 'https:') return;
-  throw new StartError(
-    'NOT_ENCRYPTED',
-    'A service that others can reach needs a public URL with https, or a proxy in front of it that encrypts.',
-  );
+  if (isBehindProxy) return;
+  if (!isLoopbackHost(host))
+    throw new StartError(
+      'NOT_ENCRYPTED',
+      `On ${host} passwords and tokens would cross the network in the clear: asp does not speak TLS. It needs a proxy in front of it that does.`,
+    );
+  if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
+  throw new StartError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');
+}
+
+/**
+ * Whether everybody seems to come from this machine, and does not: a proxy ends TLS for the public URL, and nobody has said that
+ * its word about addresses can be believed. One stranger must not use up what all of them share.
+ */
+export function isAddressShared({ publicUrl, isBehindProxy }: PlaceOptions): boolean {
+  return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
 }
 
 function readPublicUrl(text: string): URL {
@@ -44,11 +57,10 @@ export function addressesOf(options: PlaceOptions, port: number): Addresses {
 
 /**
  * The service's own address for programs of this machine, on which they are seen to be of this machine; undefined behind a
- * proxy, where everybody seems to be, and on the address of one network alone.
+ * proxy, where everybody seems to be.
  */
 export function directRoot({ host, isBehindProxy }: Partial<PlaceOptions>, port: number): string | undefined {
-  const isReached = host !== undefined && (isLoopbackHost(host) || Object.hasOwn(ANY_HOST, host));
-  if (!isReached || isBehindProxy === true) return undefined;
+  if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
   return rootOf({ host, isBehindProxy: false }, port);
 }
 

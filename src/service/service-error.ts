@@ -1,5 +1,5 @@
 import { type ErrorCode, errorRow } from '../wire/error.js';
-import type { RateLimitName } from '../wire/limit.js';
+import type { OwnRateLimitName, RateLimitName } from '../wire/limit.js';
 
 export interface ServiceErrorOptions {
   /** Whole seconds after which the same call succeeds. */
@@ -9,7 +9,7 @@ export interface ServiceErrorOptions {
   /** The methods that a 405 names. */
   readonly allow?: string;
   /** Which rate limit refused. */
-  readonly limit?: RateLimitName;
+  readonly limit?: RateLimitName | OwnRateLimitName;
 }
 
 /** An answer with the error envelope. */

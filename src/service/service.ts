@@ -4,22 +4,33 @@ import { type Clock, systemClock } from '../kit/clock.js';
 import { createIds, type Ids } from '../kit/ids.js';
 import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
+import { PARTICIPANTS_PER_SESSION_MAX } from '../wire/limit.js';
 import { openSigningKeys } from './access-token/signing-keys.js';
 import { createTokenVerifier } from './access-token/verify.js';
-import { openAttachmentFiles } from './attachments/attachment-files.js';
+import { type AttachmentFiles, lookAtFolder, openAttachmentFiles } from './attachments/attachment-files.js';
+import { claimFolder } from './attachments/claim-folder.js';
 import { registerDownloads } from './attachments/register-downloads.js';
 import { createSignInLinks } from './authorization-server/account/sign-in-links.js';
 import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
-import type { Addresses, Log, ServiceContext } from './context.js';
+import type { DocumentNetwork } from './authorization-server/fetch-document.js';
+import { resourceMetadataUrl } from './authorization-server/metadata.js';
+import {
+  type AccountPolicy,
+  type Addresses,
+  DEFAULT_ACCOUNT_POLICY,
+  type Log,
+  type ServiceContext,
+} from './context.js';
 import { type Dashboard, registerDashboard } from './dashboard/dashboard.js';
 import type { FaultPlan } from './faults/fault-plan.js';
 import { createFaults } from './faults/faults.js';
+import { createHealth, type Health } from './health.js';
 import { startHousekeeping } from './housekeeping.js';
 import { listen } from './listen.js';
 import { type BusOptions, openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import { type OperatorServer, offerOperator } from './operator/operator-server.js';
-import { addressesOf, directRoot, requireSafePlace } from './place.js';
+import { addressesOf, directRoot, isAddressShared, requireSafePlace } from './place.js';
 import { attachRealtime, type Realtime } from './realtime/attach-realtime.js';
 import { type App, createApp } from './rest/create-app.js';
 import { answerOf } from './rest/error-answer.js';
@@ -27,8 +38,10 @@ import { createHostGuard, loopbackNames } from './rest/host-guard.js';
 import { createHttpServer } from './rest/http-server.js';
 import { registerProbes } from './rest/register-probes.js';
 import { registerRest } from './rest/register-rest.js';
+import { createRest } from './rest/rest.js';
 import { ServiceError } from './service-error.js';
 import { StartError } from './start-error.js';
+import { type Database, DatabaseUnusableError } from './store/database.js';
 import { createWatch, type Watch } from './watch.js';
 
 const DRAIN_MS = 10_000;
@@ -54,16 +67,24 @@ export interface ServiceOptions {
   /** Whether the specification's rate limits hold; they do unless said. */
   readonly areLimitsOn?: boolean;
   readonly trust?: 'recipient' | 'symmetric';
+  /** What differs from the default policy. */
+  readonly accountPolicy?: Partial<AccountPolicy>;
+  /** How many a session may have, those who left included. */
+  readonly participantsMax?: number;
   readonly presenceGraceMs?: number | undefined;
   /** Agents, and their accounts, that are there from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
+  /** For tests alone: from where client documents are fetched, in place of the public internet. */
+  readonly documentNetwork?: DocumentNetwork;
   readonly clock?: Clock;
   readonly ids?: Ids;
   readonly random?: Random;
   readonly log?: Log;
   /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: counts nothing. */
   readonly metricsPort?: number | undefined;
+  /** The attachments folder belongs to this database, whatever stands in it. */
+  readonly adoptsAttachments?: boolean;
   /** What fails on purpose, to try clients with; undefined: nothing. */
   readonly faults?: FaultPlan | undefined;
 }
@@ -75,6 +96,8 @@ export interface RunningService extends Addresses {
   readonly operatorSecret: string;
   readonly host: string;
   readonly port: number;
+  /** All clients seem to come from this machine, through a proxy that was not named. */
+  readonly isAddressShared: boolean;
   readonly startedAt: number;
   readonly metricsUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the asked one calls `stop`. */
@@ -95,11 +118,16 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     undo.push(() => close(server));
     const watch = await createWatch(options.metricsPort, options.version ?? '');
     undo.push(() => watch.stop());
-    const store = await openStore(options, options.log ?? SILENT, watch.meter);
+    const dataDirectory = options.data === 'memory' ? undefined : options.data.directory;
+    const folder = dataDirectory === undefined ? undefined : await lookAtFolder(dataDirectory);
+    const mustExist =
+      folder !== undefined && options.adoptsAttachments !== true && (folder.isClaimed || folder.hasFiles);
+    const store = await openStore({ ...options, mustExist }, options.log ?? SILENT, watch.meter);
     undo.push(() => store.database.close());
     undo.push(() => store.bus.close());
-    const files = await openAttachmentFiles(options.data === 'memory' ? undefined : options.data.directory);
+    const files = await openAttachmentFiles(dataDirectory);
     undo.push(() => files.close());
+    if (folder !== undefined) await claim(store.database, files, folder.path, options.adoptsAttachments === true);
     const context = createContext(options, addressesOf(place, port), { ...store, files, meter: watch.meter });
     const useListener = (next: RequestListener): void => {
       listener = next;
@@ -108,6 +136,15 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     return await composeService({ options, context, server, port, useListener, watch, metricsUrl });
   } catch (error) {
     for (const step of undo.reverse()) await step();
+    throw error;
+  }
+}
+
+async function claim(database: Database, files: AttachmentFiles, path: string, isAdopted: boolean): Promise<void> {
+  try {
+    await claimFolder({ database, files, path, isAdopted });
+  } catch (error) {
+    if (error instanceof DatabaseUnusableError) throw new StartError('ATTACHMENTS_NOT_USABLE', error.message, error);
     throw error;
   }
 }
@@ -132,14 +169,19 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const verifier = createTokenVerifier(context, keys);
   await plantSeeds(context, options.seeds ?? []);
 
-  const isGuarded = isLoopbackHost(options.host) && !settings.isBehindProxy;
+  const { isBehindProxy } = settings;
+  const isGuarded = isLoopbackHost(options.host) && !isBehindProxy;
   const guardHost = createHostGuard(isGuarded ? loopbackNames(port, settings.addresses.authUrl) : undefined);
-  const app = createApp({ server, useListener, guardHost, isBehindProxy: settings.isBehindProxy, log, meter });
-  registerRest(app.fastify, { context, verify: verifier.verify });
+  const metadataUrl = resourceMetadataUrl(settings.addresses.baseUrl);
+  const app = createApp({ server, useListener, guardHost, isBehindProxy, metadataUrl, clock, log, meter });
+  registerRest(app.fastify, createRest({ context, verify: verifier.verify, exchanges: app.exchanges }));
   registerDownloads(app.fastify, context);
-  registerProbes(app.fastify, context, options.version ?? '');
+  const health = createHealth(context);
+  registerProbes(app.fastify, context, health, options.version ?? '');
   const links = createSignInLinks(context);
-  registerAuthorizationServer(app.fastify, context, { keys, localSecret: operatorSecret, signInLinks: links });
+  const { documentNetwork } = options;
+  const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };
+  registerAuthorizationServer(app.fastify, context, oauth);
   const dashboard = registerDashboard(app.fastify, context);
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
@@ -154,8 +196,15 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
   });
   await app.fastify.ready();
-  const realtime = await attachRealtime(server, context, { verifier, guardHost, whenFree: app.whenFree });
-  const stopHousekeeping = startHousekeeping(context, keys);
+  await health.start();
+  const { processId } = health;
+  const realtime = await attachRealtime(server, context, {
+    verifier,
+    guardHost,
+    processId,
+    whenFree: app.exchanges.whenFree,
+  });
+  const stopHousekeeping = startHousekeeping(context, keys, health);
 
   let stopping: Promise<void> | undefined;
   return {
@@ -164,11 +213,12 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     operatorSecret,
     host: options.host,
     port,
+    isAddressShared: settings.isAddressShared,
     startedAt,
     metricsUrl,
     stopRequested: request.asked,
     stop() {
-      stopping ??= stopAll({ context, server, app, dashboard, realtime, stopHousekeeping, operator, watch });
+      stopping ??= stopAll({ context, server, app, dashboard, realtime, stopHousekeeping, operator, watch, health });
       return stopping;
     },
   };
@@ -183,19 +233,21 @@ interface Running {
   readonly stopHousekeeping: () => Promise<void>;
   readonly operator: OperatorServer;
   readonly watch: Watch;
+  readonly health: Health;
 }
 
 async function stopAll(running: Running): Promise<void> {
-  const { context, server, app, realtime, stopHousekeeping, operator, watch } = running;
+  const { context, server, app, realtime, stopHousekeeping, operator, watch, health } = running;
   const closed = close(server);
   realtime.refuseNew();
   running.dashboard.stop();
-  await withinMs(context.clock, DRAIN_MS, app.drain());
+  await withinMs(context.clock, DRAIN_MS, app.exchanges.drain());
   await realtime.closeSockets();
   server.closeAllConnections();
   await closed;
   await app.fastify.close();
-  const steps = [realtime.stop, stopHousekeeping, operator.close, watch.stop];
+  // Once its sockets are gone, the others may take it for gone too.
+  const steps = [realtime.stop, health.stop, stopHousekeeping, operator.close, watch.stop];
   const doors = [context.bus, context.database, context.files];
   await withinMs(context.clock, LEAVE_MS, leave(context, [...steps, ...doors.map((door) => () => door.close())]));
 }
@@ -232,8 +284,11 @@ function createContext(
       addresses,
       trust,
       areLimitsOn: options.areLimitsOn !== false,
+      participantsMax: options.participantsMax ?? PARTICIPANTS_PER_SESSION_MAX,
+      accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, ...options.accountPolicy },
       presenceGraceMs: options.presenceGraceMs,
       isBehindProxy: options.isBehindProxy === true,
+      isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
     },
   };
 }

@@ -7,6 +7,8 @@ export type StartErrorCode =
   | 'DATA_IN_USE'
   /** It cannot be reached, lets nobody in, or is not such that data are safe there. */
   | 'DATABASE_NOT_USABLE'
+  /** The folder of the attachments belongs to other data. */
+  | 'ATTACHMENTS_NOT_USABLE'
   /** Its address makes no sense, or its credentials cannot be read. */
   | 'BUS_NOT_USABLE'
   /** Tokens would cross the network in the clear. */

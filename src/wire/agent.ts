@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { HandlePart } from './handle.js';
-import { lazily } from './lazily.js';
+import { abortOnIssue, lazily } from './lazily.js';
 import {
   MESSAGE_SEARCH_LIMIT_MAX,
   SEARCH_LIMIT_DEFAULT,
@@ -22,10 +22,12 @@ export type InboundPolicy = z.infer<typeof InboundPolicy>;
 
 /** Something an agent says it can do. */
 export const Skill = lazily(() =>
-  z.strictObject({
-    name: z.string().check(z.minLength(1), z.maxLength(100)),
-    description: z.string().check(z.maxLength(1000)),
-  }),
+  z
+    .strictObject({
+      name: z.string().check(z.minLength(1), z.maxLength(100)),
+      description: z.string().check(z.maxLength(1000)),
+    })
+    .check(abortOnIssue()),
 );
 export type Skill = z.infer<typeof Skill>;
 
@@ -60,7 +62,7 @@ export const Agent = lazily(() =>
     can_initiate_sessions: z.boolean(),
     paused: z.boolean(),
     card_body: z.nullable(z.string()),
-    skills: z.array(Skill),
+    skills: z._default(z.array(z.looseObject({ name: z.string(), description: z.string() })), []),
     created_at: EpochMs,
     updated_at: EpochMs,
   }),

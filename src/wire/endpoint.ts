@@ -1,5 +1,6 @@
 import type * as z from 'zod/mini';
 
+import { Account } from './account.js';
 import {
   Agent,
   AgentView,
@@ -160,6 +161,15 @@ export const ENDPOINT = {
     query: ReplayQuery,
     status: 200,
     reply: ReplayReply,
+    limit: 'general',
+  },
+  getAccount: {
+    method: 'GET',
+    path: '/account',
+    actor: 'account',
+    scopes: ['account:read'],
+    status: 200,
+    reply: Account,
     limit: 'general',
   },
   listAccountSessions: {
@@ -362,7 +372,10 @@ export const ENDPOINT = {
 /** The name of an endpoint, the same in the client, the router and the OpenAPI document. */
 export type Operation = keyof typeof ENDPOINT;
 
-/** Second addresses of endpoints, for newer public clients (wire: Aliases). `me` stands for the acting agent. */
+/**
+ * Second addresses of endpoints, for newer public clients (wire: Aliases). `me` stands for the acting agent. `isFile`: an
+ * attachment goes by the name of a file, with `file_` ids and `size_bytes`, and its download address is a redirect.
+ */
 export const ENDPOINT_ALIAS = [
   { path: '/agents/me/allowlist', operation: 'listAllowlist', agent: 'me' },
   { path: '/agents/me/allowlist', operation: 'addToAllowlist', agent: 'me' },
@@ -371,6 +384,8 @@ export const ENDPOINT_ALIAS = [
   { path: '/agents/me/blocks', operation: 'blockAgent' },
   { path: '/agents/me/blocks/{blocked}', operation: 'unblockAgent' },
   { path: '/search', operation: 'searchDirectory' },
+  { path: '/files', operation: 'uploadAttachment', isFile: true },
+  { path: '/files/{attachment_id}', operation: 'getAttachment', isFile: true },
   { path: '/account/sessions', operation: 'listAccountSessions', isUnwrapped: true },
   { path: '/account/agents', operation: 'listAgents' },
   { path: '/account/agents', operation: 'createAgent' },
@@ -382,6 +397,7 @@ export const ENDPOINT_ALIAS = [
   operation: Operation;
   agent?: 'me';
   isUnwrapped?: boolean;
+  isFile?: boolean;
 }[];
 
 type ParameterOf<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`

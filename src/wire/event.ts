@@ -49,17 +49,31 @@ export function isMessageEvent(envelope: EventEnvelope): envelope is EventEnvelo
   return envelope.type === 'session.message';
 }
 
+/** Names a stretch of the data's history that no restore has cut: kept beside a cursor, and given back with it. Opaque. */
+const Epoch = lazily(() => z.string().check(z.regex(/^[0-9a-f]{20}(\.[0-9a-z]{1,11})?$/)));
+
 /** Query of GET /sessions/{session_id}/events. */
 export const ReplayQuery = lazily(() =>
   z.strictObject({
     after_sequence: z._default(queryInteger(0, Number.MAX_SAFE_INTEGER), 0),
     limit: queryLimit(REPLAY_LIMIT_MAX, REPLAY_LIMIT_DEFAULT),
+    epoch: z.optional(Epoch),
   }),
 );
 export type ReplayQuery = z.infer<typeof ReplayQuery>;
 
-/** `next_cursor` is the last returned sequence in decimal when more eligible events follow (wire: Sessions). */
+/**
+ * `next_cursor` is the last returned sequence in decimal when more eligible events follow. The optional members are additions
+ * of this service (wire: Sessions, epochs): `last_sequence` is the last event that the caller may see now, and
+ * `resumed_after` stands where the events begin earlier than was asked, because the data were restored.
+ */
 export const ReplayReply = lazily(() =>
-  z.looseObject({ events: z.array(EventEnvelope), next_cursor: z.nullable(z.string()) }),
+  z.looseObject({
+    events: z.array(EventEnvelope),
+    next_cursor: z.nullable(z.string()),
+    epoch: z.optional(z.string()),
+    last_sequence: z.optional(z.int()),
+    resumed_after: z.optional(z.int()),
+  }),
 );
 export type ReplayReply = z.infer<typeof ReplayReply>;

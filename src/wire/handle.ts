@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 
-import { lazily } from './lazily.js';
+import { abortOnIssue, lazily } from './lazily.js';
 
 const PART = '[a-z0-9_-]+';
 const HANDLE_PATTERN = new RegExp(`^@${PART}\\.${PART}$`);
@@ -12,7 +12,13 @@ export const HANDLE_MAX_LENGTH = 130;
 
 /** An agent's address, `@owner.agent_name`: lower case, exactly one dot (spec: Resources, Handle). */
 export const Handle = lazily(() =>
-  z.string().check(z.maxLength(HANDLE_MAX_LENGTH), z.regex(HANDLE_PATTERN, 'a handle has the form @owner.agent_name')),
+  z
+    .string()
+    .check(
+      z.maxLength(HANDLE_MAX_LENGTH),
+      z.regex(HANDLE_PATTERN, 'a handle has the form @owner.agent_name'),
+      abortOnIssue(),
+    ),
 );
 export type Handle = z.infer<typeof Handle>;
 
@@ -28,6 +34,11 @@ export type OwnerGlob = z.infer<typeof OwnerGlob>;
 /** Whether `text` is a handle in its canonical form. */
 export function isHandle(text: string): text is Handle {
   return text.length <= HANDLE_MAX_LENGTH && HANDLE_PATTERN.test(text);
+}
+
+/** Whether `text` stands for every agent of an owner, `@owner.*`. */
+export function isOwnerGlob(text: string): text is OwnerGlob {
+  return text.length <= HANDLE_MAX_LENGTH && OWNER_GLOB_PATTERN.test(text);
 }
 
 /** The two halves of a canonical handle. */

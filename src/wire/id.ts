@@ -42,3 +42,20 @@ const PATTERN: Record<IdKind, RegExp> = {
 export const AttachmentId = lazily(() =>
   z.string().check(z.regex(PATTERN.attachment, 'an attachment id has the form att_…')),
 );
+
+/** What newer public clients call an attachment: the same id with another prefix (wire: Aliases). */
+const FILE_PREFIX = 'file_';
+const FILE_PATTERN = new RegExp(`^${FILE_PREFIX}${ULID}$`);
+
+/** `file_…`: another name for an attachment id (wire: Aliases). */
+export const FileId = lazily(() => z.string().check(z.regex(FILE_PATTERN, 'a file id has the form file_…')));
+
+/** The `att_…` id that a `file_…` id stands for; any other text unchanged. */
+export function toAttachmentId(id: string): string {
+  return id.startsWith(FILE_PREFIX) ? `${ID_PREFIX.attachment}${id.slice(FILE_PREFIX.length)}` : id;
+}
+
+/** The `file_…` id of an `att_…` id. */
+export function toFileId(attachmentId: string): string {
+  return `${FILE_PREFIX}${attachmentId.slice(ID_PREFIX.attachment.length)}`;
+}

@@ -21,6 +21,25 @@ export const MESSAGE_BODY_MAX_BYTES = 256 * 1024;
 export const TOPIC_MAX_LENGTH = 500;
 export const INVITEES_PER_CALL_MAX = 100;
 export const JSON_DEPTH_MAX = 64;
+/** Members and elements at any depth, the whole counted as one. */
+export const JSON_VALUES_MAX = 10_000;
+
+/** Requests that are in work, or whose answers have not gone out whole. */
+export const REQUESTS_PER_AGENT_MAX = 32;
+export const REQUESTS_PER_ACCOUNT_MAX = 64;
+/** Behind a proxy, which says whose they are. */
+export const REQUESTS_PER_ADDRESS_MAX = 256;
+/** Of one agent, beside those that are in work. */
+export const REQUESTS_WAITING_MAX = 2_000;
+/** What the requests of one agent may bring each second, each counted as 4 KiB and its JSON body; and at once after a pause. */
+export const AGENT_BYTES_PER_SECOND = 2 * 1024 * 1024;
+export const AGENT_BURST_BYTES = 8 * 1024 * 1024;
+export const ACCOUNT_BYTES_PER_SECOND = 8 * 1024 * 1024;
+export const ACCOUNT_BURST_BYTES = 32 * 1024 * 1024;
+/** A body up to this size is received whatever else is on its way. */
+export const SMALL_BODY_MAX_BYTES = 16 * 1024;
+/** Larger bodies that are on their way at one moment, of all agents together. */
+export const LARGE_BODIES_MAX = 128;
 
 export const IDEMPOTENCY_KEY_LIFETIME_S = 24 * 60 * 60;
 export const IDEMPOTENCY_KEY_MAX_LENGTH = 255;
@@ -64,6 +83,23 @@ export const RATE_LIMIT = {
   issueToken: { count: 120, window_ms: MINUTE_MS, subject: 'client' },
 } as const satisfies Record<string, RateLimit>;
 export type RateLimitName = keyof typeof RATE_LIMIT;
+
+/** Limits of `asp serve` beside those of the specification; what each counts is in docs/contract.md, "Limits of our own". */
+export const OWN_RATE_LIMIT = {
+  /** Messages of one account to an open agent that does not list it: a fifth of what reaches the agent in all. */
+  sendAsStranger: { count: 100, window_ms: HOUR_MS },
+  /** Invitations of one agent by one account that it does not list. */
+  inviteAsStranger: { count: 50, window_ms: HOUR_MS },
+  /** Invitations of one agent by all accounts that it does not list. */
+  inviteByStrangers: { count: 500, window_ms: HOUR_MS },
+} as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
+export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;
+
+export const PARTICIPANTS_PER_SESSION_MAX = 1_000;
+/** A call that invites costs one call of the general limit for each started hundred of those it reaches. */
+export const INVITED_PER_CALL_COST = 100;
+/** Participants in one page of a list of sessions; a page may end before its limit. */
+export const LISTED_PARTICIPANTS_MAX = 2_000;
 
 /**
  * Added wait before each retry, in milliseconds: nothing beyond `Retry-After` before the first, then a random amount

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
-import { AttachmentId } from './id.js';
-import { lazily } from './lazily.js';
+import { AttachmentId, FileId, toAttachmentId } from './id.js';
+import { abortOnIssue, lazily } from './lazily.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENTS_PER_MESSAGE_MAX, IDEMPOTENCY_KEY_MAX_LENGTH } from './limit.js';
 import { EpochMs } from './page.js';
 
@@ -15,6 +15,35 @@ const MimeType = lazily(() =>
 
 const countGiven = (...values: unknown[]): number => values.filter((value) => value !== undefined).length;
 
+/** A value that JSON can carry. */
+type Json = z.core.util.JSONType;
+
+/** A member that is left out of the text is undefined, or has a class that JSON does not know. */
+function isJson(value: unknown): value is Json {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'string' || typeof value === 'boolean' || value === null;
+  return Array.isArray(value) ? value.every(isJson) : isJsonObject(value);
+}
+
+function isJsonObject(value: unknown): value is Record<string, Json> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === null || prototype === Object.prototype;
+  return isPlain && Object.keys(value).every((name) => isJson(Reflect.get(value, name)));
+}
+
+/**
+ * Any JSON object. One walk checks it: a schema of unions would try each kind of value on every member, which makes a large
+ * object ten times as expensive to check as to parse.
+ */
+export const JsonObject = lazily(() =>
+  z.custom<Record<string, Json>>(isJsonObject, { error: 'must be a JSON object' }),
+);
+export type JsonObject = z.infer<typeof JsonObject>;
+// What JSON Schema says of it: a check in code has no schema of its own.
+z.globalRegistry.add(JsonObject, { type: 'object' });
+
 /** Text. */
 export const TextPart = lazily(() =>
   z.strictObject({ type: z.literal('text'), text: z.string().check(z.minLength(1)) }),
@@ -22,30 +51,41 @@ export const TextPart = lazily(() =>
 export type TextPart = z.infer<typeof TextPart>;
 
 /** A JSON object: no array, no scalar (wire: Content and attachments). */
-export const DataPart = lazily(() => z.strictObject({ type: z.literal('data'), data: z.record(z.string(), z.json()) }));
+export const DataPart = lazily(() => z.strictObject({ type: z.literal('data'), data: JsonObject }));
 export type DataPart = z.infer<typeof DataPart>;
 
-/** An attachment or a file elsewhere: exactly one of `attachment_id` and `url` (wire: Content and attachments). */
+/**
+ * An attachment or a file elsewhere: exactly one of `attachment_id`, `file_id` and `url` (wire: Content and attachments).
+ * `file_id` and `size_bytes` are other names of `attachment_id` and `size` (wire: Aliases).
+ */
 export const FilePart = lazily(() =>
   z
     .strictObject({
       type: z.literal('file'),
       attachment_id: z.optional(AttachmentId),
+      file_id: z.optional(FileId),
       url: z.optional(HttpUrl),
       name: z.optional(PartName),
       mime_type: z.optional(MimeType),
       size: z.optional(z.int().check(z.nonnegative())),
+      size_bytes: z.optional(z.int().check(z.nonnegative())),
     })
-    .check(z.refine((part) => countGiven(part.attachment_id, part.url) === 1, 'exactly one of attachment_id and url')),
+    .check(
+      z.refine(
+        (part) => countGiven(part.attachment_id, part.file_id, part.url) === 1,
+        'exactly one of attachment_id, file_id and url',
+      ),
+    ),
 );
 export type FilePart = z.infer<typeof FilePart>;
 
-/** A picture: exactly one of `attachment_id`, `url` and `data_uri` (wire: Content and attachments). */
+/** A picture: exactly one of `attachment_id`, `file_id`, `url` and `data_uri` (wire: Content and attachments). */
 export const ImagePart = lazily(() =>
   z
     .strictObject({
       type: z.literal('image'),
       attachment_id: z.optional(AttachmentId),
+      file_id: z.optional(FileId),
       url: z.optional(HttpUrl),
       data_uri: z.optional(DataUri),
       name: z.optional(PartName),
@@ -53,23 +93,29 @@ export const ImagePart = lazily(() =>
     })
     .check(
       z.refine(
-        (part) => countGiven(part.attachment_id, part.url, part.data_uri) === 1,
-        'exactly one of attachment_id, url and data_uri',
+        (part) => countGiven(part.attachment_id, part.file_id, part.url, part.data_uri) === 1,
+        'exactly one of attachment_id, file_id, url and data_uri',
       ),
     ),
 );
 export type ImagePart = z.infer<typeof ImagePart>;
 
 /** One typed part of a message (spec: Message, typed parts). */
-export const Part = lazily(() => z.discriminatedUnion('type', [TextPart, DataPart, FilePart, ImagePart]));
+export const Part = lazily(() =>
+  z.discriminatedUnion('type', [TextPart, DataPart, FilePart, ImagePart]).check(abortOnIssue()),
+);
 export type Part = z.infer<typeof Part>;
+
+/** The attachment that a part refers to, by either of its names; undefined for every other part. */
+export function attachmentIdOf(part: object): string | undefined {
+  if ('attachment_id' in part && typeof part.attachment_id === 'string') return part.attachment_id;
+  return 'file_id' in part && typeof part.file_id === 'string' ? toAttachmentId(part.file_id) : undefined;
+}
 
 /** The attachments that the parts of a message refer to, in order. */
 export function attachmentIdsOf(content: string | readonly object[]): string[] {
   if (typeof content === 'string') return [];
-  return content.flatMap((part) =>
-    'attachment_id' in part && typeof part.attachment_id === 'string' ? [part.attachment_id] : [],
-  );
+  return content.flatMap((part) => attachmentIdOf(part) ?? []);
 }
 
 const Parts = lazily(() =>
@@ -87,15 +133,11 @@ const Parts = lazily(() =>
 export const Content = lazily(() => z.union([z.string().check(z.minLength(1)), Parts]));
 export type Content = z.infer<typeof Content>;
 
-/** A free-form JSON object sent with a message (spec: Message). */
-export const Metadata = lazily(() => z.record(z.string(), z.json()));
-export type Metadata = z.infer<typeof Metadata>;
-
 /** Body of POST /sessions/{session_id}/messages (spec). */
 export const SendMessageRequest = lazily(() =>
   z.strictObject({
     content: Content,
-    metadata: z.optional(Metadata),
+    metadata: z.optional(JsonObject),
     idempotency_key: z.optional(z.string().check(z.minLength(1), z.maxLength(IDEMPOTENCY_KEY_MAX_LENGTH))),
   }),
 );

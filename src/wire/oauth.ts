@@ -27,6 +27,7 @@ export const ServerMetadata = lazily(() =>
     code_challenge_methods_supported: z.optional(z.array(z.string())),
     token_endpoint_auth_methods_supported: z.optional(z.array(z.string())),
     authorization_response_iss_parameter_supported: z.optional(z.boolean()),
+    client_id_metadata_document_supported: z.optional(z.boolean()),
     resource_servers: z.optional(z.array(z.looseObject({ resource: z.string() }))),
   }),
 );
@@ -39,6 +40,8 @@ export const ResourceMetadata = lazily(() =>
     authorization_servers: z.optional(z.array(z.string())),
     scopes_supported: z.optional(z.array(z.string())),
     bearer_methods_supported: z.optional(z.array(z.string())),
+    /** (wire: Sessions, epochs) */
+    epoch: z.optional(z.string()),
   }),
 );
 export type ResourceMetadata = z.infer<typeof ResourceMetadata>;
@@ -55,6 +58,20 @@ export const RegistrationRequest = lazily(() =>
   }),
 );
 export type RegistrationRequest = z.infer<typeof RegistrationRequest>;
+
+/** A client ID metadata document: the registration of a client at the URL that is its id. Unknown members are ignored. */
+export const ClientDocument = lazily(() =>
+  z.looseObject({
+    client_id: z.string(),
+    client_name: z.optional(z.string().check(z.maxLength(200))),
+    client_secret: z.optional(z.unknown()),
+    redirect_uris: z.array(z.string().check(z.maxLength(2048))).check(z.minLength(1), z.maxLength(50)),
+    grant_types: z.optional(z.array(z.string())),
+    token_endpoint_auth_method: z.optional(z.string()),
+    scope: z.optional(z.string().check(z.maxLength(1000))),
+  }),
+);
+export type ClientDocument = z.infer<typeof ClientDocument>;
 
 /** Answer of POST /register (RFC 7591 §3.2.1). */
 export const RegistrationReply = lazily(() =>
@@ -78,13 +95,14 @@ export const TokenReply = lazily(() =>
 );
 export type TokenReply = z.infer<typeof TokenReply>;
 
-/** Claims of an access token (spec: Access token claims). An account token has no `agent_id`. */
+/** Claims of an access token (spec: Access token claims; `client_id`: RFC 9068 §2.2). An account token has no `agent_id`. */
 export const AccessTokenClaims = lazily(() =>
   z.looseObject({
     iss: z.string(),
     sub: z.string(),
     agent_id: z.optional(z.string()),
     azp: z.string(),
+    client_id: z.optional(z.string()),
     scope: z.string(),
     aud: z.union([z.string(), z.array(z.string())]),
     iat: z.int(),

@@ -1,6 +1,9 @@
 /** Where `asp serve` offers its WebSocket (wire: Live delivery). */
 export const SOCKET_PATH = '/connect';
 
+/** On the answer of a handshake: the epoch of the data that the socket gives events of (wire: Sessions, epochs). */
+export const EPOCH_HEADER = 'asp-epoch';
+
 /** What a client may send, and what it gets back (wire: Live delivery, client frames). */
 export const PING_FRAME = '{"type":"ping"}';
 export const PONG_FRAME = '{"type":"pong"}';

@@ -15,12 +15,15 @@ export const AGENT_SCOPES = [
 /** What an account token, one without an agent, may do (wire: OAuth, account tokens). */
 export const ACCOUNT_SCOPES = ['account:read', 'account:agents:read'] as const;
 
+/** Account scopes that clients of the public network ask for by default. They open nothing here. */
+const UNUSED_ACCOUNT_SCOPES = ['account:organizations:read'] as const;
+
 /** One scope. */
-export const Scope = lazily(() => z.enum([...AGENT_SCOPES, ...ACCOUNT_SCOPES]));
+export const Scope = lazily(() => z.enum([...AGENT_SCOPES, ...ACCOUNT_SCOPES, ...UNUSED_ACCOUNT_SCOPES]));
 export type Scope = z.infer<typeof Scope>;
 
 /** Every scope, in the order in which the service lists them. */
-export const SCOPES: readonly Scope[] = [...AGENT_SCOPES, ...ACCOUNT_SCOPES];
+export const SCOPES: readonly Scope[] = [...AGENT_SCOPES, ...ACCOUNT_SCOPES, ...UNUSED_ACCOUNT_SCOPES];
 
 /** What each scope allows, in words for the person who is asked to approve it. */
 export const SCOPE_DESCRIPTION: Record<Scope, string> = {
@@ -32,6 +35,7 @@ export const SCOPE_DESCRIPTION: Record<Scope, string> = {
   'realtime:read': 'Receive its messages as they arrive',
   'account:read': 'See your account and the sessions of all your agents',
   'account:agents:read': 'Create and manage your agents',
+  'account:organizations:read': 'See your organizations, of which this service has none',
 };
 
 /** Whether `text` names a scope. */
@@ -41,7 +45,7 @@ export function isScope(text: string): text is Scope {
 
 /** Whether `scope` belongs to account tokens. */
 export function isAccountScope(scope: Scope): boolean {
-  return (ACCOUNT_SCOPES as readonly string[]).includes(scope);
+  return !(AGENT_SCOPES as readonly string[]).includes(scope);
 }
 
 /** The scope tokens of a space-separated list, each once, in the order given (RFC 6749 §3.3). */

@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { Handle } from './handle.js';
 import { lazily } from './lazily.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH, INVITEES_PER_CALL_MAX, TOPIC_MAX_LENGTH } from './limit.js';
-import { Content, Metadata } from './message.js';
+import { Content, JsonObject } from './message.js';
 import { Cursor, EpochMs, queryLimit } from './page.js';
 
 /** `active`, or `ended`: terminal but reopenable (spec: States). */
@@ -38,7 +38,7 @@ export const Session = lazily(() =>
 export type Session = z.infer<typeof Session>;
 
 /** The first message of a session that is created or reopened, sent atomically with it (spec: POST /sessions; wire: reopen). */
-export const InitialMessage = lazily(() => z.strictObject({ content: Content, metadata: z.optional(Metadata) }));
+export const InitialMessage = lazily(() => z.strictObject({ content: Content, metadata: z.optional(JsonObject) }));
 export type InitialMessage = z.infer<typeof InitialMessage>;
 
 /** An idempotency key that an ASP client puts in the body instead of the header (wire: Common rules, idempotency). */

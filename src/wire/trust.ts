@@ -19,11 +19,11 @@ export type AddAllowlistRequest = z.infer<typeof AddAllowlistRequest>;
 export const Allowlist = lazily(() => z.looseObject({ entries: z.array(z.string()) }));
 export type Allowlist = z.infer<typeof Allowlist>;
 
-/** Body of POST /blocks. */
-export const BlockRequest = lazily(() => z.strictObject({ handle: Handle }));
+/** Body of POST /blocks. An owner is blocked by its glob, `@owner.*`: all agents that it has and will have. */
+export const BlockRequest = lazily(() => z.strictObject({ handle: AllowlistEntry }));
 export type BlockRequest = z.infer<typeof BlockRequest>;
 
-/** One block. `blocked_agent_id` is an id for an unknown handle too: the answer must not tell (wire: Agents, search, trust). */
+/** One block. `blocked_agent_id` is an id for an unknown handle and for an owner too: the answer must not tell (wire: Agents, search, trust). */
 export const Block = lazily(() =>
   z.looseObject({
     blocked_agent_id: z.string(),

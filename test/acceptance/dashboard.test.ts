@@ -54,7 +54,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.keyboard.press('Tab');
     const focused = (): Promise<string> =>
       page.evaluate('document.activeElement.textContent.trim() || document.activeElement.name');
-    expect(await focused()).toBe('Skip to the content');
+    expect(await focused()).toBe('Skip to content');
     await page.keyboard.press('Enter');
     for (let step = 0; step < 3 && (await focused()) !== 'name'; step += 1) await page.keyboard.press('Tab');
     await page.keyboard.type('Not A Name');
@@ -71,7 +71,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(await page.getByText('@wanda.helper').first().isVisible()).toBe(true);
   });
 
-  it('it is edited, paused and resumed; a free account is told that its agents cannot be open', async () => {
+  it('it is edited, paused and resumed; the choice that its account may not make says why', async () => {
     await go('Profile');
     await page.getByLabel('Description').fill('Helps.');
     await page.getByLabel('Skill 1', { exact: true }).fill('Sorting');
@@ -86,35 +86,37 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await press('Save');
     await told('Your changes were saved.');
     expect(await page.getByRole('radio', { name: 'Only you' }).isChecked()).toBe(true);
-    await page.getByRole('radio', { name: 'Any agent can start a session with it' }).check();
-    await press('Save');
-    await page.getByRole('alert').getByText('Only agents of a paid account can be open').waitFor();
-    await page.goto(`${web}/dashboard/agents/helper`);
-    expect(await page.getByRole('radio', { name: 'Those on its allowlist' }).isChecked()).toBe(true);
+    const open = page.getByRole('radio', { name: 'only accounts that the operator of this service trusts' });
+    expect(await open.isDisabled()).toBe(true);
+    expect(await page.getByRole('radio', { name: 'Only agents on the allowlist' }).isChecked()).toBe(true);
   });
 
   it('its allowlist and its blocks decide who reaches it', async () => {
     await go('Allowlist');
-    await page.getByLabel('Let somebody in').fill('@demo.echo');
+    await page.getByLabel('Add to allowlist').fill('@demo.echo');
     await press('Add');
-    await told('The allowlist was changed.');
+    await told('Added to the allowlist.');
+    await page.getByLabel('Add to allowlist').fill('@bob.helper not-a-handle @carol.*');
+    await press('Add');
+    await page.getByRole('alert').getByText('“not-a-handle” is not a handle.').waitFor();
+    expect(await page.getByLabel('Add to allowlist').inputValue()).toBe('@bob.helper not-a-handle @carol.*');
     await press('Remove @wanda.*');
-    await told('The allowlist was changed.');
+    await told('Removed from the allowlist.');
     expect(await page.getByRole('button', { name: /^Remove/ }).count()).toBe(1);
     await go('Blocks');
     await page.getByLabel('Block an agent').fill('@spam.bot');
     await press('Block');
-    await told('The agent is blocked');
+    await told('Blocked. If you shared sessions');
     await press('Unblock @spam.bot');
     await told('The block was lifted.');
-    await page.getByText('Nobody is blocked').waitFor();
+    await page.getByText('No one is blocked').waitFor();
   });
 
   it('a client’s secret is shown once, and its program sends; revoking cuts it off', async () => {
-    await go('Clients');
-    await go('Create a client');
+    await go('Credentials');
+    await go('Create an API credential');
     await page.getByLabel('Name').fill('Nightly');
-    await page.getByRole('button', { name: 'Create client' }).dblclick();
+    await page.getByRole('button', { name: 'Create API credential' }).dblclick();
     await heading('Nightly');
     const clientSecret = await page.locator('#client-secret').innerText();
     const clientId = new URL(page.url()).pathname.split('/').at(-1) ?? '';
@@ -132,10 +134,10 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(await page.getByRole('link', { name: 'Nightly' }).count()).toBe(1);
     await page.getByText('Last used').waitFor();
     await go('Nightly');
-    await go('Revoke this client…');
+    await go('Revoke this API credential…');
     await heading('Revoke “Nightly”?');
-    await press('Revoke client');
-    await told('The client was revoked');
+    await press('Revoke API credential');
+    await told('The API credential was revoked');
     expect(await socket.mustBeClosed(10_000)).toBe(1008);
     expect((await askClientToken(place, actor.credentials, place.baseUrl)).status).toBe(401);
     // The token that the first home has lives on for a quarter of an hour; another home needs a new one.
@@ -153,11 +155,11 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(await login.ended).toMatchObject({ status: 0, stdout: '@wanda.helper\n' });
     await page.goto(`${web}/dashboard/applications`);
     await page.getByText('acts as @wanda.helper').waitFor();
-    await page.getByText('What it may do').click();
+    await page.getByText('Permissions').click();
     await page.getByText('Receive its messages as they arrive').waitFor();
     await page.getByRole('link', { name: /^Disconnect/ }).click();
     await press('Disconnect');
-    await told('The application was disconnected');
+    await told('The app was disconnected');
     await page.getByText('Nothing is connected').waitFor();
     expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 4, stdout: '' });
   });
@@ -176,7 +178,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
 
   it('sign out: what was open is closed', async () => {
     await page.goto(`${web}/dashboard/agents`);
-    await page.getByText('Account: wanda').click();
+    await page.getByRole('button', { name: 'Account: wanda' }).click();
     await press('Sign out');
     await heading('Sign in');
     await page.goto(`${web}/dashboard/clients`);
@@ -184,7 +186,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.getByLabel('Username').first().fill('wanda');
     await page.locator('#password').fill('correct horse battery');
     await press('Sign in');
-    await heading('Clients');
+    await heading('API credentials');
   });
 
   it('the browser had nothing to complain about', () => {

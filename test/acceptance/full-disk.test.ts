@@ -3,6 +3,8 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { request } from '../support/http.js';
+import { until } from '../support/until.js';
 import { createHome, type Home, json, jsonLines, startServe } from './program.js';
 
 /** Why no small disk can be had, or undefined. */
@@ -57,7 +59,10 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     for (let number = 0; number < 30 && refusals < 3; number += 1)
       if ((await send(`${number} ${'x'.repeat(150_000)}`)) !== 0) refusals += 1;
     expect(refusals).toBe(3);
+    const ready = async () => (await request(`${new URL(service.url).origin}/ready`)).status;
+    expect(await ready()).toBe(503);
     rmSync(filler);
+    await until('it is ready without a write of anybody else', async () => (await ready()) === 200);
     expect(await send('after')).toBe(0);
     const replayed = await home.asp(['session', 'events', sid, '--after', '0', '--type', 'session.message']);
     const texts = jsonLines<{ payload: { content: string } }>(replayed.stdout).map(({ payload }) => payload.content);

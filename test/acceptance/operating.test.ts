@@ -106,7 +106,7 @@ describe('operating a service', () => {
     connection.close();
     const { status, stderr } = await home.asp(['serve', '--port', '0', '--data', service.data]);
     expect(status).toBe(2);
-    expect(stderr).toMatch(/written by a newer asp \(schema version 9999; this one knows \d+\)\. Upgrade asp/);
+    expect(stderr).toMatch(/written by a newer asp \(schema version 9999; this one uses \d+\)\. Upgrade asp/);
   });
 
   it('works behind a proxy: status, keys and stop reach it on a port of their own', async () => {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
@@ -106,6 +106,14 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     const password = LOGIN.split(':')[1] ?? '';
     for (const shown of [password, Buffer.from(LOGIN).toString('base64')])
       expect(`${sent.stdout}${sent.stderr}${received.stdout}${received.stderr}`).not.toContain(shown);
+  });
+
+  it('a large file goes up through TLS without a warning', async () => {
+    const file = join(home.directory, 'large.txt');
+    writeFileSync(file, 'line of a large file\n'.repeat(470_000));
+    const ended = await home.asp(['attachment', 'upload', file, '--json'], { environment: environmentOf('@a.bot') });
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    expect(json<{ items: { size: number }[] }>(ended.stdout).items[0]?.size).toBeGreaterThan(9_800_000);
   });
 
   it('a proxy that refuses is told as what it is, without its password', async () => {

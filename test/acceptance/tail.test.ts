@@ -111,12 +111,23 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     const piped = home.start(['tail', sessionId, '-n', '1']);
     for (const tail of [watching, piped]) await tail.until('stdout', /\n/);
     await service.stop();
-    await watching.until('stderr', /^There is no connection to the service; it is tried again until there is\.$/m);
+    await watching.until('stderr', /^There is no connection to the service \(.+\)\. Trying again until there is\.$/m);
     service = await serve();
     await watching.until('stderr', /^Connected again after \d+ s\.$/m);
     for (const tail of [watching, piped]) tail.kill('SIGTERM');
     expect((await watching.ended).stderr.split('\n')).toHaveLength(3);
     expect((await piped.ended).stderr).toBe('');
+  });
+
+  it('a tail that is started while the service is away says so once, and gives what comes when it is back', async () => {
+    await service.stop();
+    const words = ['tail', sessionId, '-n', '1', '-p', service.url];
+    const early = home.start(words);
+    await early.until('stderr', /^There is no connection to the service \(.+\)\. Trying again until there is\.$/m);
+    service = await serve();
+    await early.until('stdout', /\n/);
+    early.kill('SIGTERM');
+    expect((await early.ended).stderr.split('\n').filter((line) => line.startsWith('There is'))).toHaveLength(1);
   });
 
   it('what the service holds is what was sent', async () => {

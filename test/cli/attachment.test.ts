@@ -12,9 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { safeFilename } from '../../src/cli/commands/attachment/safe-filename.js';
-import { saveFile } from '../../src/cli/commands/attachment/save-file.js';
+import { safeFilename, saveFile } from '../../src/cli/commands/attachment/save-file.js';
 import { systemRandom } from '../../src/kit/random.js';
 import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
@@ -28,6 +26,8 @@ describe('the words of attachment', () => {
     ['attachment upload - --filename a.txt', { paths: ['-'], filename: 'a.txt' }],
     [`attachments download ${ID} -o -`, { ids: [ID], output: '-' }],
     [`attachment download ${ID} --dir x --force`, { directory: 'x', isForced: true }],
+    [`attachment download ${ID} --max-size 64K`, { maxBytes: 65_536 }],
+    [`attachment download ${ID} --max-size 2g`, { maxBytes: 2_147_483_648 }],
     [`attachment show ${ID}`, { id: ID }],
   ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
 
@@ -36,6 +36,7 @@ describe('the words of attachment', () => {
     [`attachment download ${ID} -o x --dir y`, /cannot be used together/],
     [`attachment download ${ID} -o - --json`, /cannot be used together/],
     ['attachment download a.b', /is a handle/],
+    [`attachment download ${ID} --max-size much`, /is not a size/],
     ['attachment upload - -', /once/],
     ['attachment upload a.txt --filename b.txt', /standard input/],
   ])('asp %s is refused with exit 2', async (line, said) => {
@@ -172,6 +173,17 @@ describe('attachments on a service', () => {
     expect(json['items']).toEqual([
       { id, path: join(folder, 'x'), filename: 'notes.txt', content_type: 'text/plain', size: 8 },
     ]);
+  });
+
+  it('download refuses what is larger than --max-size, and says how to accept it', async () => {
+    const { id } = await sendFile('more than ten bytes');
+    const { code, err } = await stage.as(stage.bob, ['attachment', 'download', id, '--max-size', '10', '--json']);
+    expect(code).toBe(2);
+    expect(JSON.parse(err).error).toMatchObject({
+      code: 'ASP_FILE_TOO_LARGE',
+      message: expect.stringContaining('The attachment has 19 bytes, and at most 10 are accepted.'),
+      hint: expect.stringContaining('--max-size'),
+    });
   });
 
   it('download -o - is the bytes and nothing else', async () => {

@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { completionScript, SHELLS } from '../../src/cli/commands/completion/completion.js';
+import { SHELLS } from '../../src/cli/commands/completion/completion.js';
+import { completionScript } from '../../src/cli/commands/completion/scripts.js';
 import { completionTree, namesOf } from '../../src/cli/commands/completion/tree.js';
-import { rememberWords } from '../../src/cli/context/completion-memory.js';
+import { remember } from '../../src/cli/context/completion-memory.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { documentOf, type Stage, startStage } from './acting.js';
 import { freshHome, runWords } from './captured-run.js';
@@ -23,10 +24,10 @@ const tree = completionTree(PROGRAM);
 async function homeWithMemory(): Promise<string> {
   const home = freshHome();
   const paths = { stateDirectory: join(home, '.local/state/asp-cli') };
-  const context = { paths } as Parameters<typeof rememberWords>[0];
-  await rememberWords(context, 'handles', ['@alice.bot', '@albert.bot', '@bob.bot']);
-  await rememberWords(context, 'sessions', [SESSION]);
-  await rememberWords(context, 'profiles', ['work'], true);
+  const context = { paths } as Parameters<typeof remember>[0];
+  await remember(context, 'handles', ['@alice.bot', '@albert.bot', '@bob.bot']);
+  await remember(context, 'sessions', [SESSION]);
+  await remember(context, 'profiles', ['work'], true);
   return home;
 }
 
@@ -65,9 +66,9 @@ describe('the completion scripts', () => {
 
   it('offer every command of the tree, new ones included, where its words lead', () => {
     const offered = new Map(tree.places.map(({ path, words }) => [path, words.map(({ word }) => word)]));
-    for (const { words, aliases = [], isHidden } of PROGRAM.commands) {
-      if (isHidden === true) continue;
-      for (const spelling of [words, ...aliases]) {
+    for (const { path, aliases, isHidden } of PROGRAM.commands) {
+      if (isHidden) continue;
+      for (const spelling of [path, ...aliases]) {
         const parts = spelling.split(' ');
         expect(offered.get(parts.slice(0, -1).join(' ')), spelling).toContain(parts.at(-1));
       }
@@ -255,8 +256,8 @@ describe('what is remembered for completions', () => {
   it('are the words that commands have shown, and nothing that is not well-formed', async () => {
     const home = freshHome();
     const paths = { stateDirectory: join(home, 'state') };
-    const context = { paths } as Parameters<typeof rememberWords>[0];
-    await rememberWords(context, 'handles', ['@a.b', '$(id)', '@a.b\n@c.d', '@B.c', '@a.b']);
+    const context = { paths } as Parameters<typeof remember>[0];
+    await remember(context, 'handles', ['@a.b', '$(id)', '@a.b\n@c.d', '@B.c', '@a.b']);
     const { readFileSync, statSync } = await import('node:fs');
     const file = join(home, 'state/completion/handles');
     expect(readFileSync(file, 'utf8')).toBe('@a.b\n');

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { OWN_ERROR } from '../../src/cli/terminal/cli-error.js';
+import { OWN_ERROR } from '../../src/cli/errors.js';
 import { freshHome, type RunOptions, runWords } from './captured-run.js';
 import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
 

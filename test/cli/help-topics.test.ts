@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 
+import { findCommand } from '../../src/cli/argv.js';
+import { optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { COMMAND_OUTPUT, OBJECT } from '../../src/cli/commands/schema/output-shapes.js';
+import { everyOption } from '../../src/cli/options.js';
+import { parseArgs } from '../../src/cli/parser.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { findCommand } from '../../src/cli/words/find-command.js';
-import { optionsOf as optionRowsOf } from '../../src/cli/words/global-options.js';
-import { readWords } from '../../src/cli/words/read-words.js';
-import { optionName } from '../../src/cli/words/row.js';
 import { optionsOf, runWords, splitWords } from './captured-run.js';
 
 /** What stands for something else in a page, and something it may stand for. */
@@ -35,11 +35,11 @@ const mentions = (page: string): string[] =>
   [...page.matchAll(/\basp((?: [a-z]+)+)/g)].map(([, words = '']) => words.trim());
 
 describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
-  it('shows lines that are commands, with options and arguments that they take', () => {
+  it('shows lines that are commands, with options and arguments that they take', async () => {
     for (const words of commandLines(page)) {
-      const { row, rest, typed, stray } = findCommand(PROGRAM, words);
-      if (row === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${stray ?? ''}`);
-      expect(() => readWords({ row, typed }, rest), words.join(' ')).not.toThrow();
+      const { command, rest, typed, stray } = await findCommand(PROGRAM, words);
+      if (command === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${stray ?? ''}`);
+      expect(() => parseArgs({ command, typed }, rest), words.join(' ')).not.toThrow();
     }
   });
 
@@ -48,17 +48,18 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
       if (!words.includes('--help')) await expect(optionsOf(words), words.join(' ')).resolves.toBeDefined();
   });
 
-  it('names commands that there are', () => {
+  it('names commands that there are', async () => {
     for (const words of mentions(page)) {
       const [first = ''] = words.split(' ');
-      const isNoun = PROGRAM.groups.some(({ noun }) => noun === first);
-      expect(findCommand(PROGRAM, [first]).row !== undefined || isNoun, words).toBe(true);
+      const isNoun = PROGRAM.nouns.some(({ noun }) => noun === first);
+      const { command } = await findCommand(PROGRAM, [first]);
+      expect(command !== undefined || isNoun, words).toBe(true);
     }
   });
 
   it('names options that there are', () => {
-    const known = PROGRAM.commands.flatMap((row) =>
-      optionRowsOf(row).map(({ flags }) => `--${optionName(flags).long}`),
+    const known = PROGRAM.commands.flatMap((command) =>
+      everyOption(command).map(({ flags }) => `--${optionName(flags).long}`),
     );
     for (const [option] of page.matchAll(/(?<![\w-])--[a-z][a-z-]+/g)) expect(known, option).toContain(option);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { stableKey } from '../../src/cli/context/write.js';
+import { stableKey } from '../../src/cli/context/calls.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
 import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
 import { pick } from '../../src/cli/terminal/output.js';

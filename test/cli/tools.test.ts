@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
+import { OWN_ERROR } from '../../src/cli/errors.js';
 import { OVERVIEW, PROGRAM } from '../../src/cli/program.js';
-import { OWN_ERROR } from '../../src/cli/terminal/cli-error.js';
 import { ERROR } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';
 import { documentOf, localHome, type Stage, startStage } from './acting.js';
@@ -22,7 +22,7 @@ describe('the overview', () => {
     for (const { commands } of OVERVIEW)
       for (const name of commands) {
         const exists = PROGRAM.commands.some(
-          ({ words, aliases = [] }) => words === name || aliases.includes(name) || words.startsWith(`${name} `),
+          ({ path, aliases }) => path === name || aliases.includes(name) || path.startsWith(`${name} `),
         );
         expect(exists, name).toBe(true);
         expect(out).toContain(`  ${name}`);
@@ -33,7 +33,7 @@ describe('the overview', () => {
 describe('commands', () => {
   it('--json tells every command, its options and what it changes', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: Record<string, unknown>[] };
-    expect(items).toHaveLength(PROGRAM.commands.filter(({ isHidden }) => isHidden !== true).length);
+    expect(items).toHaveLength(PROGRAM.commands.filter(({ isHidden }) => !isHidden).length);
     expect(items.find(({ words }) => String(words) === 'message,send')).toMatchObject({
       aliases: [['send']],
       effect: 'write',
@@ -65,9 +65,9 @@ describe('explain', () => {
 describe('schema', () => {
   it('has every command that prints a document of its own', () => {
     const missing = PROGRAM.commands
-      .filter(({ words, isHidden }) => isHidden !== true && words !== 'api')
-      .filter(({ words }) => !Object.hasOwn(COMMAND_OUTPUT, words))
-      .map(({ words }) => words);
+      .filter(({ path, isHidden }) => !isHidden && path !== 'api')
+      .filter(({ path }) => !Object.hasOwn(COMMAND_OUTPUT, path))
+      .map(({ path }) => path);
     expect(missing).toEqual([]);
   });
 

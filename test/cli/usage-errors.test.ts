@@ -85,7 +85,7 @@ describe('an id or a handle in the place of another is told with the command it 
 
 describe('a noun alone', () => {
   const nouns = [
-    ...PROGRAM.groups.filter(({ noun }) => noun !== 'serve').map(({ noun }) => noun),
+    ...PROGRAM.nouns.filter(({ noun }) => noun !== 'serve').map(({ noun }) => noun),
     ...['serve agent', 'serve client', 'serve keys'],
   ];
   for (const noun of nouns)

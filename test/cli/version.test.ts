@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { isNewerVersion } from '../../src/cli/commands/help/compare-versions.js';
+import { isNewerVersion } from '../../src/cli/commands/help/newest-version.js';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { type Scene, type ScriptedServer, startScriptedServer } from '../support/scripted-server.js';
 import { type Ran, runWords } from './captured-run.js';

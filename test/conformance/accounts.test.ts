@@ -44,6 +44,23 @@ rule('wire/OAuth/account-tokens', 'account scopes give a token without an agent'
   mustDeny(await callApi(service.place.baseUrl, token, 'GET', '/sessions'), 403, expect.any(String));
 });
 
+rule('wire/Aliases/account', 'GET /account is the account of the token', async () => {
+  const alice = await service.actor('alice');
+  const { token, call } = await asAccountOf(alice, 'account:read account:agents:read account:organizations:read');
+  const account = mustSucceed(await call('GET', '/account'));
+  expect(account).toEqual({
+    id: field(claimsOf(token), 'sub'),
+    username: alice.owner,
+    display_name: expect.any(String),
+    tier: expect.any(String),
+    created_at: expect.any(Number),
+    updated_at: field(account, 'created_at'),
+  });
+  mustDeny(await alice.get('/account'), 403, 'FORBIDDEN');
+  const other = await asAccountOf(alice, 'account:agents:read');
+  mustDeny(await other.call('GET', '/account'), 403, 'INSUFFICIENT_SCOPE');
+});
+
 rule(
   ['spec/Endpoints/accounts-me-sessions', 'wire/Sessions/accounts-me-sessions'],
   'the sessions of every agent of the account, one row each, with the handle that acts there',

@@ -12,9 +12,7 @@ import { useService } from './service.js';
 // The specification, "Discovery" and docs/contract.md: what clients read instead of knowing it.
 
 const service = useService();
-const SCOPES = [
-  'account:agents:read',
-  'account:read',
+const AGENT_SCOPES = [
   'agents:read',
   'allowlist:read',
   'allowlist:write',
@@ -22,6 +20,7 @@ const SCOPES = [
   'sessions:read',
   'sessions:write',
 ];
+const SCOPES = ['account:agents:read', 'account:organizations:read', 'account:read', ...AGENT_SCOPES];
 
 const readMetadata = async (): Promise<unknown> =>
   mustSucceed(await request(`${service.place.issuer}/.well-known/oauth-authorization-server`));
@@ -72,7 +71,7 @@ rule(
     expect(metadata).toMatchObject({
       issuer: service.place.issuer,
       response_types_supported: ['code'],
-      token_endpoint_auth_methods_supported: ['none', 'client_secret_post'],
+      token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
       authorization_response_iss_parameter_supported: true,
       resource_servers: [{ resource: service.place.baseUrl }, { resource: service.place.wsUrl }],
     });
@@ -92,14 +91,31 @@ rule('wire/OAuth/server-metadata', 'the addresses come from configuration, never
   expect(forged.text).not.toContain('evil.example');
 });
 
-rule('wire/OAuth/resource-metadata', 'the REST resource names itself, its server and its scopes', async () => {
+rule('wire/OAuth/resource-metadata', 'the REST resource names itself, its server and the agent scopes', async () => {
   const metadata = mustSucceed(await request(`${service.place.baseUrl}/.well-known/oauth-protected-resource`));
   expect(metadata).toMatchObject({
     resource: service.place.baseUrl,
     authorization_servers: [service.place.issuer],
     bearer_methods_supported: ['header'],
   });
-  expect([...list(metadata, 'scopes_supported')].sort()).toEqual(SCOPES);
+  expect([...list(metadata, 'scopes_supported')].sort()).toEqual(AGENT_SCOPES);
+});
+
+rule('wire/OAuth/resource-metadata', 'a 401 says where the metadata of its resource is', async () => {
+  const alice = await service.actor('alice');
+  const handshake = await alice.connect('not.a.token');
+  const refusals = [
+    [await request(`${service.place.baseUrl}/agents/me`), service.place.baseUrl],
+    ['status' in handshake ? handshake : undefined, service.place.wsUrl],
+  ] as const;
+  for (const [refusal, resource] of refusals) {
+    expect(refusal?.status).toBe(401);
+    const url = /^Bearer error="invalid_token", resource_metadata="([^"]+)"$/.exec(
+      refusal?.headers['www-authenticate'] ?? '',
+    )?.[1];
+    const metadata = mustSucceed(await request(url ?? ''));
+    expect(metadata).toMatchObject({ resource, authorization_servers: [service.place.issuer] });
+  }
 });
 
 rule(

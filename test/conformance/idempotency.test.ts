@@ -125,6 +125,25 @@ rule('spec/Idempotency/rule-6', 'reads ignore the header', async () => {
   expect(list(after.json, 'sessions')).toHaveLength(list(before.json, 'sessions').length + 1);
 });
 
+rule('wire/Common/idempotency', 'a key in the body wins over the one in the header', async () => {
+  const alice = await service.actor('alice');
+  const id = await alice.mustCreate();
+  const path = `/sessions/${id}/messages`;
+  const message = { content: 'once', idempotency_key: randomUUID() };
+  const first = await alice.post(path, message, { key: randomUUID() });
+  mustSucceed(first, 201);
+  expect((await alice.post(path, message, { key: randomUUID() })).text).toBe(first.text);
+  expect((await alice.post(path, message, { key: null })).text).toBe(first.text);
+  mustDeny(await alice.post(path, { ...message, content: 'other' }), 400, 'IDEMPOTENCY_MISMATCH');
+  const header = randomUUID();
+  await alice.post(path, { content: 'two', idempotency_key: randomUUID() }, { key: header });
+  await alice.post(path, { content: 'three', idempotency_key: randomUUID() }, { key: header });
+  expect(await alice.mustReplay(id)).toHaveLength(3);
+  const session = { idempotency_key: randomUUID() };
+  const created = await alice.post('/sessions', session);
+  expect((await alice.post('/sessions', session)).text).toBe(created.text);
+});
+
 rule('wire/Common/idempotency', 'an upload repeated with another boundary is the same upload', async () => {
   const alice = await service.actor('alice');
   const key = randomUUID();

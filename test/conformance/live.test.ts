@@ -35,6 +35,23 @@ rule(
   },
 );
 
+rule('wire/Live/authentication', 'an Origin changes nothing: with a token in, without one out', async () => {
+  const alice = await service.actor('alice');
+  const { wsUrl } = service.place;
+  const bearer = { authorization: `Bearer ${await alice.token('ws')}` };
+  for (const origin of ['http://localhost', 'https://evil.example', 'null']) {
+    const socket = await openSocket(wsUrl, { ...bearer, origin });
+    if ('status' in socket) throw new Error(`refused: ${socket.status} ${socket.text}`);
+    await socket.close();
+    mustDeny(mustBeRefused(await openSocket(wsUrl, { origin })), 401, 'UNAUTHORIZED');
+    mustDeny(
+      mustBeRefused(await openSocket(wsUrl, { authorization: 'Bearer not.a.token', origin })),
+      401,
+      'UNAUTHORIZED',
+    );
+  }
+});
+
 rule('wire/Live/authentication', 'a token in the query or the subprotocol does not count', async () => {
   const alice = await service.actor('alice');
   const token = await alice.token('ws');

@@ -32,17 +32,21 @@ rule(
   },
 );
 
-rule('wire/OAuth/register', 'redirect URIs are loopback addresses or https, nothing else', async () => {
+rule('wire/OAuth/register', 'redirect URIs are https, this computer, or a reverse-domain scheme', async () => {
   for (const uri of [
     'http://127.0.0.1/cb',
     'http://127.0.0.1:1/cb?x=1',
     'http://[::1]:8080/cb',
+    'http://localhost:8080/cb',
     'https://app.example/cb',
+    'com.example.app:/cb',
   ])
     expect([uri, (await register(service.place, { redirect_uris: [uri] })).status]).toEqual([uri, 201]);
   const bad = [
-    'http://localhost:8080/cb',
+    'http://localhost.evil.example/cb',
     'http://app.example/cb',
+    'https:///x',
+    'https:///name@evil.example/cb',
     'http://127.0.0.1.evil.example/cb',
     'http://127.1/cb',
     'http://user@127.0.0.1/cb',
@@ -51,7 +55,8 @@ rule('wire/OAuth/register', 'redirect URIs are loopback addresses or https, noth
     'javascript:alert(1)',
     'data:text/html,x',
     'file:///etc/passwd',
-    'com.example.app:/cb',
+    'myapp:/cb',
+    'com.example.app:cb',
     '/cb',
     'app.example',
     ' https://app.example/cb',

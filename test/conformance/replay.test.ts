@@ -21,7 +21,9 @@ async function mustSeeExactly(actor: Actor, id: string, visible: readonly unknow
       const due = visible.filter((event) => Number(field(event, 'sequence')) > after);
       const page = due.slice(0, limit);
       const next = due.length > limit ? String(field(page.at(-1), 'sequence')) : null;
-      expect({ after, limit, json }).toEqual({ after, limit, json: { events: page, next_cursor: next } });
+      // Additions of this service (wire: Sessions, epochs): the last event that the caller may see, whatever it has read.
+      const additions = { epoch: expect.any(String), last_sequence: field(visible.at(-1), 'sequence') };
+      expect({ after, limit, json }).toEqual({ after, limit, json: { ...additions, events: page, next_cursor: next } });
     }
   }
 }
@@ -46,7 +48,8 @@ rule(
   async () => {
     const { alice, id } = await tellStory();
     const json = mustSucceed(await alice.get(`/sessions/${id}/events`));
-    expect(keysOf(json)).toEqual(['events', 'next_cursor']);
+    expect(keysOf(json)).toEqual(['epoch', 'events', 'last_sequence', 'next_cursor']);
+    expect(field(json, 'last_sequence')).toBe(10);
     expect(typesOf(list(json, 'events'))).toEqual([
       'session.invited',
       'session.invited',

@@ -103,7 +103,7 @@ rule(
     await signUp(browser, await browser.open(dashboard), person);
     await press('/dashboard/new-agent', /^create agent$/i, { name: person.agentName, display_name: 'Main' });
     const make = async (name: string) => {
-      const page = await press('/dashboard/new-client', /^create client$/i, { name, agent: person.handle });
+      const page = await press('/dashboard/new-client', /^create api credential$/i, { name, agent: person.handle });
       const [clientId = ''] = /oac_[0-9A-Z]{26}/.exec(page.text) ?? [];
       const [clientSecret = ''] = /asp_cs_[\w-]+/.exec(page.text) ?? [];
       expect((await browser.open(page.url)).text).not.toContain(clientSecret);
@@ -112,7 +112,7 @@ rule(
     const [leaving, staying] = [await make('leaving'), await make('staying')];
     const [socket, bystander] = [await leaving.actor.mustConnect(), await staying.actor.mustConnect()];
     mustSucceed(await leaving.actor.get('/agents/me'));
-    await press(`${leaving.address}/revoke`, /^revoke client$/i);
+    await press(`${leaving.address}/revoke`, /^revoke api credential$/i);
     expect(await socket.mustBeClosed(2_000)).toBe(1008);
     for (const resource of both()) {
       mustRefuse(await askClientToken(service.place, leaving.actor.credentials, resource), 401, 'invalid_client');

@@ -58,6 +58,21 @@ rule('spec/token/client_credentials', 'a wrong secret and an unknown client are 
   expect(unknown.status).toBe(wrong.status);
 });
 
+rule('wire/OAuth/token', 'client credentials may come by HTTP Basic', async () => {
+  const alice = await service.actor('alice');
+  const { clientId, clientSecret } = alice.credentials;
+  const ask = (secret: string) =>
+    postForm(
+      service.place.tokenUrl,
+      { grant_type: 'client_credentials' },
+      { authorization: `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}` },
+    );
+  mustSucceed(await ask(clientSecret));
+  const wrong = await ask('wrong');
+  mustRefuse(wrong, 401, 'invalid_client');
+  expect(wrong.headers['www-authenticate']).toMatch(/^Basic /);
+});
+
 rule('wire/OAuth/statuses', 'a public client has no client credentials grant', async () => {
   const clientId = await mustRegister(service.place);
   const form = { grant_type: 'client_credentials', client_id: clientId, resource: service.place.baseUrl };
@@ -191,7 +206,7 @@ rule('wire/OAuth/statuses', 'a missing grant type is invalid_request, another on
 
 rule(
   ['spec/Resource/api', 'spec/Resource/ws', 'wire/OAuth/token'],
-  'one resource gives aud a string, two give both; a missing or unknown one is invalid_target',
+  'one resource gives aud a string, two give both, none the REST interface; an unknown one is invalid_target',
   async () => {
     const alice = await service.actor('alice');
     const { baseUrl, wsUrl } = service.place;
@@ -202,15 +217,8 @@ rule(
     expect(await audience(baseUrl)).toBe(baseUrl);
     expect(await audience(wsUrl)).toBe(wsUrl);
     expect(await audience([baseUrl, wsUrl])).toEqual([baseUrl, wsUrl]);
-    const bad = [
-      [],
-      'https://other.example',
-      `${baseUrl}/`,
-      baseUrl.toUpperCase(),
-      `${baseUrl}#x`,
-      'x',
-      [baseUrl, 'x'],
-    ];
+    expect(await audience([])).toBe(baseUrl);
+    const bad = ['https://other.example', `${baseUrl}/`, baseUrl.toUpperCase(), `${baseUrl}#x`, 'x', [baseUrl, 'x']];
     for (const resource of bad)
       mustRefuse(await askClientToken(service.place, alice.credentials, resource), 400, 'invalid_target');
   },

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { createHome, type Home, type ServiceProcess, startServe } from '../acceptance/program.js';
 import { type Actor, createActor, operate } from '../support/actors.js';
+import { mustGrant } from '../support/grants.js';
 import { discover } from '../support/oauth.js';
 import { operatorOf } from '../support/operator.js';
 import { createTally } from '../support/tally.js';
@@ -30,6 +31,7 @@ let left: Actor;
 let paused: Actor;
 let closed: Actor;
 let blocking: Actor;
+let hidden: Actor;
 let session: string;
 let ended: string;
 const line = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -56,6 +58,14 @@ beforeAll(async () => {
   await alice.mustEnd(ended);
   await operate(operator, 'PATCH', `/agents/${encodeURIComponent(paused.handle)}`, { paused: true });
   expect((await blocking.post('/blocks', { handle: stranger.handle })).status).toBeLessThan(300);
+  hidden = await actor('hidden');
+  const profile = { card_body: 'x'.repeat(10_000), skills: [{ name: 'hiding', description: 'x'.repeat(1_000) }] };
+  expect((await hidden.patch('/agents/me', profile)).status).toBe(200);
+  const { accessToken } = await mustGrant(place, operator, hidden.handle, {
+    scope: 'account:read account:agents:read',
+  });
+  const changed = await hidden.patch(agentPath(hidden.handle), { visibility: 'private' }, { token: accessToken });
+  expect(changed.status).toBe(200);
 });
 afterAll(async () => {
   line.destroy();
@@ -100,6 +110,8 @@ function auc(first: readonly number[], second: readonly number[]): number {
   return (ranks - (first.length * (first.length + 1)) / 2) / (first.length * second.length);
 }
 
+const agentPath = (handle: string): string => `/agents/${handle.slice(1).replace('.', '/')}`;
+const lookUp = (handle: string, more = ''): Call => ({ method: 'GET', path: agentPath(handle) + more });
 const read = (id: string): Call => ({ method: 'GET', path: `/sessions/${id}` });
 const replay = (id: string): Call => ({ method: 'GET', path: `/sessions/${id}/events` });
 const send = (id: string): Call => ({ method: 'POST', path: `/sessions/${id}/messages`, body: { content: 'x' } });
@@ -116,6 +128,8 @@ const REASONS: Readonly<Record<string, () => readonly [Actor, Call, Call]>> = {
   'POST join, session ended': () => [left, join(ended), join(MISSING)],
   'POST /sessions, paused': () => [stranger, invite(paused.handle), invite(NOBODY)],
   'POST /sessions, not allowlisted': () => [stranger, invite(closed.handle), invite(NOBODY)],
+  'GET /agents/{owner}/{name}, private': () => [stranger, lookUp(hidden.handle), lookUp(NOBODY)],
+  'GET /agents/{owner}/{name}/card, private': () => [stranger, lookUp(hidden.handle, '/card'), lookUp(NOBODY, '/card')],
   'POST /sessions, blocked': () => [stranger, invite(blocking.handle), invite(NOBODY)],
 };
 

@@ -52,7 +52,12 @@ describe('a service does not start', () => {
     expect(await failure({ host: '0.0.0.0' })).toBe('NOT_ENCRYPTED');
     expect(await failure({ host: '0.0.0.0', publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');
     expect(await failure({ publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');
-    expect(await failure({ host: '0.0.0.0', publicUrl: 'https://asp.example' })).toBe('it started');
+    expect(await failure({ host: '0.0.0.0', publicUrl: 'https://asp.example' })).toBe('NOT_ENCRYPTED');
+    expect(await failure({ host: '0.0.0.0', publicUrl: 'https://127.0.0.1' })).toBe('NOT_ENCRYPTED');
+    expect(await failure({ host: '0.0.0.0', publicUrl: 'https://asp.example', isBehindProxy: true })).toBe(
+      'it started',
+    );
+    expect(await failure({ publicUrl: 'https://asp.example' })).toBe('it started');
     expect(await failure({ host: '0.0.0.0', isBehindProxy: true })).toBe('it started');
   });
 

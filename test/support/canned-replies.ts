@@ -129,6 +129,15 @@ const attachmentOf = ({ text }: Wording): Record<string, unknown> => ({
   size: FILE_BYTES.length,
 });
 
+const accountOf = ({ text }: Wording): Record<string, unknown> => ({
+  id: `acct_${text}`,
+  username: text,
+  display_name: text,
+  tier: text,
+  created_at: TIME,
+  updated_at: TIME,
+});
+
 const ok = (): unknown => ({ ok: true });
 
 /** A whole answer of every endpoint. */
@@ -137,6 +146,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
   listSessions: (wording) => ({ sessions: [sessionOf(wording)], next_cursor: null }),
   getSession: sessionOf,
   joinSession: ok,
+  getAccount: accountOf,
   inviteToSession: () => ({ invited: [PEER] }),
   sendMessage: () => ({ message_id: 'msg_1', sequence: 6 }),
   leaveSession: ok,

@@ -3,8 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
 
 import { ENDPOINT, type EndpointRow, type Operation } from '../../src/wire/endpoint.js';
+import { EVENT_PAYLOAD, type EventType } from '../../src/wire/event.js';
 import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/local-service.js';
+import { Ok } from '../../src/wire/session.js';
+import { UnblockReply } from '../../src/wire/trust.js';
 import { eventsOf, FILE_BYTES, OPERATOR_REPLY, REPLY, type Wording } from './canned-replies.js';
+import { type LeavingOut, leaveOut } from './leave-out.js';
 
 /** How every request is refused: the envelope of the API, and the form that OAuth endpoints have for it. */
 export interface Refusal {
@@ -35,6 +39,8 @@ export interface CannedService {
   isDenied: boolean;
   /** Every answer is kept back so long: for what shows while something takes its time. */
   delayMs: number;
+  /** Optional members of the API's answers are left out, or null; what says no more than its status has no body. */
+  leavesOut: LeavingOut | undefined;
   /** Further headers of every answer; they are Latin-1. */
   headers: Readonly<Record<string, string>>;
   close(): Promise<void>;
@@ -73,6 +79,7 @@ export async function startCannedService(port = 0): Promise<CannedService> {
     refusal: undefined,
     isDenied: false,
     delayMs: 0,
+    leavesOut: undefined,
     headers: {},
     close: () => close(server, sockets),
   };
@@ -88,7 +95,9 @@ export async function startCannedService(port = 0): Promise<CannedService> {
       return;
     }
     sockets.handleUpgrade(request, socket, head, (live) => {
-      for (const event of eventsOf(service)) live.send(JSON.stringify(event));
+      const { leavesOut } = service;
+      for (const event of eventsOf(service))
+        live.send(JSON.stringify(leavesOut === undefined ? event : shortenEvent(event, leavesOut)));
     });
   });
   return service;
@@ -140,10 +149,33 @@ function handle(service: CannedService, method: string, url: URL): Handled {
   }
   if (pathname.startsWith('/v1/') && !pathname.includes('.well-known')) {
     const name = findOperation(method, pathname.slice('/v1'.length));
-    if (name !== undefined) return { name, status: ENDPOINT[name].status, body: REPLY[name](wording, searchParams) };
+    if (name !== undefined) {
+      const body = REPLY[name](wording, searchParams);
+      return service.leavesOut === undefined
+        ? { name, status: ENDPOINT[name].status, body }
+        : { name, ...shorten(name, body, service.leavesOut) };
+    }
   }
   const other = OTHER[`${method} ${pathname}`]?.(service, searchParams);
   return { name: `${method} ${pathname}`, status: 404, body: envelopeOf({ status: 404, code: 'NOT_FOUND' }), ...other };
+}
+
+/** The same answer from a service that says as little as it may. */
+function shorten(name: Operation, body: unknown, how: LeavingOut): { status: number; body: unknown } {
+  const { reply, status }: EndpointRow = ENDPOINT[name];
+  if (reply === Ok || reply === UnblockReply) return { status: 204, body: undefined };
+  if (typeof reply === 'string') return { status, body };
+  return { status, body: leaveOut(reply, withShortEvents(body, how), how) };
+}
+
+function withShortEvents(body: unknown, how: LeavingOut): unknown {
+  if (typeof body !== 'object' || body === null || !('events' in body) || !Array.isArray(body.events)) return body;
+  return { ...body, events: body.events.map((event) => shortenEvent(event, how)) };
+}
+
+function shortenEvent(event: Record<string, unknown>, how: LeavingOut): Record<string, unknown> {
+  const payload = EVENT_PAYLOAD[String(event['type']) as EventType];
+  return payload === undefined ? event : { ...event, payload: leaveOut(payload, event['payload'], how) };
 }
 
 const tokenReply = ({ text }: CannedService): Record<string, unknown> => ({

@@ -25,6 +25,8 @@ export interface ClusterOptions {
   readonly name: string;
   /** Without it they go by the address of the first. */
   readonly publicUrl?: string;
+  /** More arguments of `asp serve`. */
+  readonly options?: readonly string[];
 }
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
@@ -34,7 +36,16 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     const url = new URL(database);
     url.port = String(cutter.port);
     url.searchParams.set('application_name', options.name);
-    const words = ['serve', '--port', String(port), '--data', `${home.directory}/data`, '--limits', 'off'];
+    const words = [
+      'serve',
+      '--port',
+      String(port),
+      '--data',
+      `${home.directory}/data`,
+      '--limits',
+      'off',
+      ...(options.options ?? []),
+    ];
     const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
       environment: { ASP_DATABASE: url.href },
     });

@@ -21,10 +21,6 @@ export interface HouseRules {
   names: readonly OnlyRow[];
   /** The one file that imports by a name it was given: what the program asked for. */
   starter: string;
-  largestFile: number;
-  largestFunction: number;
-  /** Tables of rows, which grow with the product and read well at any length. */
-  exemptFromSize: readonly string[];
   forbiddenNames: readonly string[];
 }
 
@@ -179,20 +175,6 @@ function checkNoCycles({ files }: House): string[] {
   return reported;
 }
 
-function checkSizes({ rules, files }: House): string[] {
-  return [...files].flatMap(([path, { lineCount, functions }]) => {
-    if (path.startsWith('test/') || rules.exemptFromSize.includes(path)) return [];
-    const long = functions.filter((one) => one.lineCount > rules.largestFunction);
-    return [
-      ...(lineCount > rules.largestFile ? [`${path} has ${lineCount} lines: at most ${rules.largestFile}`] : []),
-      ...long.map(
-        ({ name, line, lineCount: length }) =>
-          `${path}:${line} ${name} has ${length} lines: at most ${rules.largestFunction}`,
-      ),
-    ];
-  });
-}
-
 const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*(\.(long|test|config|d))*$/;
 
 function checkFileNames({ rules, files }: House): string[] {
@@ -226,7 +208,6 @@ export function findViolations(rules: HouseRules, sources: VirtualFiles): string
     checkConformanceIsBlackBox,
     checkKitHasUsers,
     checkNoCycles,
-    checkSizes,
     checkFileNames,
   ];
   return checks.flatMap((check) => check(house)).sort();

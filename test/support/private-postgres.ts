@@ -14,8 +14,14 @@ const [PORT_MIN, PORTS] = [20_000, 10_000];
 /** A PostgreSQL server of a test's own, which may be broken as a whole. */
 export interface PrivatePostgres {
   readonly url: string;
+  readonly port: number;
   /** Ends it without order, as a crash would, and starts it again: it recovers what it had acknowledged. */
   restartImmediately(): Promise<void>;
+  /** Ends it without order; it stays down. */
+  crash(): Promise<void>;
+  /** A standby that streams from it, and takes no writes until it is promoted. */
+  createStandby(): Promise<PrivatePostgres>;
+  promote(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -40,21 +46,33 @@ function userIds(): { readonly uid: number; readonly gid: number } | undefined {
 }
 
 export async function startPrivatePostgres(): Promise<PrivatePostgres> {
+  return startIn(async (run, data) => {
+    if (!(await run('initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync')))
+      throw new Error(`initdb failed for ${data}`);
+  });
+}
+
+type Run = (program: string, ...words: string[]) => Promise<boolean>;
+
+/** A server on the data that `create` makes. */
+async function startIn(create: (run: Run, data: string) => Promise<void>): Promise<PrivatePostgres> {
   const folder = mkdtempSync(join(tmpdir(), 'asp-postgres-'));
   const user = process.getuid?.() === 0 ? userIds() : undefined;
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
   // Its output goes to files: a server that holds a pipe keeps whoever reads it waiting.
   const options: SpawnOptions = { cwd: folder, stdio: 'ignore', ...user };
-  const run = async (program: string, ...words: string[]): Promise<boolean> => {
+  const run: Run = async (program, ...words) => {
     const [status] = await once(spawn(join(binFolder() ?? '', program), words, options), 'exit');
     return status === 0;
   };
   const control = (...words: string[]): Promise<boolean> =>
     run('pg_ctl', '-D', data, '-l', join(folder, 'log'), '-w', '-t', '60', ...words);
+  const must = async (isDone: Promise<boolean>, what: string): Promise<void> => {
+    if (!(await isDone)) throw new Error(`the server in ${folder} did not ${what}`);
+  };
 
-  if (!(await run('initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync')))
-    throw new Error(`initdb failed in ${folder}`);
+  await create(run, data);
   let port = 0;
   let isUp = false;
   for (let tries = 0; tries < TRIES && !isUp; tries += 1) {
@@ -64,9 +82,16 @@ export async function startPrivatePostgres(): Promise<PrivatePostgres> {
   if (!isUp) throw new Error(`no server starts in ${folder}`);
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    async restartImmediately() {
-      if (!(await control('restart', '-m', 'immediate'))) throw new Error(`the server in ${folder} did not come back`);
-    },
+    port,
+    restartImmediately: () => must(control('restart', '-m', 'immediate'), 'come back'),
+    crash: () => must(control('stop', '-m', 'immediate'), 'end'),
+    createStandby: () =>
+      startIn(async (runThere, copy) => {
+        const from = `postgres://postgres@127.0.0.1:${port}/postgres`;
+        if (!(await runThere('pg_basebackup', '-d', from, '-D', copy, '-R', '-c', 'fast', '-X', 'stream')))
+          throw new Error(`no base backup in ${copy}`);
+      }),
+    promote: () => must(control('promote'), 'become the primary'),
     async stop() {
       await control('stop', '-m', 'immediate');
       rmSync(folder, { recursive: true, force: true });

@@ -7,7 +7,7 @@ import type { LoginContext } from '../../src/client/credentials/login-context.js
 import { obtainClientId } from '../../src/client/credentials/obtain-client-id.js';
 import { openLogins } from '../../src/client/credentials/open-logins.js';
 import { toCached } from '../../src/client/credentials/token-cache.js';
-import { createTransport } from '../../src/client/http/create-transport.js';
+import { createTransport } from '../../src/client/http/transport.js';
 import { createAuthorizationRequest } from '../../src/client/oauth/authorization-request.js';
 import { readCallback } from '../../src/client/oauth/callback.js';
 import { discover } from '../../src/client/oauth/discover.js';
@@ -46,6 +46,7 @@ export async function signIn(
   context: LoginContext,
   handle: string,
   isTokenKept = false,
+  isLocal = false,
 ): Promise<Login> {
   const { transport, random } = context;
   const key: LoginKey = { baseUrl: service.baseUrl, handle };
@@ -67,6 +68,7 @@ export async function signIn(
     scopes: AGENT_SCOPES,
     agentId: null,
     accountId: null,
+    isLocal,
     refreshToken: tokens.refreshToken ?? '',
     accessTokens: isTokenKept ? { api: toCached(tokens) } : {},
   });

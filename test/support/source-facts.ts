@@ -12,15 +12,15 @@ export interface ImportMention {
   line: number;
   /** Gone when the program runs. */
   isTypeOnly: boolean;
+  /** `import('…')`: loaded when the program gets there. */
+  isDynamic?: boolean;
 }
 
 /** What the rules of the house ask about one source file. */
 export interface SourceFacts {
-  lineCount: number;
   imports: ImportMention[];
   /** Dotted names that are read, called or destructured: `process.stdout`, `Date.now`, `new Date()`. */
   uses: Mention[];
-  functions: (Mention & { lineCount: number })[];
   syntaxErrors: string[];
 }
 
@@ -124,7 +124,11 @@ function importIn(node: Node, constants: ReadonlyMap<string, string>): Omit<Impo
         ? undefined
         : { specifier: node.source.value, isTypeOnly: node.exportKind === 'type' };
     case 'ImportExpression':
-      return { specifier: textOf(node.source) ?? constants.get(dottedName(node.source) ?? ''), isTypeOnly: false };
+      return {
+        specifier: textOf(node.source) ?? constants.get(dottedName(node.source) ?? ''),
+        isTypeOnly: false,
+        isDynamic: true,
+      };
     case 'TSImportType':
       return { specifier: node.source.value, isTypeOnly: true };
     case 'CallExpression': {
@@ -137,36 +141,22 @@ function importIn(node: Node, constants: ReadonlyMap<string, string>): Omit<Impo
   }
 }
 
-const FUNCTION_TYPES = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
-
-function nameOfFunction(node: Node, parent: Node | undefined): string {
-  if ('id' in node && isNode(node.id) && node.id.type === 'Identifier') return node.id.name;
-  if (parent?.type === 'VariableDeclarator') return dottedName(parent.id) ?? 'a function';
-  if (parent?.type === 'Property' || parent?.type === 'MethodDefinition') return dottedName(parent.key) ?? 'a function';
-  return 'a function';
-}
-
 /** Parses one TypeScript or JavaScript file; nothing of it is run. */
 export function readSourceFacts(path: string, source: string): SourceFacts {
   const { program, errors } = parseSync(path, source);
   const lineStarts = [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)];
   const lineAt = (offset: number): number => lineStarts.findLastIndex((start) => start <= offset) + 1;
   const facts: SourceFacts = {
-    lineCount: source.replace(/\n$/, '').split('\n').length,
     imports: [],
     uses: [],
-    functions: [],
     syntaxErrors: errors.map(({ message }) => message),
   };
   const constants = constantsIn(program);
-  walk(program, (node, parent) => {
+  walk(program, (node) => {
     const line = lineAt(node.start);
     const found = importIn(node, constants);
     if (found !== undefined) facts.imports.push({ ...found, line });
     for (const name of usesIn(node)) facts.uses.push({ name, line });
-    if (FUNCTION_TYPES.has(node.type)) {
-      facts.functions.push({ name: nameOfFunction(node, parent), line, lineCount: lineAt(node.end) - line + 1 });
-    }
   });
   return facts;
 }

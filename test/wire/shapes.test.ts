@@ -204,7 +204,12 @@ const SHAPES: [name: string, schema: z.ZodMiniType, valid: unknown[], invalid: u
     [{ entries: ['@a.b', '@a.*'] }],
     [{ entries: [] }, { entries: ['*'] }, {}],
   ],
-  ['BlockRequest', BlockRequest, [{ handle: '@a.b' }], [{ handle: '@a.*' }, {}, { handle: '@a.b', reason: 'x' }]],
+  [
+    'BlockRequest',
+    BlockRequest,
+    [{ handle: '@a.b' }, { handle: '@a.*' }],
+    [{ handle: '@*.b' }, {}, { handle: '@a.b', reason: 'x' }],
+  ],
   [
     'RegistrationRequest',
     RegistrationRequest,

@@ -9,7 +9,7 @@ import { isScope } from '../../src/wire/scope.js';
 
 const operations = Object.keys(ENDPOINT) as Operation[];
 
-/** The specification's table, written out a second time on purpose: a changed row must be changed here too. */
+/** The specification's table and GET /account, written out a second time on purpose: a changed row must be changed here too. */
 const ENDPOINTS_OF_THE_SPECIFICATION = `
 POST /sessions sessions:write
 GET /sessions sessions:read
@@ -21,6 +21,7 @@ POST /sessions/{session_id}/leave sessions:write
 POST /sessions/{session_id}/end sessions:write
 POST /sessions/{session_id}/reopen sessions:write
 GET /sessions/{session_id}/events sessions:read
+GET /account account:read
 GET /accounts/me/sessions account:read
 POST /attachments sessions:write
 GET /attachments/{attachment_id} sessions:read

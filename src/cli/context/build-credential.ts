@@ -2,10 +2,10 @@ import { accessSync, constants } from 'node:fs';
 
 import type { Credential } from '../../client/credentials/credential.js';
 import { makePrivateDirectory } from '../../kit/private-file.js';
+import { CliError, UsageError } from '../errors.js';
 import type { AgentChoice } from '../profile/resolve-agent.js';
 import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
-import { CliError, UsageError } from '../terminal/cli-error.js';
 import type { Context } from './context.js';
 import type { Environment } from './globals.js';
 

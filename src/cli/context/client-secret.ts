@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, type Stats } from 'node:fs';
 
 import { isFileError } from '../../kit/private-file.js';
-import { CliError } from '../terminal/cli-error.js';
+import { CliError } from '../errors.js';
 
 const READ_MAX_BYTES = 64 * 1024;
 const ROOT = 0;

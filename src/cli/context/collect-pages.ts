@@ -1,4 +1,5 @@
-import type { PageOptions } from '../words/page-options.js';
+import type { PageOptions } from '../options.js';
+import type { Context } from './context.js';
 
 /** Items of a list, and where it continues. */
 export interface Page<Item> {
@@ -6,19 +7,28 @@ export interface Page<Item> {
   readonly next_cursor: string | null;
 }
 
-/** As many pages as the options ask for, one after the other. */
+/** Reads as many pages as the options ask for, one after the other. */
 export async function collectPages<Item>(
   { limit, isAll, cursor }: PageOptions,
   pageMax: number,
-  readPage: (limit: number, cursor: string | undefined) => Promise<Page<Item>>,
+  readPage: (query: { limit: number; cursor?: string }) => Promise<Page<Item>>,
 ): Promise<Page<Item>> {
   const items: Item[] = [];
   const wanted = isAll ? Number.POSITIVE_INFINITY : limit;
   let next: string | null = cursor ?? null;
   do {
-    const page = await readPage(Math.min(pageMax, wanted - items.length), next ?? undefined);
+    const page = await readPage({
+      limit: Math.min(pageMax, wanted - items.length),
+      ...(next !== null && { cursor: next }),
+    });
     items.push(...page.items);
     next = page.next_cursor;
   } while (next !== null && items.length < wanted);
   return { items, next_cursor: next };
+}
+
+/** Tells people that a list is empty, or how to read on. */
+export async function notePage({ output }: Context, page: Page<unknown>, ifEmpty: string): Promise<void> {
+  if (page.items.length === 0) await output.note(ifEmpty);
+  else if (page.next_cursor !== null) await output.note(`There are more: --all, or --cursor ${page.next_cursor}`);
 }

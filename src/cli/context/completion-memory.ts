@@ -11,34 +11,34 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { handleOf } from '../words/values.js';
+import { handleOf } from '../values.js';
 import type { Context } from './context.js';
 
 /** What completions offer beside commands and options. */
 export type RememberedKind = 'handles' | 'sessions' | 'profiles';
 
 const KEPT: Record<RememberedKind, number> = { handles: 200, sessions: 50, profiles: 100 };
-const IS_WORD: Record<RememberedKind, (text: string) => boolean> = {
+const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {
   handles: (text) => handleOf(text) === text,
   sessions: (text) => /^sess_[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(text),
   profiles: (text) => /^[a-z0-9][a-z0-9_-]{0,62}$/i.test(text),
 };
 
 /**
- * Keeps words for completions, the newest first: a shell reads them from a file, one a line, without starting this
- * program. Nothing but well-formed words gets there, whatever a service says; a place that cannot be written is no failure.
+ * Keeps names for completions, the newest first: a shell reads them from a file, one a line, without starting this program.
+ * Only well-formed names get there, whatever a service says. That the file cannot be written is not a failure.
  */
-export async function rememberWords(
+export async function remember(
   { paths }: Pick<Context, 'paths'>,
   kind: RememberedKind,
-  words: readonly string[],
+  names: readonly string[],
   isWhole = false,
 ): Promise<void> {
-  if (paths.stateDirectory === undefined || (words.length === 0 && !isWhole)) return;
+  if (paths.stateDirectory === undefined || (names.length === 0 && !isWhole)) return;
   const path = join(paths.stateDirectory, 'completion', kind);
   try {
     const before = isWhole ? [] : readOwn(path).split('\n');
-    const known = [...new Set([...words, ...before])].filter(IS_WORD[kind]).slice(0, KEPT[kind]);
+    const known = [...new Set([...names, ...before])].filter(IS_NAME[kind]).slice(0, KEPT[kind]);
     if (known.join('\n') !== before.join('\n').trimEnd()) replaceOwn(path, `${known.join('\n')}\n`);
   } catch {}
 }

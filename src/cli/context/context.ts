@@ -5,6 +5,8 @@ import type { Transport } from '../../client/http/transport.js';
 import type { Clock } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
+import type { Program } from '../command.js';
+import type { Section } from '../help.js';
 import type { Config } from '../profile/config.js';
 import type { Paths } from '../profile/paths.js';
 import type { ProjectFile } from '../profile/project-file.js';
@@ -13,11 +15,8 @@ import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Output } from '../terminal/output.js';
 import type { Prompts } from '../terminal/prompts.js';
 import type { Streams } from '../terminal/streams.js';
-import type { Section } from '../words/help.js';
-import type { Program } from '../words/row.js';
 import type { Acting } from './describe-failure.js';
 import type { Environment, Globals } from './globals.js';
-import type { Leaf } from './leaf.js';
 
 /** Facts of the machine that a command may want; injected, so that tests decide them. */
 export interface Machine {
@@ -31,7 +30,7 @@ export interface Machine {
   /** Undefined on Windows. */
   readonly userId: number | undefined;
   readonly processId: number;
-  /** How this process was started: the program, its script, its words. */
+  /** How this process was started: the program, its script, its arguments. */
   readonly commandLine: readonly string[];
   readonly isProcessAlive: (pid: number) => boolean;
   /** When a process began, in a form of the system's own; undefined where it does not say. */
@@ -48,6 +47,8 @@ export interface Surroundings {
   readonly version: string;
   /** Aborted by a signal, by the deadline, or when nobody reads stdout any more. */
   readonly signal: AbortSignal;
+  /** When the command must be done, on the clock's monotonic scale, and how long it had; undefined: it has no deadline. */
+  readonly deadline?: { readonly atMs: number; readonly afterMs: number } | undefined;
   /** From now on a signal only aborts `signal`, and the process ends when the command does. */
   readonly finishOnSignal: () => void;
   /** From now on the process outlives a first signal until the command ends, and then dies by it. */
@@ -60,7 +61,7 @@ export interface Surroundings {
 export interface Context extends Surroundings {
   readonly globals: Globals;
   readonly output: Output;
-  readonly program: Program<Leaf>;
+  readonly program: Program;
   readonly overview: readonly Section[];
   readonly paths: Paths;
   readonly prompts: Prompts;

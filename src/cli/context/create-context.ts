@@ -1,19 +1,28 @@
-import { createOutput } from '../terminal/output.js';
+import type { Client } from '../../client/client.js';
+import type { Transport } from '../../client/http/transport.js';
+import type { Program } from '../command.js';
+import { UsageError } from '../errors.js';
+import type { Section } from '../help.js';
+import { LOCAL, readConfig, writeConfig } from '../profile/config.js';
+import { findLocalService } from '../profile/local-service.js';
+import { type Paths, pathsOf } from '../profile/paths.js';
+import { findProjectFile } from '../profile/project-file.js';
+import { type ResolvedAgent, resolveAgent } from '../profile/resolve-agent.js';
+import { type ResolvedProfile, resolveProfile } from '../profile/resolve-profile.js';
+import { createOutput, type Output } from '../terminal/output.js';
 import { createPrompts } from '../terminal/prompts.js';
+import { waitText } from '../terminal/relative-time.js';
 import { isColoured } from '../terminal/style.js';
-import type { Section } from '../words/help.js';
-import type { Program } from '../words/row.js';
-import type { ClosableContext, Surroundings } from './context.js';
+import { agentChoice, buildCredential, describeSource } from './build-credential.js';
+import type { ClosableContext, Context, Surroundings } from './context.js';
+import type { Acting } from './describe-failure.js';
 import type { Globals } from './globals.js';
-import { createIdentity } from './identity.js';
-import type { Leaf } from './leaf.js';
-import { createPlace } from './place.js';
 
 /** The context of one command. Nothing is read, opened or asked before a command wants it. */
 export function createContext(
   surroundings: Surroundings,
   globals: Globals,
-  program: Program<Leaf>,
+  program: Program,
   overview: readonly Section[],
 ): ClosableContext {
   const { streams, environment, signal } = surroundings;
@@ -26,8 +35,8 @@ export function createContext(
     isErrColoured: isColoured(globals.color, environment, streams.stderr.isTerminal),
   });
   const prompts = createPrompts(streams, { mayAsk: globals.mayAsk, isYes: globals.isYes, signal });
-  const place = createPlace(surroundings, globals, output);
-  const identity = createIdentity(() => context, place.profile);
+  const service = createServiceChoice(surroundings, globals, output);
+  const identity = createIdentity(() => context, service.profile);
   const context: ClosableContext = {
     ...surroundings,
     globals,
@@ -35,8 +44,185 @@ export function createContext(
     program,
     overview,
     prompts,
-    ...place,
+    ...service,
     ...identity,
   };
   return context;
+}
+
+/** Which service, and what leads there. */
+type ServiceChoice = Pick<
+  ClosableContext,
+  | 'paths'
+  | 'config'
+  | 'saveConfig'
+  | 'projectFile'
+  | 'localService'
+  | 'endedService'
+  | 'profile'
+  | 'transport'
+  | 'close'
+>;
+
+/** The settings of this machine and the service they name, each read when it is first wanted. */
+function createServiceChoice(surroundings: Surroundings, globals: Globals, output: Output): ServiceChoice {
+  const { environment, machine } = surroundings;
+  const paths: Paths = pathsOf({ environment, machine });
+  const opened: Transport[] = [];
+  const transport = lazy(async () => {
+    const built = await openTransport(surroundings, globals, output);
+    opened.push(built);
+    return built;
+  });
+  const projectFile = lazy(() => findProjectFile({ environment, machine }));
+  const config = lazy(() => readConfig(paths.configFile));
+  const found = lazy(() => findLocalService(paths, machine));
+  const localService = async () => ((await found())?.isRunning === true ? (await found())?.record : undefined);
+  const endedService = async () => ((await found())?.isRunning === false ? (await found())?.record : undefined);
+  const flag = globals.profile;
+  return {
+    paths,
+    config,
+    saveConfig: async (next) => {
+      await writeConfig(paths.configFile, next);
+      const { remember } = await import('./completion-memory.js');
+      await remember({ paths }, 'profiles', [...Object.keys(next.profiles), LOCAL], true);
+    },
+    projectFile,
+    localService,
+    endedService,
+    profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService, endedService })),
+    transport,
+    close: async () => {
+      for (const each of opened) await each.close();
+    },
+  };
+}
+
+async function openTransport(
+  { clock, environment, version, machine, deadline }: Surroundings,
+  globals: Globals,
+  output: Output,
+): Promise<Transport> {
+  if (machine.nodeVersion.startsWith('v20.')) keepParserUnoptimized();
+  const { createTransport, proxyFromEnvironment } = await import('../../client/http/transport.js');
+  const trace = globals.isDebug ? (entry: { kind: string; text: string }) => void output.trace(entry) : undefined;
+  return createTransport({
+    clock,
+    proxy: proxyFromEnvironment(environment),
+    trace,
+    userAgent: `asp-cli/${version}`,
+    deadline: deadline?.atMs,
+    onPause: ({ delayMs, failure }) => {
+      if (delayMs >= NOTED_PAUSE_MS) void output.note(`Waiting ${waitText(delayMs)} to try again: ${failure.message}`);
+    },
+  });
+}
+
+/** Shorter pauses are not worth a word. */
+const NOTED_PAUSE_MS = 1000;
+
+let isParserKeptUnoptimized = false;
+
+/**
+ * undici parses answers in WebAssembly, which Node.js 20 optimizes after some twenty calls: three times the CPU of a whole
+ * command, for a parser that is as quick without. Compiled code is kept for the next run under the flags of its end, so those are
+ * set back; V8 switched the second and the third off with the first.
+ */
+function keepParserUnoptimized(): void {
+  if (isParserKeptUnoptimized) return;
+  isParserKeptUnoptimized = true;
+  const { setFlagsFromString } = process.getBuiltinModule('node:v8');
+  setFlagsFromString('--liftoff-only');
+  process.prependOnceListener('exit', () => {
+    for (const flag of ['--no-liftoff-only', '--wasm-tier-up', '--wasm-dynamic-tiering']) setFlagsFromString(flag);
+  });
+}
+
+/** As whom a command acts, and what speaks for it. */
+type Identity = Pick<
+  Context,
+  'profile' | 'agent' | 'logins' | 'credential' | 'client' | 'knownHandle' | 'actingHandle' | 'acting'
+>;
+
+/** The acting agent and its credential, each found when it is first wanted. `context` is complete by then. */
+function createIdentity(context: () => Context, findProfile: () => Promise<ResolvedProfile>): Identity {
+  const known: { profile?: ResolvedProfile; agent?: ResolvedAgent; source?: string; handle?: string } = {};
+  const profile = lazy(async () => {
+    known.profile = await findProfile();
+    return known.profile;
+  });
+  const logins = lazy(async () => (await import('./login-place.js')).openStoredLogins(context()));
+  const agent = lazy(async () => {
+    known.agent = await findAgent(context());
+    return known.agent;
+  });
+  const credential = lazy(async () => {
+    known.source = describeSource(context().environment, await profile());
+    return buildCredential(context());
+  });
+  const askHandle = async (client: Client): Promise<string> => {
+    const { reply } = await client.call('getActingAgent', { signal: context().signal });
+    known.handle = reply.canonical_handle;
+    return known.handle;
+  };
+  const client = lazy(async () => {
+    const built = await openClient(context());
+    const { handle, isExplicit } = await agent();
+    // A credential that is bound to an agent acts as that one, whatever the user says.
+    if (isExplicit && agentChoice(context().environment, await profile()) !== 'stored') {
+      const real = await askHandle(built);
+      if (real !== handle)
+        throw new UsageError(`${handle} was asked for, but the credential (${known.source}) acts as ${real}.`);
+    }
+    return built;
+  });
+  const knownHandle = lazy(async () => {
+    const { handle } = await agent();
+    return handle ?? (await (await credential()).accessToken('api', { signal: context().signal })).handle;
+  });
+  return {
+    profile,
+    logins,
+    agent,
+    credential,
+    client,
+    knownHandle,
+    actingHandle: lazy(async () => (await knownHandle()) ?? askHandle(await client())),
+    acting: (): Acting => ({
+      as: known.handle ?? known.agent?.handle,
+      profile: known.profile?.name,
+      source: known.source,
+      at: known.profile,
+      flags: context().globals,
+    }),
+  };
+}
+
+async function findAgent({ globals, environment, projectFile, profile, logins }: Context): Promise<ResolvedAgent> {
+  const at = await profile();
+  const storedHandles = async (): Promise<string[]> =>
+    (await (await logins()).list(at.baseUrl)).flatMap(({ handle }) => (handle === null ? [] : [handle]));
+  const sources = { flag: globals.as, environment, profile: at, projectFile, storedHandles };
+  return resolveAgent(sources, agentChoice(environment, at));
+}
+
+async function openClient({ profile, credential, transport, globals, random }: Context): Promise<Client> {
+  const [{ connect }, at, by, over] = await Promise.all([
+    import('../../client/client.js'),
+    profile(),
+    credential(),
+    transport(),
+  ]);
+  const service = { baseUrl: at.baseUrl, authUrl: at.authUrl, wsUrl: at.wsUrl };
+  return connect({ service, credential: by, transport: over, retries: globals.retries, random });
+}
+
+/** Builds a value when it is first asked for, and once. */
+function lazy<Value>(build: () => Promise<Value>): () => Promise<Value> {
+  let built: Promise<Value> | undefined;
+  return () => {
+    built ??= build();
+    return built;
+  };
 }

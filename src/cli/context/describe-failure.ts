@@ -1,13 +1,13 @@
-import { certificateAdvice, isRefusedConnection } from '../../client/http/failure.js';
-import { RequestError } from '../../client/http/request-error.js';
+import { certificateAdvice, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
 import { loginWords, type ResolvedProfile } from '../profile/resolve-profile.js';
-import { CliError, isOwnErrorCode, OWN_ERROR } from '../terminal/cli-error.js';
 import type { Failure } from '../terminal/failure.js';
-import { durationText } from '../words/values.js';
-import { type About, ExplainedError } from './explain.js';
+import { waitText } from '../terminal/relative-time.js';
+import { durationText } from '../values.js';
+import { type ErrorContext, ExplainedError } from './explain.js';
 import { inPlace, type PlaceWords } from './in-place.js';
 
 /** As whom, where and with what a command acted, as far as it got. */
@@ -27,8 +27,10 @@ export interface RunFacts {
   readonly acting: Acting;
   readonly isDeadlinePassed: boolean;
   readonly isDebug: boolean;
-  /** What `--timeout` or ASP_TIMEOUT said. */
-  readonly timeoutMs: number | undefined;
+  /** How long the command had; undefined: as long as it wanted. */
+  readonly deadlineMs: number | undefined;
+  /** Whether `--timeout` or ASP_TIMEOUT said so. */
+  readonly isDeadlineGiven: boolean;
 }
 
 /** Exit codes of OAuth error codes that reach the user (RFC 6749 §5.2). */
@@ -67,7 +69,7 @@ function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unkn
 
 /** Any thrown value as a failure that can be told. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
-  const about = thrown instanceof ExplainedError ? thrown.about : {};
+  const context = thrown instanceof ExplainedError ? thrown.context : {};
   const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError) {
@@ -75,7 +77,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     const next = error.next && inPlace(error.next, run.acting.flags ?? {});
     return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting), stack };
   }
-  if (error instanceof RequestError) return { ...requestFailure(error, about, run), stack };
+  if (error instanceof RequestError) return { ...requestFailure(error, context, run), stack };
   if (run.isDeadlinePassed)
     return {
       code: 'ASP_TIMEOUT',
@@ -101,34 +103,39 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
 
 const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
 
-function deadlineReason({ timeoutMs }: RunFacts): string {
-  return timeoutMs === undefined
-    ? 'the deadline is 60s unless --timeout or ASP_TIMEOUT says otherwise.'
-    : `--timeout or ASP_TIMEOUT gave it ${durationText(timeoutMs)}.`;
+function deadlineReason({ deadlineMs = 0, isDeadlineGiven }: RunFacts): string {
+  return isDeadlineGiven
+    ? `--timeout or ASP_TIMEOUT gave it ${durationText(deadlineMs)}.`
+    : `the deadline is ${durationText(deadlineMs)} unless --timeout or ASP_TIMEOUT says otherwise.`;
+}
+
+/** What failed before the deadline passed, when anything did. */
+function lastFailure({ cause }: RequestError): string {
+  return cause instanceof RequestError ? `before that: ${withStop(cause.message)} ` : '';
 }
 
 const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown: 'It may have been done.' } as const;
 
-function requestFailure(error: RequestError, about: About, run: RunFacts): Failure {
+function requestFailure(error: RequestError, context: ErrorContext, run: RunFacts): Failure {
   const isOurDeadline = run.isDeadlinePassed && (error.code === 'ASP_ABORTED' || error.code === 'ASP_TIMEOUT');
   const code = isOurDeadline ? 'ASP_TIMEOUT' : error.code;
   const exitCode = exitCodeOf(code, error.status);
   const isWrite = error.request !== undefined && error.request.method !== 'GET';
-  const outcome = isWrite ? ` ${about.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}` : '';
-  // Whoever cannot sign in is the object then, and not what the command was about.
+  const outcome = isWrite ? ` ${context.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}` : '';
+  // Whoever cannot sign in is the object then, and not what the command was context.
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
-  const subject = about.subject === undefined || isOfLogin ? '' : `${about.subject}: `;
+  const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const said = isOurDeadline ? 'the deadline passed.' : withStop(error.message);
   return {
     code,
-    message: `${ownMember(about.messages, code) ?? `${subject}${said}`}${outcome}`.trimEnd(),
+    message: `${ownMember(context.messages, code) ?? `${subject}${said}`}${outcome}`.trimEnd(),
     exitCode,
     httpStatus: error.status,
     isRetryable: error.isRetryable || isOurDeadline,
     retryAfterMs: error.retryAfterMs,
     outcome: error.outcome,
-    why: ownMember(about.reasons, code) ?? reasonOf(error, code, exitCode, about, run),
-    next: nextOf(error, code, exitCode, about, run),
+    why: ownMember(context.reasons, code) ?? reasonOf(error, code, exitCode, context, run),
+    next: nextOf(error, code, exitCode, context, run),
     ...told(run.acting),
     request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
   };
@@ -141,7 +148,7 @@ function reasonOf(
   error: RequestError,
   code: string,
   exitCode: number,
-  about: About,
+  context: ErrorContext,
   run: RunFacts,
 ): string | undefined {
   const { acting } = run;
@@ -154,13 +161,13 @@ function reasonOf(
     return parts.length === 0 ? undefined : `${parts.join(', ')}.`;
   }
   // Its text came from somewhere that gives it no second time.
-  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined && about.isRepeatable === false)
+  if (error.outcome === 'unknown' && error.idempotencyKey !== undefined && context.isRepeatable === false)
     return `sent again with --idempotency-key ${error.idempotencyKey}, it is done once at most.`;
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
-    return `the service asks to wait ${Math.ceil(error.retryAfterMs / 1000)} s.`;
+    return `the service asks to wait ${waitText(error.retryAfterMs)}.`;
   if (code === 'NOT_FOUND')
     return 'the service gives one answer for what does not exist and for what this agent may not see.';
-  if (code === 'ASP_TIMEOUT') return deadlineReason(run);
+  if (code === 'ASP_TIMEOUT') return `${lastFailure(error)}${deadlineReason(run)}`;
   if (code === 'ASP_TLS') return certificateAdvice(error);
   if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL ends in /v1 as a rule.';
   return undefined;
@@ -171,24 +178,27 @@ function nextOf(
   error: RequestError,
   code: string,
   exitCode: number,
-  about: About,
+  context: ErrorContext,
   { argv, acting }: RunFacts,
 ): readonly string[] | undefined {
   const here = (words: readonly string[]): readonly string[] => inPlace(words, acting.flags ?? {});
-  const said = ownMember(about.next, code);
+  const said = ownMember(context.next, code);
   if (said !== undefined) return here(said);
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
-    if (about.again !== undefined) return here(about.again);
-    return about.isRepeatable === false ? undefined : ['asp', ...withKey(argv, about.key ?? error.idempotencyKey)];
+    if (context.again !== undefined) return here(context.again);
+    return context.isRepeatable === false ? undefined : ['asp', ...withKey(argv, context.key ?? error.idempotencyKey)];
   }
   // A login does not mend a credential that was given another way.
   if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login')
     return here(['asp', 'whoami', '--explain']);
   if (exitCode === 4) return here(loginWords(acting.as));
-  if (code === 'NOT_FOUND' && about.subject?.startsWith('sess_') === true) return here(['asp', 'session', 'list']);
+  if (code === 'NOT_FOUND' && context.subject?.startsWith('sess_') === true) return here(['asp', 'session', 'list']);
   const near = nearBaseUrl(error, code, acting);
   if (near !== undefined) return ['asp', 'whoami', '-p', near];
-  return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' ? here(['asp', 'doctor']) : undefined;
+  if (code === 'ASP_LOCAL_NOT_RUNNING') return ['asp', 'serve'];
+  return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' || code === 'ASP_UNREACHABLE'
+    ? here(['asp', 'doctor'])
+    : undefined;
 }
 
 /** Where the service probably is when nothing of the kind is at its base URL. */

@@ -1,10 +1,10 @@
-import type { Outcome } from '../terminal/cli-error.js';
+import type { Outcome } from '../errors.js';
 
-/** What a command knows of a call that the error of the call does not: the user's words for it. */
-export interface About {
+/** What a command knows about a call that the error of the call does not. */
+export interface ErrorContext {
   /** What the user named: `@alice.bot`, `sess_…`. */
   readonly subject?: string | undefined;
-  /** By code: the whole sentence in place of `subject: what the service said`. */
+  /** By code: the whole sentence in place of `subject: message of the service`. */
   readonly messages?: Readonly<Record<string, string>> | undefined;
   /** By code. */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
@@ -16,26 +16,37 @@ export interface About {
   readonly again?: readonly string[] | undefined;
   /** The key to repeat the whole command with, where that of the call is made of it. */
   readonly key?: string | undefined;
-  /** False when the same words would not do the same again: the text came from stdin. */
+  /** False when the same command line would not do the same again: the text came from stdin. */
   readonly isRepeatable?: boolean | undefined;
 }
 
-/** A failure and what the command had to say about it. */
+/** A failure and what the command knows about it. */
 export class ExplainedError extends Error {
   override readonly name = 'ExplainedError';
-  readonly about: About;
+  readonly context: ErrorContext;
 
-  constructor(about: About, cause: unknown) {
+  constructor(context: ErrorContext, cause: unknown) {
     super('a call failed', { cause });
-    this.about = about;
+    this.context = context;
   }
 }
 
-/** The call, with the command's own words for its failure. */
-export async function explain<Value>(about: About, call: Promise<Value>): Promise<Value> {
+/** The call; its failure carries what the command knows. */
+export async function explain<Value>(context: ErrorContext, call: Promise<Value>): Promise<Value> {
   try {
     return await call;
   } catch (error) {
-    throw error instanceof ExplainedError ? error : new ExplainedError(about, error);
+    throw error instanceof ExplainedError ? error : new ExplainedError(context, error);
   }
+}
+
+/** Exit 3, where it was not the service that said so. */
+export async function notFound(message: string, why: string, next?: readonly string[]): Promise<ExplainedError> {
+  const { RequestError } = await import('../../client/http/request-error.js');
+  const context = {
+    messages: { NOT_FOUND: message },
+    reasons: { NOT_FOUND: why },
+    ...(next !== undefined && { next: { NOT_FOUND: next } }),
+  };
+  return new ExplainedError(context, new RequestError({ code: 'NOT_FOUND', message }));
 }

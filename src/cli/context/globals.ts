@@ -1,8 +1,8 @@
-import { UsageError } from '../terminal/cli-error.js';
+import type { Args, GlobalOption, WriteOption } from '../command.js';
+import { UsageError } from '../errors.js';
 import type { Format } from '../terminal/output.js';
 import type { ColorChoice } from '../terminal/style.js';
-import { readCount, readDuration, readHandle } from '../words/values.js';
-import type { Words } from '../words/words.js';
+import { readCount, readDuration, readHandle } from '../values.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -34,17 +34,20 @@ const isSet = (value: string | undefined): boolean =>
 /** The format before any option is understood, so that a usage error is told in it. */
 export function guessFormat(argv: readonly string[], environment: Environment): Format {
   const end = argv.indexOf('--');
-  const words = end === -1 ? argv : argv.slice(0, end);
-  if (words.includes('--jsonl')) return 'jsonl';
-  if (words.some((word) => word === '--json' || word === '--fields' || word.startsWith('--fields='))) return 'json';
+  const tokens = end === -1 ? argv : argv.slice(0, end);
+  if (tokens.includes('--jsonl')) return 'jsonl';
+  if (tokens.some((token) => token === '--json' || token === '--fields' || token.startsWith('--fields=')))
+    return 'json';
   const { ASP_FORMAT } = environment;
   return ASP_FORMAT === 'json' || ASP_FORMAT === 'jsonl' ? ASP_FORMAT : 'human';
 }
 
-function formatOf(words: Words, environment: Environment): Format {
-  words.refuseBoth('json', 'jsonl');
-  if (words.flag('jsonl')) return 'jsonl';
-  if (words.flag('json') || words.text('fields') !== undefined) return 'json';
+type GlobalArgs = Args<GlobalOption | WriteOption>;
+
+function formatOf(args: GlobalArgs, environment: Environment): Format {
+  args.refuseBoth('json', 'jsonl');
+  if (args.flag('jsonl')) return 'jsonl';
+  if (args.flag('json') || args.text('fields') !== undefined) return 'json';
   const named = environment['ASP_FORMAT'] ?? '';
   if (named === 'json' || named === 'jsonl') return named;
   if (named === '' || named === 'text' || named === 'human') return 'human';
@@ -68,25 +71,24 @@ function keyOf(text: string | undefined): string | undefined {
   throw new UsageError('--idempotency-key is 1 to 255 printable ASCII characters.');
 }
 
-export function readGlobals(words: Words, environment: Environment): Globals {
-  words.refuseBoth('idempotency-key', 'once');
-  words.refuseBoth('quiet', 'verbose');
+export function readGlobals(args: GlobalArgs, environment: Environment): Globals {
+  args.refuseBoth('idempotency-key', 'once');
+  args.refuseBoth('quiet', 'verbose');
   const { ASP_TIMEOUT, ASP_RETRIES, ASP_NO_INPUT, ASP_DEBUG, ACCESSIBLE } = environment;
-  const as = words.text('as');
-  const once = words.text('once');
+  const as = args.text('as');
+  const once = args.text('once');
   if (once === '') throw new UsageError('--once needs a name.');
-  const color = words.text('color');
-  const timeout = words.text('timeout');
+  const timeout = args.text('timeout');
   return {
     as: as === undefined ? undefined : readHandle(as),
-    profile: words.text('profile'),
-    format: formatOf(words, environment),
-    fields: fieldsOf(words.text('fields')),
-    isQuiet: words.flag('quiet'),
-    isVerbose: words.flag('verbose') || words.flag('debug'),
-    isDebug: words.flag('debug') || isSet(ASP_DEBUG),
-    mayAsk: !words.flag('no-input') && !isSet(ASP_NO_INPUT),
-    isYes: words.flag('yes'),
+    profile: args.text('profile'),
+    format: formatOf(args, environment),
+    fields: fieldsOf(args.text('fields')),
+    isQuiet: args.flag('quiet'),
+    isVerbose: args.flag('verbose') || args.flag('debug'),
+    isDebug: args.flag('debug') || isSet(ASP_DEBUG),
+    mayAsk: !args.flag('no-input') && !isSet(ASP_NO_INPUT),
+    isYes: args.flag('yes'),
     timeoutMs:
       timeout !== undefined
         ? readDuration('--timeout', timeout)
@@ -94,14 +96,14 @@ export function readGlobals(words: Words, environment: Environment): Globals {
           ? readDuration('ASP_TIMEOUT', ASP_TIMEOUT ?? '')
           : undefined,
     retries:
-      words.count('retries', { max: 20 }) ??
+      args.count('retries', { max: 20 }) ??
       (ASP_RETRIES === undefined || ASP_RETRIES === ''
         ? undefined
         : readCount('ASP_RETRIES', ASP_RETRIES, { max: 20 })),
-    color: color === 'always' || color === 'never' ? color : 'auto',
-    isAccessible: words.flag('accessible') || isSet(ACCESSIBLE),
-    isDryRun: words.flag('dry-run'),
-    idempotencyKey: keyOf(words.text('idempotency-key')),
+    color: args.text('color') ?? 'auto',
+    isAccessible: args.flag('accessible') || isSet(ACCESSIBLE),
+    isDryRun: args.flag('dry-run'),
+    idempotencyKey: keyOf(args.text('idempotency-key')),
     once,
   };
 }

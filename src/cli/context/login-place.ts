@@ -1,7 +1,8 @@
 import type { Login, Logins, StoreKind } from '../../client/credentials/login.js';
 import type { LoginContext } from '../../client/credentials/login-context.js';
 import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
-import { CliError, UsageError } from '../terminal/cli-error.js';
+import { CliError, UsageError } from '../errors.js';
+import { findLocalService } from '../profile/local-service.js';
 import type { Context } from './context.js';
 
 const CHOICE_FILE = 'store';
@@ -46,6 +47,10 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
     passphrase: environment['ASP_STORE_PASSPHRASE'] === '' ? undefined : environment['ASP_STORE_PASSPHRASE'],
     platform: machine.platform,
     environment,
+    async isLocalServiceAt(baseUrl) {
+      const found = await findLocalService(paths, machine);
+      return found?.isRunning === true && found.record.url === baseUrl;
+    },
     addressesOf(baseUrl) {
       const entry = Object.values(profiles).find((profile) => profile.base_url === baseUrl);
       return entry === undefined ? undefined : { baseUrl, authUrl: entry.auth_url, wsUrl: entry.ws_url };

@@ -1,14 +1,13 @@
 import type * as z from 'zod/mini';
 
-import { isRefusedConnection } from '../../client/http/failure.js';
-import { type FailedRequest, RequestError } from '../../client/http/request-error.js';
+import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { requestOf } from '../../client/http/send.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/error.js';
 import { type LocalServiceRecord, OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/local-service.js';
 import { localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
-import { type About, ExplainedError } from './explain.js';
+import { type ErrorContext, ExplainedError } from './explain.js';
 
 type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
 
@@ -72,7 +71,7 @@ function refusal(document: unknown, status: number, request: FailedRequest): Exp
 
 const UNKNOWN = 'No such agent is in the local service.';
 const LIST = ['asp', 'serve', 'agent', 'list'];
-const NO_SUCH_AGENT: About = {
+const NO_SUCH_AGENT: ErrorContext = {
   messages: { AGENT_NOT_FOUND: UNKNOWN, NOT_FOUND: UNKNOWN },
   reasons: { DUPLICATE_HANDLE: 'a handle is never given twice, also after its agent is gone.' },
   next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },

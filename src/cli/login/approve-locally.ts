@@ -3,8 +3,8 @@ import { readCallback } from '../../client/oauth/callback.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
 import type { Context } from '../context/context.js';
 import { callOperator } from '../context/operator.js';
+import { CliError, UsageError } from '../errors.js';
 import { loginWords } from '../profile/resolve-profile.js';
-import { CliError, UsageError } from '../terminal/cli-error.js';
 import type { OwnCallback } from './loopback.js';
 
 /** The record of the local service at this address; only its own OS user can read it. */

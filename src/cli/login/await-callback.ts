@@ -1,12 +1,11 @@
 import type { AuthorizationRequest } from '../../client/oauth/authorization-request.js';
 import { readCallback } from '../../client/oauth/callback.js';
 import type { Context } from '../context/context.js';
+import { CliError } from '../errors.js';
 import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
-import { CliError } from '../terminal/cli-error.js';
-import { durationText } from '../words/values.js';
+import { durationText } from '../values.js';
 import type { Loopback, OwnCallback } from './loopback.js';
 
-const PATIENCE_MS = 5 * 60_000;
 const PASTE_MAX_LENGTH = 16_384;
 
 export interface BrowserWish {
@@ -41,23 +40,23 @@ export async function awaitCallback(
 
   const over = new AbortController();
   const signal = AbortSignal.any([context.signal, over.signal]);
-  const patienceMs = context.globals.timeoutMs ?? PATIENCE_MS;
-  const cancel = context.clock.schedule(patienceMs, () => over.abort(nobodySignedIn(patienceMs, browser.again)));
   const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    const onAbort = (): void => reject(nobodySignedIn(context, browser.again));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
   });
   try {
     const ways = prompts.canAsk ? [received, pasted(context, judge, signal)] : [received];
     return await Promise.race([...ways, aborted]);
   } finally {
-    cancel();
     over.abort();
   }
 }
 
-function nobodySignedIn(patienceMs: number, next: readonly string[]): CliError {
+function nobodySignedIn({ deadline }: Context, next: readonly string[]): CliError {
+  const within = deadline === undefined ? 'in time' : `within ${durationText(deadline.afterMs)}`;
   return new CliError('ASP_LOGIN_TIMEOUT', {
-    message: `Nobody signed in within ${durationText(patienceMs)}.`,
+    message: `Nobody signed in ${within}.`,
     why: 'a sign-in that cannot be waited for can be done in two steps: --start, then --finish.',
     next,
   });

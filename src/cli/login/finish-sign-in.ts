@@ -1,7 +1,7 @@
 import type { Login, StoreKind } from '../../client/credentials/login.js';
 import { readCallback } from '../../client/oauth/callback.js';
 import type { Context } from '../context/context.js';
-import { UsageError } from '../terminal/cli-error.js';
+import { UsageError } from '../errors.js';
 import { forgetPending, readPending } from './pending-sign-in.js';
 import { prepareSignIn } from './prepare-sign-in.js';
 import { completeSignIn } from './sign-in.js';

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 
 import type { Callback } from '../../client/oauth/callback.js';
-import { CliError } from '../terminal/cli-error.js';
+import { CliError } from '../errors.js';
 import { CALLBACK_HEADERS, type CallbackPage, callbackPage } from './callback-page.js';
 
 const HOST = '127.0.0.1';

@@ -4,7 +4,7 @@ import * as z from 'zod/mini';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { randomToken } from '../../kit/random.js';
 import type { Context } from '../context/context.js';
-import { CliError, UsageError } from '../terminal/cli-error.js';
+import { CliError, UsageError } from '../errors.js';
 
 const LIFETIME_MS = 10 * 60_000;
 

@@ -11,8 +11,8 @@ import { randomToken } from '../../kit/random.js';
 import { SCOPES } from '../../wire/scope.js';
 import type { Context } from '../context/context.js';
 import { loginContextOf, rememberStore } from '../context/login-place.js';
+import { CliError } from '../errors.js';
 import { loginWords } from '../profile/resolve-profile.js';
-import { CliError } from '../terminal/cli-error.js';
 import type { SignIn } from './sign-in.js';
 
 const CLIENT_NAME = 'asp command line';

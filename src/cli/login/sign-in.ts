@@ -10,8 +10,8 @@ import { exchangeCode, revokeRefreshToken } from '../../client/oauth/token-endpo
 import type { TokenSet } from '../../client/oauth/token-set.js';
 import { isAccountScope, isScope, type Scope, splitScope } from '../../wire/scope.js';
 import type { Context } from '../context/context.js';
+import { CliError } from '../errors.js';
 import { loginWords } from '../profile/resolve-profile.js';
-import { CliError } from '../terminal/cli-error.js';
 import type { OwnCallback } from './loopback.js';
 
 const REVOCATION_TIMEOUT_MS = 5000;
@@ -61,6 +61,7 @@ export async function completeSignIn(
       scopes,
       ...approved,
       ...grant,
+      isLocal: (await context.localService())?.url === signIn.baseUrl,
       accessTokens: { api: toCached(tokens) },
     });
   } catch (error) {

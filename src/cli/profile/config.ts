@@ -1,7 +1,7 @@
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { isFileError, readIfPresent, replaceFile } from '../../kit/private-file.js';
-import { CliError } from '../terminal/cli-error.js';
-import { handleOf } from '../words/values.js';
+import { CliError } from '../errors.js';
+import { handleOf } from '../values.js';
 
 /** One service, by the name the user gave it. Keys are written in the file as they stand here. */
 export interface ProfileEntry {
@@ -21,6 +21,11 @@ export interface Config {
   readonly profiles: Readonly<Record<string, ProfileEntry>>;
   readonly settings: Readonly<Record<string, string>>;
 }
+
+/** The profile that stands for the local service, wherever that listens. */
+export const LOCAL = 'local';
+/** The setting that keeps its agent: it has no entry among the profiles. */
+export const LOCAL_AGENT_SETTING = 'local_agent';
 
 export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 const EMPTY: Config = { profiles: {}, settings: {} };

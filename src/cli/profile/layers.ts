@@ -1,4 +1,4 @@
-import { CliError } from '../terminal/cli-error.js';
+import { CliError } from '../errors.js';
 
 /** One place that was asked for an answer, in the order of asking. `asp whoami --explain` prints them. */
 export interface Layer {

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 
 import { readPrivateFile, requireOwnDirectory } from '../../kit/private-file.js';
-import { LocalServiceRecord } from '../../wire/local-service.js';
-import { CliError } from '../terminal/cli-error.js';
-import { localServiceFile, type Paths } from './paths.js';
+import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { CliError } from '../errors.js';
+import { LOCAL_SERVICE_NAME, localServiceFile, type Paths } from './paths.js';
 
 /** How it is found out whether a service still runs. */
 export interface LocalServiceProbe {
@@ -18,7 +18,6 @@ export interface LocalService {
   readonly isRunning: boolean;
 }
 
-export const LOCAL_SERVICE_NAME = 'default';
 const USUAL_PORT = '8744';
 
 /** The record that a local service left; undefined when there is none that can be believed. */
@@ -31,8 +30,10 @@ export async function findLocalService(
     // Whoever can write this file, or exchange it, decides where credentials go.
     await requireOwnDirectory(paths.runtimeDirectory);
     const text = await readPrivateFile(localServiceFile(paths, name));
-    const record = text === undefined ? undefined : LocalServiceRecord.parse(JSON.parse(text));
-    return record && { record, isRunning: doesRun(record, probe) };
+    if (text === undefined) return undefined;
+    const schema = await import('../../wire/local-service.js');
+    const record = schema.LocalServiceRecord.parse(JSON.parse(text));
+    return { record, isRunning: doesRun(record, probe) };
   } catch {
     return undefined;
   }

@@ -69,6 +69,8 @@ function windowsFolder(
   return root === undefined ? undefined : join(root, NAME, leaf);
 }
 
+export const LOCAL_SERVICE_NAME = 'default';
+
 /** The file in which a local service of that name leaves its addresses. */
 export function localServiceFile(paths: Paths, name: string): string {
   return join(paths.runtimeDirectory, 'serve', `${name}.json`);

@@ -1,8 +1,10 @@
+import { promises } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { isFileError, readIfPresent } from '../../kit/private-file.js';
-import { CliError } from '../terminal/cli-error.js';
-import { handleOf } from '../words/values.js';
+import { type Random, randomToken } from '../../kit/random.js';
+import { CliError } from '../errors.js';
+import { handleOf } from '../values.js';
 import { PROFILE_NAME } from './config.js';
 import type { Place } from './paths.js';
 
@@ -47,4 +49,30 @@ export function parseProjectFile(path: string, text: string): ProjectFile {
   const handle = typeof agent === 'string' ? handleOf(agent) : undefined;
   if (agent !== undefined && handle === undefined) throw refuse('agent must be a handle');
   return { path, profile, agent: handle };
+}
+
+interface Choice {
+  readonly profile?: string | undefined;
+  readonly agent?: string | undefined;
+}
+
+/** Rewrites a `.asp.json`, or removes it once it is empty. Others may read it: it belongs to the folder. */
+export async function changeProjectFile(
+  path: string,
+  random: Random,
+  change: (before: Choice) => Choice,
+): Promise<void> {
+  const text = await readIfPresent(path);
+  const { profile, agent } = change(text === undefined ? {} : parseProjectFile(path, text));
+  if (profile === undefined && agent === undefined) return promises.rm(path, { force: true });
+  const temporary = `${path}.${randomToken(random, 6)}.tmp`;
+  try {
+    const content = `${JSON.stringify({ profile, agent }, null, 2)}\n`;
+    await promises.writeFile(temporary, content, { flag: 'wx', mode: 0o644 });
+    await promises.rename(temporary, path);
+  } catch (error) {
+    await promises.rm(temporary, { force: true });
+    if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC')) throw error;
+    throw new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, cause: error });
+  }
 }

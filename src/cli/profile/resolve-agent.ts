@@ -1,5 +1,5 @@
-import { CliError } from '../terminal/cli-error.js';
-import { handleOf, readHandle } from '../words/values.js';
+import { CliError } from '../errors.js';
+import { handleOf, readHandle } from '../values.js';
 import { type Candidate, choose, type Layer } from './layers.js';
 import type { ProjectFile } from './project-file.js';
 import type { ResolvedProfile } from './resolve-profile.js';

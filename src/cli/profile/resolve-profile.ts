@@ -1,9 +1,9 @@
 import type { LocalServiceRecord } from '../../wire/local-service.js';
 import { AGENT_SCOPES } from '../../wire/scope.js';
-import { CliError } from '../terminal/cli-error.js';
-import { suggest } from '../words/suggest.js';
-import { handleOf } from '../words/values.js';
-import { type Config, PROFILE_NAME, readServiceUrl } from './config.js';
+import { CliError } from '../errors.js';
+import { suggest } from '../suggest.js';
+import { handleOf } from '../values.js';
+import { type Config, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
 import { type Candidate, choose, type Layer } from './layers.js';
 import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';
@@ -43,10 +43,6 @@ export function loginWords(handle: string | undefined, scopes: readonly string[]
   ];
 }
 
-/** The profile that stands for the local service, wherever that listens. */
-export const LOCAL = 'local';
-/** The setting that keeps its agent: it has no entry among the profiles. */
-export const LOCAL_AGENT_SETTING = 'local_agent';
 const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
 
 /** The places that may name the service, in the order of asking. */

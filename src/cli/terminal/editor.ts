@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-
+import { CliError } from '../errors.js';
 import { childEnvironment } from './child-environment.js';
-import { CliError } from './cli-error.js';
 import type { Streams } from './streams.js';
 
 /** What an editor needs of its surroundings. */

@@ -1,5 +1,5 @@
 import { toJsonLine } from '../../kit/json-line.js';
-import type { Outcome } from './cli-error.js';
+import type { Outcome } from '../errors.js';
 import { sanitizeLine } from './sanitize.js';
 import type { Style } from './style.js';
 

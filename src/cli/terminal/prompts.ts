@@ -1,4 +1,4 @@
-import { CliError, UsageError } from './cli-error.js';
+import { CliError, UsageError } from '../errors.js';
 import type { Streams } from './streams.js';
 
 /** Questions to a person. Every question has a flag that answers it; without a terminal that flag is required. */

@@ -18,6 +18,15 @@ export function relativeTime(epochMs: number, nowMs: number): string {
   return isoTime(epochMs).slice(0, 10);
 }
 
+/** How long to wait, rounded up to the unit a person would use: `7 s`, `35 min`, `11 h`, `3 days`. */
+export function waitText(ms: number): string {
+  const seconds = Math.ceil(ms / 1000);
+  if (seconds <= 120) return `${seconds} s`;
+  if (seconds <= 2 * 3600) return `${Math.ceil(seconds / 60)} min`;
+  if (seconds <= 48 * 3600) return `${Math.ceil(seconds / 3600)} h`;
+  return `${Math.ceil(seconds / 86_400)} days`;
+}
+
 /** RFC 3339 in UTC; `-` for what is no time. */
 export function isoTime(epochMs: number | null): string {
   if (epochMs === null || !Number.isFinite(epochMs) || Math.abs(epochMs) > 8.64e15) return '-';

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { systemClock } from '../../kit/clock.js';
 import { type Random, systemRandom } from '../../kit/random.js';
-import { createTransport } from '../http/create-transport.js';
-import type { Transport } from '../http/transport.js';
+import { createTransport, type Transport } from '../http/transport.js';
 import { discover, resourceOf } from '../oauth/discover.js';
 import { requestClientCredentials } from '../oauth/token-endpoint.js';
 import type { ServiceAddresses } from '../service-addresses.js';

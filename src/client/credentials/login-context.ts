@@ -31,6 +31,11 @@ export interface LoginContext {
   readonly platform: NodeJS.Platform;
   /** Where the session bus is: `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`. */
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /**
+   * Whether the service that this user runs here, at this address, runs now. A port of this machine belongs to whoever opens it
+   * first: the tokens of a login that was made at such a service are not sent while this is false.
+   */
+  isLocalServiceAt?(baseUrl: string): Promise<boolean>;
   /** Addresses of a service beyond its base URL, where a profile names them. */
   addressesOf?(baseUrl: string): ServiceAddresses | undefined;
 }

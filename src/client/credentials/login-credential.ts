@@ -1,7 +1,7 @@
 import type { AccessToken, AccessTokenRequest, Credential, Resource } from './credential.js';
 import type { LoginItem, LoginKey } from './login.js';
 import { cacheDirectory, type LoginContext } from './login-context.js';
-import { requireLogin } from './require-login.js';
+import { requireUsableLogin } from './require-login.js';
 import { nameOf } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, type Tokens, toAccessToken } from './token-cache.js';
 
@@ -10,20 +10,20 @@ import { type CachedToken, createTokenCache, isUsable, type Tokens, toAccessToke
  * when one must be renewed.
  */
 export function createLoginCredential(context: LoginContext, key: LoginKey): Credential {
-  let item: Promise<LoginItem> | undefined;
+  let item: LoginItem | undefined;
   let tokens: Tokens = {};
   const pending = new Map<Resource, Promise<CachedToken>>();
 
   const obtain = async (resource: Resource, request: AccessTokenRequest): Promise<CachedToken> => {
     const now = context.transport.clock.now();
-    item ??= requireLogin(context, key).then((login) => login.item);
-    const cacheKey = Buffer.from((await item).key, 'base64');
+    item ??= (await requireUsableLogin(context, key)).item;
+    const cacheKey = Buffer.from(item.key, 'base64');
     tokens = { ...tokens, ...(await createTokenCache(cacheDirectory(context)).read(nameOf(key), cacheKey)) };
     const known = tokens[resource];
     if (known !== undefined && isUsable(known, request, now)) return known;
     const { refreshLogin } = await import('./refresh-login.js');
     const refreshed = await refreshLogin(context, key, resource, request);
-    item = Promise.resolve(refreshed.item);
+    item = refreshed.item;
     return refreshed.token;
   };
 

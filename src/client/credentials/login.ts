@@ -26,6 +26,8 @@ export const Login = z.looseObject({
   agentId: z.nullable(z.string()),
   accountId: z.nullable(z.string()),
   savedAtMs: z.number(),
+  /** Made at a service that this user runs here: its tokens go to that address only while that service runs. */
+  isLocal: z.optional(z.boolean()),
   /** Set once the service refused the refresh token for good: sign in again. */
   ended: z.nullable(z.object({ atMs: z.number(), error: z.string(), digest: z.string() })),
 });
@@ -39,6 +41,7 @@ export interface NewLogin extends LoginKey {
   readonly scopes: readonly string[];
   readonly agentId: string | null;
   readonly accountId: string | null;
+  readonly isLocal?: boolean | undefined;
   readonly refreshToken: string;
   /** Access tokens that came with it; see `toCached`. */
   readonly accessTokens: Partial<Readonly<Record<Resource, CachedToken>>>;
@@ -69,7 +72,8 @@ export interface Logins {
   /** Stores a login in place of the one before it. @throws RequestError `ASP_STORE_…` */
   save(login: NewLogin): Promise<Login>;
   /**
-   * Revokes at the service (best effort, 5 s, not when `isLocalOnly`) and deletes here in any case.
+   * Revokes at the service (best effort, 5 s, not when `isLocalOnly`) and deletes here in any case. The refresh token goes to the
+   * authorization server that issued it and to no other.
    * @throws RequestError `ASP_STORE_…` when it could not be deleted here.
    */
   remove(key: LoginKey, options?: { isLocalOnly?: boolean; signal?: AbortSignal }): Promise<Removal>;

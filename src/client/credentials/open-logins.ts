@@ -14,6 +14,7 @@ import {
 } from './login-context.js';
 import { openLoginRecords } from './login-records.js';
 import { withProcessLock } from './process-lock.js';
+import { confirmService } from './require-login.js';
 import { nameOf } from './secret-store.js';
 import { createTokenCache } from './token-cache.js';
 
@@ -87,7 +88,7 @@ async function remove(
   const revocation =
     item === undefined || options.isLocalOnly === true
       ? { isRevoked: false, error: undefined }
-      : await revoke(context, key, item);
+      : await revoke(context, key, login, item);
   await createTokenCache(cacheDirectory(context)).remove(nameOf(key));
   const hadItem = await store.delete(key);
   const hadRecord = await records.remove(key);
@@ -97,6 +98,7 @@ async function remove(
 async function revoke(
   context: LoginContext,
   key: LoginKey,
+  login: Login | undefined,
   item: LoginItem,
 ): Promise<{ isRevoked: boolean; error: unknown }> {
   const { clock } = context.transport;
@@ -104,16 +106,26 @@ async function revoke(
   const late = new RequestError({ code: 'ASP_TIMEOUT', message: 'The service did not confirm in time.' });
   const stop = clock.schedule(REVOCATION_TIMEOUT_MS, () => controller.abort(late));
   try {
+    await confirmService(context, login);
     const discovery = await discoverFor(context, key.baseUrl, { retries: 0, signal: controller.signal });
-    const login = { clientId: item.cid, refreshToken: item.rt };
+    if (discovery.issuer !== login?.issuer) throw otherIssuer(discovery.issuer);
+    const token = { clientId: item.cid, refreshToken: item.rt };
     const deadline = clock.monotonic() + REVOCATION_TIMEOUT_MS;
-    await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, login, controller.signal);
+    await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, token, controller.signal);
     return { isRevoked: true, error: undefined };
   } catch (error) {
     return { isRevoked: false, error };
   } finally {
     stop();
   }
+}
+
+function otherIssuer(issuer: string): RequestError {
+  return new RequestError({
+    code: 'ASP_DISCOVERY',
+    message: `It names another authorization server now (${issuer}), and the login is not for that one.`,
+    isRetryable: false,
+  });
 }
 
 function locked<Result>(

@@ -19,7 +19,7 @@ import {
 } from './login-context.js';
 import { openLoginRecords } from './login-records.js';
 import { withProcessLock } from './process-lock.js';
-import { loginEnded, requireLogin } from './require-login.js';
+import { loginEnded, requireUsableLogin } from './require-login.js';
 import { digest, nameOf, type SecretStore } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, toCached, withToken } from './token-cache.js';
 
@@ -66,7 +66,7 @@ async function refreshLocked(
   request: RefreshRequest,
   discovery: Discovery,
 ): Promise<Refreshed> {
-  const { store, item, login } = await requireLogin(context, key);
+  const { store, item, login } = await requireUsableLogin(context, key);
   if (login !== undefined && login.issuer !== discovery.issuer)
     throw new RequestError({
       code: 'ASP_DISCOVERY',

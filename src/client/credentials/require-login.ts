@@ -24,6 +24,26 @@ export async function requireLogin(
   });
 }
 
+/** The item of a login whose tokens may be sent now. @throws RequestError, `ASP_LOCAL_NOT_RUNNING` among them */
+export async function requireUsableLogin(
+  context: LoginContext,
+  key: LoginKey,
+): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
+  const found = await requireLogin(context, key);
+  await confirmService(context, found.login);
+  return found;
+}
+
+/** Refuses a login of a local service that does not run: another program may have its port. */
+export async function confirmService(context: LoginContext, login: Login | undefined): Promise<void> {
+  if (login?.isLocal !== true || (await context.isLocalServiceAt?.(login.baseUrl)) !== false) return;
+  throw new RequestError({
+    code: 'ASP_LOCAL_NOT_RUNNING',
+    message: `The local service at ${login.baseUrl} is not running. The login of ${login.handle ?? 'the account'} is for that service alone, so nothing was sent there.`,
+    isRetryable: true,
+  });
+}
+
 /** The login is over: a person must sign in again. */
 export function loginEnded(code: string, isInterrupted = false, cause?: unknown): RequestError {
   const why = isInterrupted ? ' An earlier renewal was interrupted before its answer could be stored.' : '';

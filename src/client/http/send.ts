@@ -1,14 +1,21 @@
+import * as z from 'zod/mini';
+import type { $ZodType, $ZodTypes } from 'zod/v4/core';
+
 import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
-import { isRetryableStatus } from '../../wire/error.js';
+import { ErrorEnvelope, isRetryableStatus } from '../../wire/error.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
-import { abortion } from './failure.js';
-import { type Outcome, RequestError } from './request-error.js';
-import { readRetryAfter } from './retry-after.js';
+import { isLoopback } from './address.js';
+import { abortion, isRefusedConnection, type Outcome, RequestError } from './request-error.js';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.js';
 
-/** A rate-limited answer without a usable `Retry-After` is given this long. */
+/** The pause before the retry of a rate-limited answer without a usable `Retry-After`. */
 const UNSAID_RETRY_AFTER_MS = 1000;
+/** Without a deadline, the pauses of one request last no longer than this in all. */
+const PATIENCE_MS = 120_000;
+/** Tries after the first where no program listens on this machine: nobody is on the way. */
+const LOOPBACK_RETRIES = 1;
+const MESSAGE_MAX_LENGTH = 500;
 
 /** Gives the bearer token; `rejected` is one that was refused and must not come again. */
 export type BearerSource = (rejected: string | undefined, signal: AbortSignal | undefined) => Promise<string>;
@@ -23,15 +30,15 @@ export interface Sending {
   readonly bearer?: BearerSource | undefined;
   /** Carried by every try. */
   readonly idempotencyKey?: string | undefined;
-  /** Whether it may be sent again: reads and writes with a key, unless said. */
+  /** Whether it may be sent again (default: reads, and writes with a key). */
   readonly isRepeatable?: boolean | undefined;
   /** Tries after the first. */
   readonly retries: number;
-  /** On the transport's monotonic clock, in milliseconds: a wait that passes it is not begun. */
+  /** On the transport's monotonic clock, in milliseconds: no pause goes beyond it, nor beyond the transport's own deadline. */
   readonly deadline?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly maxBytes?: number | undefined;
-  /** How long one try may be silent; the transport's own patience unless said. */
+  /** How long one try may be silent (default: the transport's own patience). */
   readonly silenceTimeoutMs?: number | undefined;
 }
 
@@ -49,16 +56,20 @@ type Try = { readonly kind: 'answer'; readonly answer: HttpAnswer } | { readonly
 /**
  * Sends until there is an answer that more tries would not change. 408, 425, 429, 5xx and broken connections are tried
  * again, after `Retry-After` plus the recommended jitter; a 401 renews the token once and is sent again beside that count;
- * nothing else is repeated (spec: Client handling; Rate limits).
+ * nothing else is repeated (spec: Client handling; Rate limits). A pause that the deadline would cut off is not begun: the
+ * failure before it is the result.
  * @throws RequestError when no answer came, or the credential failed.
  */
 export async function sendWithRetries(transport: Transport, random: Random, sending: Sending): Promise<Sent> {
   const isWrite = sending.method !== 'GET' && sending.method !== 'HEAD';
   const isRepeatable = sending.isRepeatable ?? (!isWrite || sending.idempotencyKey !== undefined);
   const retries = isRepeatable ? sending.retries : 0;
+  const isLocal = isLoopback(new URL(sending.url));
   let attempts = 0;
   let retried = 0;
+  let pausedMs = 0;
   let isUncertain = false;
+  let lastFailure: RequestError | undefined;
   let token = await firstToken(sending);
   let isRenewed = false;
   while (true) {
@@ -73,15 +84,23 @@ export async function sendWithRetries(transport: Transport, random: Random, send
     }
     const retryAfterMs =
       tried.kind === 'answer' ? readRetryAfter(tried.answer.headers, transport.clock.now()) : undefined;
+    const isNobodyThere = tried.kind === 'error' && isLocal && isRefusedConnection(tried.error);
+    const allowed = isNobodyThere ? Math.min(retries, LOOPBACK_RETRIES) : retries;
     const delayMs =
-      retried < retries && isWorthRetrying(tried) ? delayBefore(retried, tried, retryAfterMs, random) : undefined;
-    if (delayMs === undefined || isTooLate(transport, sending, delayMs)) {
+      retried < allowed && isWorthRetrying(tried) ? delayBefore(retried, tried, retryAfterMs, random) : undefined;
+    if (delayMs === undefined || isTooLong(transport, sending, delayMs, pausedMs)) {
       if (tried.kind === 'answer') return { answer: tried.answer, attempts, outcome, retryAfterMs };
-      throw restate(tried.error, sending, attempts, outcome);
+      throw restate(withLastFailure(tried.error, lastFailure), sending, attempts, outcome);
     }
     retried += 1;
+    pausedMs += delayMs;
+    lastFailure =
+      tried.kind === 'error'
+        ? restate(tried.error, sending, attempts, outcome)
+        : errorOfAnswer({ answer: tried.answer, attempts, outcome, retryAfterMs }, sending);
     transport.trace?.({ kind: 'retry', text: `${retried} of ${retries} in ${Math.round(delayMs)} ms` });
-    await pause(transport, sending, delayMs, attempts, outcome);
+    transport.onPause?.({ delayMs, attempts, failure: lastFailure });
+    await pause(transport, sending, delayMs, lastFailure);
   }
 }
 
@@ -139,23 +158,29 @@ function delayBefore(retried: number, tried: Try, retryAfterMs: number | undefin
   return asked + min + random.fraction() * (max - min);
 }
 
-function isTooLate(transport: Transport, sending: Sending, delayMs: number): boolean {
-  return sending.deadline !== undefined && transport.clock.monotonic() + delayMs >= sending.deadline;
+function isTooLong(transport: Transport, sending: Sending, delayMs: number, pausedMs: number): boolean {
+  const deadline = Math.min(
+    sending.deadline ?? Number.POSITIVE_INFINITY,
+    transport.deadline ?? Number.POSITIVE_INFINITY,
+  );
+  if (deadline === Number.POSITIVE_INFINITY) return pausedMs + delayMs > PATIENCE_MS;
+  return transport.clock.monotonic() + delayMs >= deadline;
 }
 
-async function pause(
-  transport: Transport,
-  sending: Sending,
-  delayMs: number,
-  attempts: number,
-  outcome: Outcome,
-): Promise<void> {
+async function pause(transport: Transport, sending: Sending, delayMs: number, failure: RequestError): Promise<void> {
   try {
     await wait(transport.clock, delayMs, sending.signal);
   } catch (error) {
     if (sending.signal?.aborted !== true) throw error;
-    throw restate(abortion(sending.signal, outcome), sending, attempts, outcome);
+    const aborted = abortion(sending.signal, failure.outcome);
+    throw restate(withLastFailure(aborted, failure), sending, failure.attempts, failure.outcome);
   }
+}
+
+/** A deadline that passes after failed tries says what made them fail. */
+function withLastFailure(error: RequestError, lastFailure: RequestError | undefined): RequestError {
+  if (lastFailure === undefined || (error.code !== 'ASP_TIMEOUT' && error.code !== 'ASP_ABORTED')) return error;
+  return new RequestError({ ...error, message: error.message, cause: lastFailure });
 }
 
 function mayHaveHappened(tried: Try): boolean {
@@ -191,4 +216,110 @@ function restate(error: RequestError, sending: Sending, attempts: number, outcom
 /** What an error may say of the request: no query, no host. */
 export function requestOf(sending: Pick<Sending, 'method' | 'url'>): { method: string; path: string } {
   return { method: sending.method, path: new URL(sending.url).pathname };
+}
+
+/**
+ * `Retry-After` in milliseconds: whole seconds or a date (RFC 9110 §10.2.3). A date is measured against the answer's own
+ * `Date`, so that a wrong clock here does not matter. Undefined for anything else.
+ */
+export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
+  const text = headers['retry-after']?.trim();
+  if (text === undefined) return undefined;
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER);
+  if (!/^[A-Za-z]{3},? /.test(text)) return undefined;
+  const until = Date.parse(text);
+  if (Number.isNaN(until)) return undefined;
+  const sentAt = Date.parse(headers['date'] ?? '');
+  return Math.max(0, until - (Number.isNaN(sentAt) ? nowMs : sentAt));
+}
+
+/** The body of a 2xx answer, checked. @throws RequestError `ASP_BAD_ANSWER`: then a write was applied all the same. */
+export function decodeReply<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  sent: Sent,
+  sending: Sending,
+): z.output<Schema> {
+  const parsed = readDocument(schema, sent.answer);
+  if (parsed !== undefined) return parsed;
+  throw new RequestError({
+    code: 'ASP_BAD_ANSWER',
+    message: `The service answered ${sent.answer.status} in a form that was not understood.`,
+    isRetryable: false,
+    ...contextOf(sent, sending),
+  });
+}
+
+/** The error that a non-2xx answer stands for: the envelope's code, or what its status says when there is no envelope. */
+export function errorOfAnswer(sent: Sent, sending: Sending): RequestError {
+  const { status, headers } = sent.answer;
+  const envelope = ErrorEnvelope.safeParse(parseJson(sent.answer));
+  const challenge = /\berror="([\w-]+)"/.exec(headers['www-authenticate'] ?? '')?.[1];
+  const context = { ...contextOf(sent, sending), retryAfterMs: sent.retryAfterMs, oauthError: challenge };
+  if (envelope.success) {
+    const { code, message } = envelope.data.error;
+    return new RequestError({ code, message: message.slice(0, MESSAGE_MAX_LENGTH), ...context });
+  }
+  return new RequestError({ ...withoutEnvelope(status), ...context });
+}
+
+function withoutEnvelope(status: number): { code: string; message: string } {
+  if (status === 401) return { code: 'UNAUTHORIZED', message: 'The access token was not accepted.' };
+  if (status === 429) return { code: 'RATE_LIMITED', message: 'Too many requests.' };
+  if (status >= 500) return { code: 'INTERNAL_ERROR', message: `The service answered ${status}.` };
+  return {
+    code: 'ASP_BAD_ANSWER',
+    message: `The address answered ${status}, but not as this kind of service does: is it the right base URL?`,
+  };
+}
+
+function contextOf(sent: Sent, sending: Sending) {
+  return {
+    status: sent.answer.status,
+    outcome: sent.outcome,
+    attempts: sent.attempts,
+    idempotencyKey: sending.idempotencyKey,
+    request: requestOf(sending),
+  };
+}
+
+/** The body of an answer as `schema` describes it, with what a service may leave out filled in; undefined: it is another. */
+export function readDocument<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  answer: HttpAnswer,
+): z.output<Schema> | undefined {
+  const parsed = z.safeParse(schema, fillOptional(schema, parseJson(answer)));
+  return parsed.success ? parsed.data : undefined;
+}
+
+/**
+ * `value` with its optional members as `schema` wants them (wire: Reading what others send): where the schema takes null, an
+ * absent member becomes null; where it takes absence, null becomes absent; and a list that is null is an empty one.
+ */
+function fillOptional(schema: $ZodType, value: unknown): unknown {
+  const { def } = (schema as $ZodTypes)._zod;
+  if (def.type === 'nullable' || def.type === 'optional' || def.type === 'default')
+    return value === null || value === undefined ? value : fillOptional(def.innerType, value);
+  if (def.type === 'array') {
+    if (value === null) return [];
+    return Array.isArray(value) ? value.map((item) => fillOptional(def.element, item)) : value;
+  }
+  if (def.type !== 'object' || typeof value !== 'object' || value === null) return value;
+  const members = new Map<string, unknown>(Object.entries(value));
+  for (const [name, member] of Object.entries(def.shape)) {
+    const given = members.get(name);
+    const takes = (candidate: unknown): boolean => z.safeParse(member, candidate).success;
+    if (given === undefined && !takes(undefined) && takes(null)) members.set(name, null);
+    else if (given === null && !takes(null) && takes(undefined)) members.delete(name);
+    else if (given !== undefined) members.set(name, fillOptional(member, given));
+  }
+  return Object.fromEntries(members);
+}
+
+function parseJson(answer: HttpAnswer): unknown {
+  if (answer.headers['content-encoding'] !== undefined) return undefined;
+  try {
+    return JSON.parse(answer.body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
 }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import type * as z from 'zod/mini';
 
 import { readPrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import type { Random } from '../../kit/random.js';
 import { isRetryableStatus } from '../../wire/error.js';
 import { RESOURCE_METADATA_PATH, ResourceMetadata, SERVER_METADATA_PATH, ServerMetadata } from '../../wire/oauth.js';
 import { secureUrl } from '../http/address.js';
-import { type Decoder, errorOfAnswer } from '../http/decode.js';
 import { RequestError } from '../http/request-error.js';
-import { type Sending, sendWithRetries } from '../http/send.js';
+import { errorOfAnswer, readDocument, type Sending, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import type { ServiceAddresses } from '../service-addresses.js';
 
@@ -83,12 +83,12 @@ function addressesOf(address: string, wellKnown: string): string[] {
   return url.pathname === '/' ? [below] : [below, `${url.origin}${wellKnown}${url.pathname.replace(/\/$/, '')}`];
 }
 
-async function fetchFirst<Value>(
+async function fetchFirst<Schema extends z.ZodMiniType>(
   { transport, random, retries = 0 }: DiscoveryContext,
   addresses: readonly string[],
-  decoder: Decoder<Value>,
+  schema: Schema,
   signal?: AbortSignal,
-): Promise<Value> {
+): Promise<z.output<Schema>> {
   for (const url of addresses) {
     const sending: Sending = {
       method: 'GET',
@@ -100,14 +100,17 @@ async function fetchFirst<Value>(
       silenceTimeoutMs: METADATA_TIMEOUT_MS,
     };
     const sent = await sendWithRetries(transport, random, sending);
-    const { status, body } = sent.answer;
+    const { status } = sent.answer;
     if (status === 404) continue;
     if (isRetryableStatus(status)) throw errorOfAnswer(sent, sending);
-    const parsed = status === 200 ? decoder.safeParse(parseJson(body)) : undefined;
-    if (parsed?.success === true) return parsed.data as Value;
+    const document = status === 200 ? readDocument(schema, sent.answer) : undefined;
+    if (document !== undefined) return document;
     throw failure('The metadata of the service was not understood.', status);
   }
-  throw failure('The service publishes no metadata at its address: is the base URL right?', 404);
+  throw failure(
+    'The service publishes no metadata. Check the base URL; a service without metadata works with ASP_TOKEN only.',
+    404,
+  );
 }
 
 function interpret(service: ServiceAddresses, metadata: ServerMetadata): Discovery {
@@ -145,14 +148,6 @@ async function readCache(path: string, nowMs: number): Promise<ServerMetadata | 
     if (!(age >= 0 && age < CACHE_LIFETIME_MS)) return undefined;
     const parsed = ServerMetadata.safeParse(kept.metadata);
     return parsed.success ? parsed.data : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
   } catch {
     return undefined;
   }

@@ -1,10 +1,13 @@
 import type { EventEnvelope } from '../../wire/event.js';
+import type { Position } from './replay.js';
 import type { TailItem } from './tail.js';
 
 /** What a tail remembers of one session. */
 interface Followed {
   /** The sequence of the last event that was given. */
   cursor: number;
+  /** The epoch of the data in which it was read; undefined where the service has none, or has not told it yet. */
+  epoch: string | undefined;
   isEnded: boolean;
   hasLeft: boolean;
   /** Which end was told last, so that each is told once. */
@@ -39,9 +42,31 @@ export class FollowedSessions {
     return this.#sessions.get(sessionId)?.cursor ?? 0;
   }
 
-  follow(sessionId: string, cursor: number, known: { isEnded?: boolean; hasLeft?: boolean } = {}): void {
+  follow(sessionId: string, { after, epoch }: Position, known: { isEnded?: boolean; hasLeft?: boolean } = {}): void {
     const { isEnded = false, hasLeft = false } = known;
-    this.#sessions.set(sessionId, { cursor, isEnded, hasLeft, told: undefined });
+    this.#sessions.set(sessionId, { cursor: after, epoch, isEnded, hasLeft, told: undefined });
+  }
+
+  /** Where this session continues. */
+  positionOf(sessionId: string): Position {
+    const session = this.#sessions.get(sessionId);
+    return { after: session?.cursor ?? 0, epoch: session?.epoch };
+  }
+
+  /** Whether what was given of this session is known to be part of the data as they are in this epoch. */
+  isIn(sessionId: string, epoch: string | undefined): boolean {
+    return epoch === undefined || this.#sessions.get(sessionId)?.epoch === epoch;
+  }
+
+  /** Notes that this session continues after `after` in this epoch: what was given from there on is gone. */
+  enter(sessionId: string, { after, epoch }: Position): void {
+    const session = this.#sessions.get(sessionId);
+    if (session === undefined) return;
+    session.epoch = epoch ?? session.epoch;
+    if (after >= session.cursor) return;
+    session.cursor = after;
+    session.isEnded = false;
+    session.told = undefined;
   }
 
   drop(sessionId: string): void {
@@ -49,10 +74,10 @@ export class FollowedSessions {
   }
 
   /** Whether this event was not given yet; then it counts as given. */
-  accept(event: EventEnvelope): boolean {
+  accept(event: EventEnvelope, epoch: string | undefined): boolean {
     const session = this.#sessions.get(event.session_id);
     if (session === undefined) {
-      this.follow(event.session_id, event.sequence);
+      this.follow(event.session_id, { after: event.sequence, epoch });
       return true;
     }
     if (event.sequence <= session.cursor) return false;

@@ -6,18 +6,34 @@ import { callEndpoint, type RestContext } from '../rest/call.js';
 /** Small enough that a page of the largest messages fits an answer. */
 const PAGE = 200;
 
-/** The events of a session after a sequence, in order, to the end of what exists (spec: GET …/events). @throws RequestError */
-export async function* replayEvents(
+/** A position in a session: a sequence, and the epoch of the data in which it was read, where the service has such. */
+export interface Position {
+  readonly after: number;
+  readonly epoch?: string | undefined;
+}
+
+/** A page of a replay. */
+export interface ReplayPage {
+  readonly events: readonly EventEnvelope[];
+  /** The epoch that the data are in now. */
+  readonly epoch: string | undefined;
+  /** The sequence after which the events begin: earlier than was asked where the data were restored. */
+  readonly after: number;
+  readonly next: number | undefined;
+}
+
+/** The events of a session after a position, in order, to the end of what exists (spec: GET …/events). @throws RequestError */
+export async function* replayPages(
   rest: RestContext,
   sessionId: string,
-  after: number,
+  { after, epoch }: Position,
   signal: AbortSignal | undefined,
-): AsyncGenerator<EventEnvelope> {
-  let cursor: number | undefined = after;
-  while (cursor !== undefined) {
-    const page = await readPage(rest, sessionId, cursor, PAGE, signal);
-    yield* page.events;
-    cursor = page.next;
+): AsyncGenerator<ReplayPage> {
+  let position: Position | undefined = { after, epoch };
+  while (position !== undefined) {
+    const page: ReplayPage = await readPage(rest, sessionId, position, PAGE, signal);
+    yield page;
+    position = page.next === undefined ? undefined : { after: page.next, epoch: page.epoch };
   }
 }
 
@@ -31,12 +47,12 @@ export async function findStartOfLast(
   count: number,
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const first = await readPage(rest, sessionId, 0, PAGE, signal);
+  const first = await readPage(rest, sessionId, { after: 0 }, PAGE, signal);
   let low = first.events.at(-1)?.sequence ?? 0;
   if (first.next === undefined) return Math.max(0, low - count);
   let step = REPLAY_LIMIT_MAX;
   const eventAfter = async (sequence: number): Promise<number | undefined> =>
-    (await readPage(rest, sessionId, sequence, 1, signal)).events[0]?.sequence;
+    (await readPage(rest, sessionId, { after: sequence }, 1, signal)).events[0]?.sequence;
   let found = await eventAfter(low);
   while (found !== undefined) {
     low = found;
@@ -68,14 +84,22 @@ export async function* listSessions(rest: RestContext, signal: AbortSignal | und
 async function readPage(
   rest: RestContext,
   sessionId: string,
-  after: number,
+  { after, epoch }: Position,
   limit: number,
   signal: AbortSignal | undefined,
-): Promise<{ events: EventEnvelope[]; next: number | undefined }> {
-  const input = { path: { session_id: sessionId }, query: { after_sequence: after, limit }, signal };
-  const { events, next_cursor: next } = (await callEndpoint(rest, 'replayEvents', input)).reply;
+): Promise<ReplayPage> {
+  const query = { after_sequence: after, limit, ...(epoch !== undefined && { epoch }) };
+  const { reply } = await callEndpoint(rest, 'replayEvents', { path: { session_id: sessionId }, query, signal });
+  const { events, next_cursor: next, last_sequence: lastSequence } = reply;
+  // A service with epochs says where it resumed; that a cursor is past the end can be seen without one.
+  const isPastEnd = events.length === 0 && lastSequence !== undefined && lastSequence < after;
   const last = events.at(-1)?.sequence;
   const cursor = next === null ? undefined : Number(next);
   const isAdvancing = cursor !== undefined && last !== undefined && Number.isSafeInteger(cursor) && cursor >= last;
-  return { events, next: isAdvancing ? cursor : undefined };
+  return {
+    events,
+    epoch: reply.epoch,
+    after: reply.resumed_after ?? (isPastEnd ? lastSequence : after),
+    next: isAdvancing ? cursor : undefined,
+  };
 }

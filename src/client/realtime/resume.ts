@@ -1,5 +1,6 @@
 import type { Random } from '../../kit/random.js';
 import type { EventEnvelope } from '../../wire/event.js';
+import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { Credential } from '../credentials/credential.js';
 import { RequestError } from '../http/request-error.js';
 import { sendWithRetries } from '../http/send.js';
@@ -8,8 +9,8 @@ import { discover, resourceOf } from '../oauth/discover.js';
 import { callEndpoint, prepare, type RestContext } from '../rest/call.js';
 import type { ServiceAddresses } from '../service-addresses.js';
 import { FollowedSessions } from './followed-sessions.js';
-import { keepConnected } from './reconnect.js';
-import { findStartOfLast, listSessions, replayEvents } from './replay.js';
+import { keepConnected, type SocketAddress } from './reconnect.js';
+import { findStartOfLast, listSessions, type ReplayPage, replayPages } from './replay.js';
 import type { LiveSocket } from './socket.js';
 import type { TailItem, TailOptions } from './tail.js';
 
@@ -37,15 +38,17 @@ interface Tail {
  * Follows sessions for as long as it is read. At every connection the socket opens first and waits, then each session is
  * replayed from its last given event, then what waited is given, without what the replay gave already; so each event comes
  * once and in the order of its session, whatever breaks (spec: Events; GET …/events).
- * @throws RequestError what waiting cannot mend.
+ * @throws RequestError what waiting cannot fix.
  */
 export async function* tailSessions(context: TailContext, options: TailOptions): AsyncGenerator<TailItem> {
   const { sessions, handle, signal } = options;
   const followed = new FollowedSessions({ handle, isEndTold: sessions !== undefined });
   const tail: Tail = { context, options, followed, beganAtMs: context.transport.clock.now() };
   try {
-    await begin(tail);
-    yield* options.isFollowing === false ? readOnce(tail) : follow(tail);
+    if (options.isFollowing === false) {
+      await begin(tail);
+      yield* readOnce(tail);
+    } else yield* follow(tail);
   } catch (error) {
     if (signal?.aborted !== true) throw error;
   }
@@ -55,12 +58,17 @@ export async function* tailSessions(context: TailContext, options: TailOptions):
 async function begin({ context, options, followed }: Tail): Promise<void> {
   const { rest } = context;
   const { signal } = options;
-  for (const [sessionId, cursor] of Object.entries(options.cursors ?? {})) followed.follow(sessionId, cursor);
-  for (const { sessionId, after, last } of options.sessions ?? []) {
+  for (const [sessionId, cursor] of Object.entries(options.cursors ?? {}))
+    followed.follow(sessionId, typeof cursor === 'number' ? { after: cursor } : cursor);
+  for (const { sessionId, after, last, epoch } of options.sessions ?? []) {
     const { reply } = await callEndpoint(rest, 'getSession', { path: { session_id: sessionId }, signal });
     const start = last === undefined ? (after ?? 0) : await findStartOfLast(rest, sessionId, last, signal);
     const me = reply.participants.find(({ handle }) => handle === options.handle);
-    followed.follow(sessionId, start, { isEnded: reply.state === 'ended', hasLeft: me?.status === 'left' });
+    followed.follow(
+      sessionId,
+      { after: start, epoch },
+      { isEnded: reply.state === 'ended', hasLeft: me?.status === 'left' },
+    );
   }
 }
 
@@ -68,7 +76,7 @@ async function* readOnce(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   if (options.sessions === undefined)
     for await (const { id } of listSessions(context.rest, options.signal))
-      if (!followed.has(id)) followed.follow(id, 0);
+      if (!followed.has(id)) followed.follow(id, { after: 0 });
   for (const sessionId of followed.ids) {
     yield* replayOne(tail, sessionId, 0);
     yield followed.takeEnd(sessionId) ?? { kind: 'end', sessionId, reason: 'read' };
@@ -79,10 +87,17 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   const { transport, random, credential } = context;
   const { signal } = options;
-  const url = await socketUrl(context, signal);
+  // A command with a deadline, or without retries, reports what is wrong at its start. Else trying again is the loop's part, which
+  // says that it does.
+  const waitsAtStart = transport.deadline === undefined && context.rest.retries > 0;
+  const starting: TailContext = waitsAtStart ? { ...context, rest: { ...context.rest, retries: 0 } } : context;
+  const prepare = async (): Promise<SocketAddress> => {
+    await begin({ ...tail, context: starting });
+    return findSocket(starting, signal);
+  };
   let isReconnect = false;
   let brokeAtMs: number | undefined;
-  for await (const item of keepConnected({ transport, random, credential, url, signal })) {
+  for await (const item of keepConnected({ transport, random, credential, prepare, waitsAtStart, signal })) {
     if (item.kind === 'reconnecting') {
       brokeAtMs ??= transport.clock.monotonic();
       yield item;
@@ -98,6 +113,7 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
     } catch (error) {
       if (!(error instanceof RequestError && error.isRetryable) || signal?.aborted === true) throw error;
       transport.trace?.({ kind: 'failure', text: `${error.code}: the connection is made anew` });
+      item.fail(error);
     } finally {
       item.socket.close();
     }
@@ -139,10 +155,12 @@ async function* catchUpWithEvery(tail: Tail): AsyncGenerator<TailItem> {
 
 async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
-  const from = followed.cursorOf(sessionId);
   try {
-    for await (const event of replayEvents(context.rest, sessionId, from, options.signal)) {
-      if (followed.accept(event) && event.created_at >= sinceMs) yield { kind: 'event', event, isReplay: true };
+    for await (const page of replayPages(context.rest, sessionId, followed.positionOf(sessionId), options.signal)) {
+      yield* enterEpoch(followed, sessionId, page);
+      for (const event of page.events)
+        if (followed.accept(event, page.epoch) && event.created_at >= sinceMs)
+          yield { kind: 'event', event, isReplay: true, epoch: page.epoch };
     }
   } catch (error) {
     if (!isGone(error)) throw error;
@@ -151,15 +169,25 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
   }
 }
 
+/** A restore of the service's data takes back what was given after the point to which they went. */
+function* enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): Generator<TailItem> {
+  const { after, epoch } = page;
+  const { after: from } = followed.positionOf(sessionId);
+  followed.enter(sessionId, { after, epoch });
+  if (after < from) yield { kind: 'restored', sessionId, after, from, epoch };
+}
+
 async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailItem> {
   const { followed, options } = tail;
   const named = options.sessions === undefined ? undefined : new Set(options.sessions.map((start) => start.sessionId));
   for await (const event of socket.events) {
     if (named !== undefined && !named.has(event.session_id)) continue;
     const isKnown = followed.has(event.session_id);
+    // What is known of it may be from before a restore, in which its numbers were given again.
+    if (isKnown && !followed.isIn(event.session_id, socket.epoch)) yield* replayOne(tail, event.session_id, 0);
     if (isKnown && event.sequence > followed.cursorOf(event.session_id) + 1) yield* fillHole(tail, event);
-    if (!followed.accept(event)) continue;
-    yield { kind: 'event', event, isReplay: false };
+    if (!followed.accept(event, socket.epoch)) continue;
+    yield { kind: 'event', event, isReplay: false, epoch: socket.epoch };
     const end = followed.takeEnd(event.session_id);
     if (end !== undefined) yield end;
   }
@@ -171,15 +199,20 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
  */
 async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
-  const from = followed.cursorOf(event.session_id);
+  const { session_id: sessionId } = event;
+  const from = followed.cursorOf(sessionId);
   try {
-    for await (const missed of replayEvents(context.rest, event.session_id, from, options.signal)) {
-      if (missed.sequence >= event.sequence) return;
-      if (followed.accept(missed)) yield { kind: 'event', event: missed, isReplay: true };
+    for await (const page of replayPages(context.rest, sessionId, followed.positionOf(sessionId), options.signal)) {
+      yield* enterEpoch(followed, sessionId, page);
+      for (const missed of page.events) {
+        if (missed.sequence >= event.sequence) return;
+        if (followed.accept(missed, page.epoch))
+          yield { kind: 'event', event: missed, isReplay: true, epoch: page.epoch };
+      }
     }
   } catch (error) {
     if (!isGone(error)) throw error;
-    yield { kind: 'gap', sessionId: event.session_id, from, to: event.sequence - 1, reason: error.code };
+    yield { kind: 'gap', sessionId, from, to: event.sequence - 1, reason: error.code };
   }
 }
 
@@ -187,10 +220,18 @@ function isGone(error: unknown): error is RequestError {
   return error instanceof RequestError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
 }
 
-async function socketUrl(context: TailContext, signal: AbortSignal | undefined): Promise<string> {
+/** Where the WebSocket is. A service without metadata probably has it where most do (wire: Reading what others send). */
+async function findSocket(context: TailContext, signal: AbortSignal | undefined): Promise<SocketAddress> {
   const { service, transport, random, rest } = context;
-  if (service.wsUrl !== undefined) return service.wsUrl;
-  return resourceOf(await discover({ transport, random, retries: rest.retries }, service, signal), 'ws');
+  if (service.wsUrl !== undefined) return { url: service.wsUrl, isGuessed: false };
+  try {
+    const discovery = await discover({ transport, random, retries: rest.retries }, service, signal);
+    return { url: resourceOf(discovery, 'ws'), isGuessed: false };
+  } catch (error) {
+    const hasNoMetadata = error instanceof RequestError && error.code === 'ASP_DISCOVERY' && error.status !== undefined;
+    if (!hasNoMetadata) throw error;
+    return { url: `${service.baseUrl.replace(/^http/, 'ws')}${SOCKET_PATH}`, isGuessed: true };
+  }
 }
 
 /** The service's clock by its `Date`, a second early; ours where it tells none. */

@@ -1,14 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import { EventEnvelope } from '../../wire/event.js';
+import { EPOCH_HEADER } from '../../wire/realtime.js';
 import { secureUrl } from '../http/address.js';
-import { errorOfAnswer } from '../http/decode.js';
-import { abortion, failureOf } from '../http/failure.js';
-import type { RequestError } from '../http/request-error.js';
-import { readRetryAfter } from '../http/retry-after.js';
+import { abortion, failureOf, type RequestError } from '../http/request-error.js';
+import { errorOfAnswer, readRetryAfter } from '../http/send.js';
 import { redactSecrets, redactText, secretsOf } from '../http/trace.js';
-import type { Transport } from '../http/transport.js';
-import { VERIFIED } from '../http/verified.js';
+import { type Transport, VERIFIED_TLS } from '../http/transport.js';
 import { createAsyncQueue } from './async-queue.js';
 
 const PING_INTERVAL_MS = 25_000;
@@ -32,6 +30,8 @@ export interface LiveSocket {
   readonly events: AsyncIterable<EventEnvelope>;
   readonly closure: Closure | undefined;
   readonly openedAtMs: number;
+  /** The epoch of the data whose events it gives, where the service tells it. */
+  readonly epoch: string | undefined;
   /** Whether anything was received. */
   readonly hasDelivered: boolean;
   close(): void;
@@ -54,14 +54,15 @@ export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   const { transport, token, signal } = options;
   const url = secureUrl(options.url, 'WebSocket address');
   if (signal?.aborted === true) throw abortion(signal, 'not_applied');
+  const tunnel = url.protocol === 'wss:' ? await transport.tunnel(url, signal) : undefined;
   const settings: ClientOptions = {
     headers: { authorization: `Bearer ${token}`, 'user-agent': 'asp-cli' },
     perMessageDeflate: false,
     maxPayload: FRAME_MAX_BYTES,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
     followRedirects: false,
-    ...VERIFIED,
-    ...(await proxyOptions(transport, url, signal)),
+    ...VERIFIED_TLS,
+    ...(tunnel !== undefined && { createConnection: () => tunnel }),
   };
   transport.trace?.({ kind: 'socket', text: `connect ${url.origin}${url.pathname}` });
   const socket = new WebSocket(url, settings);
@@ -72,20 +73,10 @@ export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   return live;
 }
 
-async function proxyOptions(transport: Transport, url: URL, signal?: AbortSignal): Promise<ClientOptions> {
-  const proxy = url.protocol === 'wss:' ? transport.proxy.proxyFor(url) : undefined;
-  if (proxy === undefined) return {};
-  const { openTunnel } = await import('../http/tunnel.js');
-  const tunnel = await openTunnel(proxy, url, HANDSHAKE_TIMEOUT_MS, signal).catch((error: unknown) => {
-    throw failureOf(error, proxy.host, 'not_applied', signal);
-  });
-  return { createConnection: () => tunnel };
-}
-
 function opened({ transport, token, signal }: SocketOptions, socket: WebSocket, url: URL): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('open', resolve);
-    socket.once('error', (error) => reject(failureOf(error, url.origin, 'not_applied', signal)));
+    socket.once('error', (error) => reject(failureOf(error, url.origin, 'not_applied', { signal })));
     socket.once('unexpected-response', (_, answer) => {
       void refusal(transport, answer, url, token).then((error) => {
         transport.trace?.({ kind: 'failure', text: `${error.status} ${error.code}` });
@@ -133,6 +124,11 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     health.restart();
   });
   const health = watchHealth(transport, socket, () => isPaused);
+  let epoch: string | undefined;
+  socket.once('upgrade', ({ headers }) => {
+    const told = headers[EPOCH_HEADER];
+    if (typeof told === 'string') epoch = told;
+  });
   const close = (): void => {
     closure ??= { code: 1000, reason: '' };
     health.stop();
@@ -167,6 +163,9 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     },
     get hasDelivered() {
       return hasDelivered;
+    },
+    get epoch() {
+      return epoch;
     },
     openedAtMs: clock.monotonic(),
     close,

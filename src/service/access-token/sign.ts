@@ -10,17 +10,17 @@ const TOKEN_ID_BYTES = 16;
 
 export interface AccessTokenGrant {
   readonly accountId: string;
-  /** Null: an account token. */
+  /** Null for an account token. */
   readonly agentId: string | null;
   readonly clientId: string;
   readonly scopes: readonly Scope[];
   /** One or more of this service's resources. */
   readonly resources: readonly string[];
-  /** The refresh-token family, or the confidential client, whose revocation closes what was opened with the token. */
+  /** The refresh-token family or the confidential client. Revoking it closes the sockets opened with the token. */
   readonly grantId: string;
 }
 
-/** An access token with the claims of the specification, and `jti` and `gid` beside them. */
+/** Signs an access token: the specification's claims, `client_id` and `jti` (RFC 9068 §2.2), and `gid` for revocation. */
 export async function signAccessToken(
   context: Pick<ServiceContext, 'clock' | 'random' | 'settings'>,
   keys: SigningKeys,
@@ -34,6 +34,7 @@ export async function signAccessToken(
     sub: grant.accountId,
     ...(grant.agentId !== null && { agent_id: grant.agentId }),
     azp: grant.clientId,
+    client_id: grant.clientId,
     scope: grant.scopes.join(' '),
     aud: grant.resources.length === 1 && onlyResource !== undefined ? onlyResource : [...grant.resources],
     iat: issuedAtS,

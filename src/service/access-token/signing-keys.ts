@@ -14,11 +14,11 @@ import {
 export const KEY_SET_MAX_AGE_S = 300;
 /** A new key is published this long before it signs: every machine has read it and every cache has aged out. */
 export const PUBLISHED_BEFORE_SIGNING_MS = 2 * KEY_SET_MAX_AGE_S * 1000;
-/** A key that no longer signs is published until its last token is gone, and the caches that hold it. */
+/** A key that no longer signs stays published until its last token has expired and every cache has aged out. */
 const PUBLISHED_AFTER_SIGNING_MS = (ACCESS_TOKEN_LIFETIME_S + KEY_SET_MAX_AGE_S) * 1000;
 /** A key signs for at most this long before the next one is made. */
 const ROTATION_AGE_MS = 90 * 24 * 60 * 60 * 1000;
-/** Another machine may have rotated. */
+/** Another process may have rotated the keys. */
 const RELOAD_AFTER_MS = 60_000;
 const RELOAD_FOR_UNKNOWN_AFTER_MS = 30_000;
 
@@ -31,15 +31,18 @@ type KeysContext = Pick<ServiceContext, 'clock' | 'database'>;
 export interface SigningKeys {
   /** The key that signs now. */
   signingKey(): Promise<{ kid: string; key: CryptoKey }>;
-  /** Undefined: no such key. Unknown ids cost at most one look at the store in half a minute. */
+  /** Undefined for an unknown key. Unknown ids read the store at most once in half a minute. */
   verificationKey(kid: string): Promise<CryptoKey | undefined>;
   /** The key set to publish (RFC 7517 §5). */
   publicKeySet(): Promise<{ keys: JWK[] }>;
-  /** Publishes a next key, which signs once every cache has it; removes those whose tokens are gone. False: a next key was published already and is about to sign. */
+  /**
+   * Publishes a next key, which signs once every cache has it, and removes keys whose tokens have expired. False if a next
+   * key is already published and about to sign.
+   */
   rotateKeys(): Promise<boolean>;
   /** Every published key, in the order in which they sign. */
   listKeys(): Promise<readonly SigningKeyFacts[]>;
-  /** Rotates when the newest key is old; removes those whose tokens are gone. */
+  /** Rotates when the newest key is old, and removes keys whose tokens have expired. */
   keepFresh(): Promise<void>;
 }
 
@@ -49,7 +52,7 @@ export interface SigningKeyFacts {
   readonly state: 'next' | 'signing' | 'retired';
   readonly createdAt: number;
   readonly signsFrom: number;
-  /** Null while no key is to take over. */
+  /** Null while no other key has taken over. */
   readonly publishedUntil: number | null;
 }
 
@@ -59,7 +62,7 @@ interface LoadedKey {
   readonly publicKey: CryptoKey;
 }
 
-/** Reads the keys, and makes the first one on the first start. */
+/** Reads the keys, and creates the first one on the first start. */
 export async function openSigningKeys(context: KeysContext): Promise<SigningKeys> {
   const { clock, database } = context;
   const ring = createRing(context);
@@ -111,7 +114,7 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
   };
 }
 
-/** The keys as they were last read; those who want them newer wait for one reading together. */
+/** The keys as they were last read. Callers that need newer ones share one read. */
 function createRing({ clock, database }: KeysContext) {
   let keys: readonly LoadedKey[] = [];
   let loadedAtMs = Number.NEGATIVE_INFINITY;
@@ -139,7 +142,7 @@ function createRing({ clock, database }: KeysContext) {
   };
 }
 
-/** The newest key whose time to sign has come; the first key if a clock went back. */
+/** The newest key that may sign by now; the first key if the clock went back. */
 function keyThatSigns(keys: readonly LoadedKey[], now: number): LoadedKey {
   const signing = keys.findLast((loaded) => loaded.row.signs_from <= now) ?? keys[0];
   if (signing === undefined) throw new Error('there is no signing key');
@@ -159,7 +162,7 @@ function describeKeys(keys: readonly LoadedKey[], now: number): SigningKeyFacts[
 
 type NewKey = Pick<SigningKeyRow, 'kid' | 'private_jwk' | 'public_jwk'>;
 
-/** To be called as the row is written: a machine that slept while the key was made must not date it back. */
+/** Call this when the row is written: a machine that slept while the key was created must not backdate it. */
 function startingAt(key: NewKey, now: number, delayMs: number): SigningKeyRow {
   return { ...key, created_at: now, signs_from: now + delayMs, retired_at: null };
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { compactVerify, decodeProtectedHeader, errors } from 'jose';
+import { type CryptoKey, errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
 import * as z from 'zod/mini';
 
 import type { Handle } from '../../wire/handle.js';
@@ -12,17 +12,17 @@ import { findAccount } from '../store/account-rows.js';
 import { findAgent } from '../store/agent-rows.js';
 import type { SigningKeys } from './signing-keys.js';
 
-/** Who made a request, and by which grant. */
+/** The caller of a request, and the grant it uses. */
 export type VerifiedToken = (AgentActor | AccountActor) & {
   readonly tokenId: string;
-  /** The refresh-token family or the confidential client: what a `revoked` signal names. */
+  /** The refresh-token family or the confidential client; revoking it closes sockets. */
   readonly grantId: string;
   readonly clientId: string;
   readonly expiresAtMs: number;
 };
 
 export interface TokenVerifier {
-  /** Throws UNAUTHORIZED, or TOKEN_EXPIRED when the token is good but for its age. */
+  /** Throws UNAUTHORIZED, or TOKEN_EXPIRED when only the token's age is wrong. */
   verify(token: string, audience: string): Promise<VerifiedToken>;
 }
 
@@ -35,7 +35,7 @@ const TOKEN_MAX_LENGTH = 8192;
 const KEY_ID_MAX_LENGTH = 128;
 const CACHE_MAX_SIZE = 10_000;
 const FUTURE_LEEWAY_MS = 60_000;
-/** A removed agent's tokens stop working this soon, without a look at the store for every request. */
+/** A removed agent's tokens stop working after this time, so that not every request reads the store. */
 const ACTOR_RECHECK_MS = 5_000;
 
 interface CachedToken {
@@ -44,25 +44,28 @@ interface CachedToken {
   checkedAtMs: number;
 }
 
-/** Verifies access tokens of this service; a signature that was found good is remembered by the token's hash. */
+/** Verifies access tokens of this service. A token that was found good for a resource is remembered by its hash. */
 export function createTokenVerifier(context: VerifierContext, keys: SigningKeys): TokenVerifier {
   const { clock, settings } = context;
+  const issuer = settings.addresses.authUrl;
   const cache = new Map<string, CachedToken>();
 
-  const remember = (hash: string, claims: Claims): CachedToken => {
+  const remember = (cacheKey: string, claims: Claims): CachedToken => {
     const [oldest] = cache.keys();
     if (cache.size >= CACHE_MAX_SIZE && oldest !== undefined) cache.delete(oldest);
     const cached: CachedToken = { claims, verified: undefined, checkedAtMs: Number.NEGATIVE_INFINITY };
-    cache.set(hash, cached);
+    cache.set(cacheKey, cached);
     return cached;
   };
 
   return {
     async verify(token, audience) {
       if (token.length > TOKEN_MAX_LENGTH) throw new ServiceError('UNAUTHORIZED');
-      const hash = createHash('sha256').update(token).digest('base64url');
-      const cached = cache.get(hash) ?? remember(hash, await readSignedClaims(token, keys));
-      requireClaims(cached.claims, settings.addresses.authUrl, audience, clock.now());
+      const cacheKey = `${createHash('sha256').update(token).digest('base64url')} ${audience}`;
+      const now = clock.now();
+      const cached =
+        cache.get(cacheKey) ?? remember(cacheKey, await verifySignedClaims(token, keys, { issuer, audience, now }));
+      if (now >= cached.claims.exp * 1000) throw new ServiceError('TOKEN_EXPIRED');
       if (clock.monotonic() - cached.checkedAtMs > ACTOR_RECHECK_MS || cached.verified === undefined) {
         cached.verified = await findActor(context, cached.claims);
         cached.checkedAtMs = clock.monotonic();
@@ -72,31 +75,45 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
   };
 }
 
-async function readSignedClaims(token: string, keys: SigningKeys): Promise<Claims> {
+interface Expected {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly now: number;
+}
+
+/** Checks the signature and then the claims, the expiry last: TOKEN_EXPIRED says that everything else is right (RFC 9068 §4). */
+async function verifySignedClaims(
+  token: string,
+  keys: SigningKeys,
+  { issuer, audience, now }: Expected,
+): Promise<Claims> {
+  const rules = { algorithms: ['RS256'], typ: 'at+jwt', issuer, audience, currentDate: new Date(now) };
   try {
-    const { alg, kid, crit } = decodeProtectedHeader(token);
-    const isOurs = alg === 'RS256' && crit === undefined && typeof kid === 'string' && kid.length <= KEY_ID_MAX_LENGTH;
-    if (!isOurs) throw new ServiceError('UNAUTHORIZED');
-    const key = await keys.verificationKey(kid);
-    if (key === undefined) throw new ServiceError('UNAUTHORIZED');
-    const { payload } = await compactVerify(token, key, { algorithms: ['RS256'] });
-    const claims = CLAIMS.safeParse(JSON.parse(new TextDecoder().decode(payload)));
-    if (!claims.success) throw new ServiceError('UNAUTHORIZED');
-    return claims.data;
+    const { payload } = await jwtVerify(token, (header: JWTHeaderParameters) => requireKey(keys, header), rules);
+    return requireClaims(payload, now);
   } catch (error) {
-    if (error instanceof errors.JOSEError || error instanceof TypeError || error instanceof SyntaxError) {
-      throw new ServiceError('UNAUTHORIZED');
+    if (error instanceof errors.JWTExpired) {
+      requireClaims(error.payload, now);
+      throw new ServiceError('TOKEN_EXPIRED');
     }
+    if (error instanceof errors.JOSEError || error instanceof TypeError || error instanceof SyntaxError)
+      throw new ServiceError('UNAUTHORIZED');
     throw error;
   }
 }
 
-/** The expiry comes last: only a token that is good but for its age is told so. */
-function requireClaims(claims: Claims, issuer: string, audience: string, now: number): void {
-  const audiences = typeof claims.aud === 'string' ? [claims.aud] : claims.aud;
-  const isGood = claims.iss === issuer && audiences.includes(audience) && claims.iat * 1000 <= now + FUTURE_LEEWAY_MS;
-  if (!isGood) throw new ServiceError('UNAUTHORIZED');
-  if (now >= claims.exp * 1000) throw new ServiceError('TOKEN_EXPIRED');
+/** No extension of the header is understood here, so none that must be understood is accepted (RFC 7515 §4.1.11). */
+async function requireKey(keys: SigningKeys, { kid, crit }: JWTHeaderParameters): Promise<CryptoKey> {
+  const isUsable = typeof kid === 'string' && kid.length <= KEY_ID_MAX_LENGTH && crit === undefined;
+  const key = isUsable ? await keys.verificationKey(kid) : undefined;
+  if (key === undefined) throw new ServiceError('UNAUTHORIZED');
+  return key;
+}
+
+function requireClaims(payload: JWTPayload, now: number): Claims {
+  const claims = CLAIMS.safeParse(payload);
+  if (!claims.success || claims.data.iat * 1000 > now + FUTURE_LEEWAY_MS) throw new ServiceError('UNAUTHORIZED');
+  return claims.data;
 }
 
 async function findActor(context: VerifierContext, claims: Claims): Promise<VerifiedToken> {

@@ -31,7 +31,7 @@ export interface NewAccount {
   readonly username: string;
   readonly displayName: string;
   readonly passwordHash: string | null;
-  readonly tier: 'free' | 'paid';
+  readonly tier: AccountRow['tier'];
   /** It belongs to the OS user who runs this service, and is approved with the secret of the local record. */
   readonly isLocal: boolean;
 }

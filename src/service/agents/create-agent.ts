@@ -2,7 +2,7 @@ import type { InboundPolicy, Skill, Visibility } from '../../wire/agent.js';
 import type { BodyOf, PathOf, ReplyOf } from '../../wire/endpoint.js';
 import { HandlePart, joinHandle, ownerGlobOf } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
-import type { AccountActor, ServiceContext } from '../context.js';
+import type { AccountActor, ServiceContext, Settings } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { type AccountRow, findAccount } from '../store/account-rows.js';
 import { type AgentRow, insertAgent } from '../store/agent-rows.js';
@@ -49,13 +49,13 @@ export async function createAgent(
 
 /** Its allowlist starts with all agents of its own account, visibly and removably (wire: Agents, search, trust). */
 export async function createAgentRecord(
-  context: Pick<ServiceContext, 'clock' | 'ids'>,
+  context: Pick<ServiceContext, 'clock' | 'ids' | 'settings'>,
   transaction: Transaction,
   account: AccountRow,
   agent: NewAgent,
 ): Promise<AgentRow> {
   if (!HandlePart.safeParse(agent.name).success) throw new ServiceError('INVALID_HANDLE');
-  requireTierFor(account, agent.inboundPolicy);
+  if (agent.inboundPolicy === 'open') requireOpenAgents(context, account);
   const now = context.clock.now();
   const handle = joinHandle(account.username, agent.name);
   const row: AgentRow = {
@@ -83,7 +83,16 @@ export async function createAgentRecord(
   return row;
 }
 
-/** An open agent is a paid feature (spec: Errors, FEATURE_NOT_AVAILABLE). */
-export function requireTierFor(account: Pick<AccountRow, 'tier'>, policy: InboundPolicy | undefined): void {
-  if (policy === 'open' && account.tier === 'free') throw new ServiceError('FEATURE_NOT_AVAILABLE');
+/** The operator decides which accounts may have agents that anyone can invite. */
+export function mayHaveOpenAgents({ accountPolicy }: Settings, { tier }: Pick<AccountRow, 'tier'>): boolean {
+  return accountPolicy.openAgents === 'all' || tier === 'trusted';
+}
+
+/** (spec: Errors, FEATURE_NOT_AVAILABLE) */
+export function requireOpenAgents({ settings }: Pick<ServiceContext, 'settings'>, account: AccountRow): void {
+  if (mayHaveOpenAgents(settings, account)) return;
+  throw new ServiceError(
+    'FEATURE_NOT_AVAILABLE',
+    'On this service, only accounts that its operator trusts can have open agents. Use the allowlist instead.',
+  );
 }

@@ -5,9 +5,11 @@ import { SEARCH_INDEX_LOCK } from '../store/lock-names.js';
 import { type FoundEventRow, indexWords, listUnindexed, markIndexed } from '../store/search-rows.js';
 import { searchTermsOf, wordsToIndex } from '../store/search-text.js';
 
-const BATCH = 100;
-/** A message of the greatest length has some ten thousands; writers wait for as many. */
+const BATCH = 32;
+/** Writers wait for as many. */
 const WORDS_PER_TRANSACTION = 5000;
+/** What of a message can be searched. Words of a longer one would cost many times what sending it does. */
+const SEARCHED_CHARACTERS_MAX = 32 * 1024;
 const PAUSE_MS = 1000;
 
 /** Keeps the words of messages at most a second or so behind the log; a search reads what is between by itself. */
@@ -40,10 +42,16 @@ export async function indexMessages(context: Pick<ServiceContext, 'database'>): 
   });
 }
 
-/** The words of a message: of its text, and of the names of what it carries. */
+/** The words of a message: of the beginning of its text, and of the names of what it carries. */
 export function messageTermsOf(payload: string): string[] {
   const { content } = JSON.parse(payload) as Message;
-  if (typeof content === 'string') return searchTermsOf(content);
-  const texts = content.flatMap((part) => [part['text'], part['name']]);
-  return texts.flatMap((text) => (typeof text === 'string' ? searchTermsOf(text) : []));
+  if (typeof content === 'string') return searchTermsOf(content.slice(0, SEARCHED_CHARACTERS_MAX));
+  const terms: string[] = [];
+  let left = SEARCHED_CHARACTERS_MAX;
+  for (const text of content.flatMap((part) => [part['text'], part['name']])) {
+    if (typeof text !== 'string' || left <= 0) continue;
+    terms.push(...searchTermsOf(text.slice(0, left)));
+    left -= text.length;
+  }
+  return terms;
 }

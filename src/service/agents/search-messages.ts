@@ -18,10 +18,14 @@ import { LIST_START } from '../store/session-list-rows.js';
 import { messageTermsOf } from './index-messages.js';
 
 const SESSIONS_PER_QUERY = 64;
-const TAIL_BATCH = 128;
+const TAIL_BATCH = 16;
 /** A word in as many messages of a session is common; more are not counted. */
 const COMMON = 256;
-const CANDIDATES_MAX = 128;
+const CANDIDATES_MIN = 16;
+const CANDIDATES_MAX = 32;
+/** What one search reads of messages, and what it answers with: of large ones fewer than its limit. */
+const READ_MAX_CHARACTERS = 4 * 1024 * 1024;
+const ANSWER_MAX_CHARACTERS = 1024 * 1024;
 
 /**
  * Whole words, in any case and with any accents, of messages in sessions that the caller has joined. The cost of finding
@@ -39,12 +43,41 @@ export async function searchMessages(
   const phrases = searchPhrasesOf(q);
   if (phrases.length === 0) return { messages: [] };
   const scope = { agentId: actor.agentId, sessionId, counterpart };
+  const reader = createReader(phrases);
   const found = [
-    ...(await searchTail(query, scope, phrases, limit)),
-    ...(await searchIndexed(query, scope, phrases, limit)),
+    ...(await searchTail(query, scope, reader, limit)),
+    ...(await searchIndexed(query, scope, phrases, reader, limit)),
   ];
   const newest = found.sort((one, other) => other.position - one.position).slice(0, limit);
-  return { messages: newest.map((event) => JSON.parse(event.payload) as Message) };
+  return { messages: upTo(ANSWER_MAX_CHARACTERS, newest).map((event) => JSON.parse(event.payload) as Message) };
+}
+
+/** Looks into messages for the phrases, until it has read as much as one search may. */
+interface Reader {
+  readonly isTired: boolean;
+  holds(event: FoundEventRow): boolean;
+}
+
+function createReader(phrases: readonly string[][]): Reader {
+  let left = READ_MAX_CHARACTERS;
+  return {
+    get isTired() {
+      return left <= 0;
+    },
+    holds({ payload }) {
+      left -= payload.length;
+      return left > 0 && holdsPhrases(messageTermsOf(payload), phrases);
+    },
+  };
+}
+
+/** The first of these that are not longer together, but at least one. */
+function upTo(characters: number, events: readonly FoundEventRow[]): FoundEventRow[] {
+  let left = characters;
+  return events.filter(({ payload }, index) => {
+    left -= payload.length;
+    return left >= 0 || index === 0;
+  });
 }
 
 /** In the order of their last change, so that the first that cannot hold a newer message ends the search. */
@@ -52,6 +85,7 @@ async function searchIndexed(
   query: Query,
   scope: SearchScope,
   phrases: readonly string[][],
+  reader: Reader,
   limit: number,
 ): Promise<FoundEventRow[]> {
   let found: FoundEventRow[] = [];
@@ -62,9 +96,9 @@ async function searchIndexed(
     const oldest = found[limit - 1];
     if (last === undefined) return found;
     if (oldest !== undefined && oldest.created_at > (sessions[0]?.changed_at ?? 0)) return found;
-    found.push(...(await searchSessions(query, sessions, phrases, limit)));
+    found.push(...(await searchSessions(query, sessions, phrases, reader, limit)));
     found = found.sort((one, other) => other.position - one.position).slice(0, limit);
-    if (sessions.length < SESSIONS_PER_QUERY) return found;
+    if (sessions.length < SESSIONS_PER_QUERY || reader.isTired) return found;
     place = { changedAt: last.changed_at, sessionId: last.session_id };
   }
 }
@@ -74,6 +108,7 @@ async function searchSessions(
   query: Query,
   sessions: readonly ReadableSessionRow[],
   phrases: readonly string[][],
+  reader: Reader,
   limit: number,
 ): Promise<FoundEventRow[]> {
   const ids = new Set(sessions.map(({ session_id }) => session_id));
@@ -81,13 +116,13 @@ async function searchSessions(
   if (words === undefined) return [];
   const found: FoundEventRow[] = [];
   let before = Number.MAX_SAFE_INTEGER;
-  let count = limit;
+  let count = Math.min(limit, CANDIDATES_MIN);
   while (true) {
     const candidates = await listCandidates(query, [...ids], words, before, count);
-    for (const event of candidates)
-      if (ids.has(event.session_id) && holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
+    for (const event of candidates) if (ids.has(event.session_id) && reader.holds(event)) found.push(event);
     const last = candidates.at(-1);
-    if (last === undefined || candidates.length < count || found.length >= limit) return found.slice(0, limit);
+    const isOver = last === undefined || candidates.length < count || reader.isTired;
+    if (isOver || found.length >= limit) return found.slice(0, limit);
     before = last.position;
     count = Math.min(2 * count, CANDIDATES_MAX);
   }
@@ -113,21 +148,16 @@ async function sortByRarity(
 }
 
 /** The newest of what was said since words were last indexed. After an upgrade that can be everything. */
-async function searchTail(
-  query: Query,
-  scope: SearchScope,
-  phrases: readonly string[][],
-  limit: number,
-): Promise<FoundEventRow[]> {
+async function searchTail(query: Query, scope: SearchScope, reader: Reader, limit: number): Promise<FoundEventRow[]> {
   const found: FoundEventRow[] = [];
   let position = 0;
   while (true) {
     const events = await listUnindexedOf(query, scope, position, TAIL_BATCH);
     for (const event of events) {
       position = event.position;
-      if (holdsPhrases(messageTermsOf(event.payload), phrases)) found.push(event);
+      if (reader.holds(event)) found.push(event);
       if (found.length > limit) found.shift();
     }
-    if (events.length < TAIL_BATCH) return found;
+    if (events.length < TAIL_BATCH || reader.isTired) return found;
   }
 }

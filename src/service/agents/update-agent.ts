@@ -6,7 +6,7 @@ import type { Transaction } from '../store/database.js';
 import { agentLock } from '../store/lock-names.js';
 import { toAgent } from './agent-record.js';
 import { changeAgent } from './change-agent.js';
-import { requireTierFor } from './create-agent.js';
+import { requireOpenAgents } from './create-agent.js';
 import { findOwnAgent, readHandle } from './visible-agent.js';
 
 export async function updateAgent(
@@ -19,6 +19,6 @@ export async function updateAgent(
   const row = await findOwnAgent(transaction, actor, input.path);
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
-  requireTierFor(account, input.body.inbound_policy);
+  if (input.body.inbound_policy === 'open' && row.inbound_policy !== 'open') requireOpenAgents(context, account);
   return toAgent(await changeAgent(context, transaction, row, input.body));
 }

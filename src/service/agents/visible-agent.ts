@@ -1,7 +1,7 @@
 import { Handle, joinHandle } from '../../wire/handle.js';
 import type { AccountActor, Actor } from '../context.js';
 import { ServiceError } from '../service-error.js';
-import { type AgentRecordRow, findAgentByHandle } from '../store/agent-rows.js';
+import { type AgentRecordRow, findAgentVisibleTo } from '../store/agent-rows.js';
 import type { Query } from '../store/database.js';
 
 export interface AgentPath {
@@ -15,9 +15,8 @@ export async function findVisibleAgent(
   actor: Pick<Actor, 'accountId'>,
   path: AgentPath,
 ): Promise<AgentRecordRow> {
-  const row = await findAgentByHandle(query, readHandle(path));
-  if (row === undefined || (row.visibility === 'private' && row.account_id !== actor.accountId))
-    throw new ServiceError('AGENT_NOT_FOUND');
+  const row = await findAgentVisibleTo(query, actor.accountId, readHandle(path));
+  if (row === undefined) throw new ServiceError('AGENT_NOT_FOUND');
   return row;
 }
 

@@ -1,13 +1,13 @@
 import { PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
-import type { Content, Part } from '../../wire/message.js';
+import { attachmentIdOf, type Content, type Part } from '../../wire/message.js';
 import type { AgentActor } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { type AttachmentRow, claimAttachmentRow } from '../store/attachment-rows.js';
 import type { Transaction } from '../store/database.js';
 
 /**
- * Makes the attachments of a message its own, and gives the content with what its parts leave unsaid about them filled
- * in. One that is unknown, foreign, expired or claimed fails the whole transaction, NOT_FOUND.
+ * Claims the attachments of a message and returns its content with their name, type and size filled in where a part
+ * leaves them out. An unknown, foreign, expired or claimed attachment fails the whole transaction with NOT_FOUND.
  */
 export async function claimAttachments(
   transaction: Transaction,
@@ -21,11 +21,12 @@ export async function claimAttachments(
   const expiredAt = now - PENDING_ATTACHMENT_LIFETIME_S * 1000;
   const parts: Part[] = [];
   for (const part of content) {
-    if (!('attachment_id' in part) || part.attachment_id === undefined) {
+    const id = attachmentIdOf(part);
+    if (id === undefined || !(part.type === 'file' || part.type === 'image')) {
       parts.push(part);
       continue;
     }
-    const claim = { id: part.attachment_id, agentId: actor.agentId, sessionId, sequence, expiredAt };
+    const claim = { id, agentId: actor.agentId, sessionId, sequence, expiredAt };
     const attachment = await claimAttachmentRow(transaction, claim);
     if (attachment === undefined) throw new ServiceError('NOT_FOUND');
     parts.push(fillIn(part, attachment));
@@ -39,5 +40,6 @@ function fillIn(part: Part & { type: 'file' | 'image' }, attachment: AttachmentR
     name: part.name ?? attachment.filename,
     mime_type: part.mime_type ?? attachment.content_type,
   };
-  return filled.type === 'file' ? { ...filled, size: filled.size ?? attachment.size } : filled;
+  if (filled.type !== 'file' || filled.size !== undefined || filled.size_bytes !== undefined) return filled;
+  return { ...filled, size: attachment.size };
 }

@@ -94,7 +94,8 @@ export async function receiveFile(
   const id = `${ID_PREFIX.attachment}${ids.ulid()}`;
   let isKept = false;
   const release = async (): Promise<void> => {
-    if (!isKept) await files.remove(id);
+    if (isKept) files.release(id);
+    else await files.remove(id);
   };
   try {
     const contentType = readType(upload.type);

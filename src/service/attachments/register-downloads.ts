@@ -20,9 +20,22 @@ async function download(context: ServiceContext, request: FastifyRequest, reply:
     const isSigned = await isSignedDownload(context, query, { id, expires, signature });
     return isSigned ? findAttachment(query, String(id)) : undefined;
   });
-  const file = row === undefined ? undefined : await context.files.open(row.id);
-  if (row === undefined || file === undefined) throw new ServiceError('NOT_FOUND');
-  return sendFile(reply, request, row, file);
+  if (row === undefined) throw new ServiceError('NOT_FOUND');
+  return sendFile(reply, request, row, await openFile(context, row.id));
+}
+
+/** A file that the sweep has discarded by mistake comes back. One that is not there at all is a fault, and not a 404. */
+async function openFile({ files, log, meter }: ServiceContext, id: string): Promise<FileHandle> {
+  const file = await files.open(id);
+  if (file !== undefined) return file;
+  if (await files.restore(id)) {
+    log.info('attachment_restored_from_trash');
+    const restored = await files.open(id);
+    if (restored !== undefined) return restored;
+  }
+  meter.fileMissing();
+  log.error('attachment_file_missing', new Error(`The file of ${id} is missing.`));
+  throw new ServiceError('INTERNAL_ERROR', 'The file of this attachment is missing on the server.');
 }
 
 /** Headers by which no browser shows, runs, guesses at or embeds what a stranger has uploaded. */

@@ -1,14 +1,18 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 
 import type { Log } from '../context.js';
+import { HEADERS_OF_REDIRECTS } from '../pages/document.js';
 import { ServiceError } from '../service-error.js';
+import { DatabaseLostError } from '../store/database.js';
+import { tooManyRequests } from './attempts.js';
 import { OAuthError } from './oauth-error.js';
+import type { AuthorizationServer } from './server.js';
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
 const BODY_MAX_BYTES = 64 * 1024;
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
-/** Lets bodies of these types in, undecoded, and no others. */
+/** Accepts bodies of these types only, and leaves them undecoded. */
 export function acceptTypes(scope: FastifyInstance, types: string[]): void {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser(types, { parseAs: 'string', bodyLimit: BODY_MAX_BYTES }, (_request, body, done) =>
@@ -16,9 +20,19 @@ export function acceptTypes(scope: FastifyInstance, types: string[]): void {
   );
 }
 
-/** The undecoded body; empty when none was sent. */
+/** The undecoded body; empty without one. */
 export function bodyOf(request: FastifyRequest): string {
   return typeof request.body === 'string' ? request.body : '';
+}
+
+/** The host that pages show as the service's own. */
+export function placeOf({ context }: Pick<AuthorizationServer, 'context'>): string {
+  return new URL(context.settings.addresses.webUrl).host;
+}
+
+/** Redirects with 303, so that a form posted here is not posted there (RFC 9700 §4.12). */
+export function redirect(reply: FastifyReply, location: string): FastifyReply {
+  return reply.code(303).headers(HEADERS_OF_REDIRECTS).header('location', location).send();
 }
 
 /** Answers every method that `url` has no route for with 405 and `Allow`. */
@@ -35,27 +49,32 @@ export function refuseOtherMethods(scope: FastifyInstance, url: string, allowed:
   });
 }
 
-/** What was thrown, as an OAuth error; undefined when it is for the whole service to answer. */
+/** A thrown error as an OAuth error; undefined when the whole service answers it. */
 export function asOAuthError(error: unknown): OAuthError | undefined {
   if (error instanceof OAuthError) return error;
   if (error instanceof ServiceError) {
     if (error.code !== 'RATE_LIMITED') return undefined;
-    return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
-      headers: { 'retry-after': String(error.options.retryAfterS ?? 1) },
-    });
+    return tooManyRequests(error.options.retryAfterS ?? 1);
   }
+  if (error instanceof DatabaseLostError)
+    return new OAuthError('server_error', 'The service cannot reach its data right now. Try again.', undefined, {
+      status: 503,
+      headers: { 'retry-after': '2' },
+    });
   const { statusCode, code } = error as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return undefined;
   return new OAuthError('invalid_request', 'The request body cannot be read.', code, { status: statusCode });
 }
 
-/** Errors of the endpoints that programs call (RFC 6749 §5.2). */
+/** Answers an error of an endpoint that programs call (RFC 6749 §5.2). */
 export function answerOAuthError(
   log: Log,
   thrown: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
+  // The whole service answers alike while its database is away.
+  if (thrown instanceof DatabaseLostError) throw thrown;
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) log.error('oauth_request_failed', thrown);

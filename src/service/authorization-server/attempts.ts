@@ -1,14 +1,18 @@
 import type { Clock } from '../../kit/clock.js';
+import { OAuthError } from './oauth-error.js';
 
 const SUBJECTS_MAX = 50_000;
 
-/** Counts attempts that the specification's table has no row for, by whom they come from. */
+/** Counts attempts by where they come from, for limits that the specification's table does not have. */
 export interface Attempts {
-  /** Whole seconds to wait before the next attempt; 0: now. */
+  /** Whole seconds to wait before the next attempt; 0 when it may come now. */
   waitS(subject: string): number;
   add(subject: string): void;
   forget(subject: string): void;
 }
+
+/** Counts nothing. */
+export const UNCOUNTED: Attempts = { waitS: () => 0, add: () => {}, forget: () => {} };
 
 /** At most `count` attempts in any window of `windowMs`. */
 export function createAttempts(clock: Clock, limit: { readonly count: number; readonly windowMs: number }): Attempts {
@@ -35,4 +39,17 @@ export function createAttempts(clock: Clock, limit: { readonly count: number; re
       timesOf.delete(subject);
     },
   };
+}
+
+/** Counts an attempt, or refuses it and says when to come back. */
+export function takeAttempt(attempts: Attempts, subject: string): void {
+  const waitS = attempts.waitS(subject);
+  if (waitS > 0) throw tooManyRequests(waitS);
+  attempts.add(subject);
+}
+
+export function tooManyRequests(waitS: number): OAuthError {
+  return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
+    headers: { 'retry-after': String(waitS) },
+  });
 }

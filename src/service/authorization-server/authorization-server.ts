@@ -1,20 +1,32 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
+import { AUTHORIZATION_REQUEST_LIFETIME_S, REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../wire/limit.js';
 import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
+import { SOCKET_PATH } from '../../wire/realtime.js';
 import { KEY_SET_MAX_AGE_S } from '../access-token/signing-keys.js';
 import type { ServiceContext } from '../context.js';
-import { acceptTypes, answerOAuthError, FORM_TYPE, refuseOtherMethods } from './api-scope.js';
-import { PATH, resourceMetadata, serverMetadata } from './metadata.js';
-import { registerPages } from './page-scope.js';
+import { durationInWords } from '../pages/form.js';
+import { pageHeaders } from '../pages/layout.js';
+import { renderErrorPage } from '../pages/message-page.js';
+import { ServiceError } from '../service-error.js';
+import { deleteAccountSessionsExpiredBefore } from '../store/account-session-rows.js';
+import { deleteAuthorizationCodesBefore, deleteAuthorizationRequestsBefore } from '../store/authorization-rows.js';
+import { deleteUnusedOAuthClients } from '../store/oauth-client-rows.js';
+import { deleteRefreshFamiliesUnusedSince } from '../store/refresh-rows.js';
+import { enterByLink } from './account/enter-by-link.js';
+import { showSignIn, signIn, signOut, signUp } from './account/sign-in.js';
+import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, placeOf, refuseOtherMethods } from './api-scope.js';
+import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
+import { PATH, restMetadata, serverMetadata, socketMetadata } from './metadata.js';
+import { OAuthError } from './oauth-error.js';
 import { answerRegister } from './register.js';
 import { answerRevoke } from './revoke.js';
 import { type AuthorizationServer, type AuthorizationServerOptions, createAuthorizationServer } from './server.js';
-import { sweepRegularly } from './sweep.js';
-import { answerToken } from './token/token.js';
+import { answerToken } from './token.js';
 
 const PUBLISHED = `public, max-age=${KEY_SET_MAX_AGE_S}`;
 
-/** Mounts the authorization server on the service's app; whatever it installs stays within its own scopes. */
+/** Mounts the authorization server on the service's app. Everything it installs stays within its own scopes. */
 export function registerAuthorizationServer(
   app: FastifyInstance,
   context: ServiceContext,
@@ -25,21 +37,20 @@ export function registerAuthorizationServer(
   app.register(async (scope) => registerForms(scope, server));
   app.register(async (scope) => registerRegistration(scope, server));
   app.register(async (scope) => registerPages(scope, server));
-  app.register(async (scope) => {
-    const stop = sweepRegularly(server);
-    scope.addHook('onClose', stop);
-  });
 }
 
-/** What anybody may read and keep for a while. */
+/** Public documents, which caches may keep for a while. */
 function registerPublished(scope: FastifyInstance, server: AuthorizationServer): void {
   const { addresses } = server.context.settings;
-  const basePath = new URL(addresses.baseUrl).pathname;
+  const pathOf = (resource: string): string => new URL(resource).pathname;
   const documents: Record<string, () => unknown> = {
     [SERVER_METADATA_PATH]: () => serverMetadata(addresses),
-    // Below the resource, and where RFC 9728 §3.1 puts it.
-    [`/v1${RESOURCE_METADATA_PATH}`]: () => resourceMetadata(addresses),
-    [`${RESOURCE_METADATA_PATH}${basePath}`]: () => resourceMetadata(addresses),
+    // Below each resource, and where RFC 9728 §3.1 puts it.
+    [`/v1${RESOURCE_METADATA_PATH}`]: () => restMetadata(addresses, server.context.database.epoch().token),
+    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.baseUrl)}`]: () =>
+      restMetadata(addresses, server.context.database.epoch().token),
+    [`${SOCKET_PATH}${RESOURCE_METADATA_PATH}`]: () => socketMetadata(addresses),
+    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.wsUrl)}`]: () => socketMetadata(addresses),
     [PATH.keySet]: () => server.keys.publicKeySet(),
   };
   for (const [path, read] of Object.entries(documents)) {
@@ -67,5 +78,91 @@ function prepareApi(scope: FastifyInstance, { context }: AuthorizationServer, ty
   scope.setErrorHandler((error, request, reply) => answerOAuthError(context.log, error, request, reply));
   scope.addHook('onRequest', async (_request, reply) => {
     reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache', 'x-content-type-options': 'nosniff' });
+  });
+}
+
+/** HEAD is not answered like GET here, whatever the app does elsewhere. */
+const GET_ALONE = { exposeHeadRoute: false } as const;
+
+/** The pages a person sees in a browser, and the addresses of their forms. */
+function registerPages(scope: FastifyInstance, server: AuthorizationServer): void {
+  acceptTypes(scope, [FORM_TYPE]);
+  scope.setErrorHandler((error, request, reply) => answerPageError(server, error, request, reply));
+  scope.get(PATH.authorize, GET_ALONE, async (request, reply) => showAuthorization(server, request, reply));
+  scope.post(PATH.authorize, async (request, reply) =>
+    isForProgram(request) ? approveLocally(server, request, reply) : decide(server, request, reply),
+  );
+  scope.get(PATH.consent, GET_ALONE, async (request, reply) => showStoredRequest(server, request, reply));
+  scope.get(PATH.signIn, GET_ALONE, async (request, reply) => showSignIn(server, request, reply));
+  scope.get(PATH.signInLink, GET_ALONE, async (request, reply) => enterByLink(server, request, reply));
+  scope.post(PATH.signIn, async (request, reply) => signIn(server, request, reply));
+  scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
+  scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
+  refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
+  refuseOtherMethods(scope, PATH.consent, ['GET']);
+  refuseOtherMethods(scope, PATH.signInLink, ['GET']);
+  refuseOtherMethods(scope, PATH.signIn, ['GET', 'POST']);
+  for (const path of [PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
+}
+
+/** No browser sends this header on its own. */
+function isForProgram(request: FastifyRequest): boolean {
+  return request.headers.authorization !== undefined;
+}
+
+const ADVICE: Record<string, string> = {
+  invalid_client: 'Sign in again from the application. If this page comes back, the application must register again.',
+  invalid_redirect_uri: 'Nothing was sent there. Contact the developer of the application.',
+  access_denied: 'Nothing was changed. Start again from the application.',
+};
+const DEFAULT_ADVICE = 'Nothing was changed. Start again from the application.';
+
+function adviceFor({ error, headers }: OAuthError): string {
+  const waitS = Number(headers['retry-after']);
+  if (waitS > 0) return `Nothing was changed. Wait ${durationInWords(waitS)}, then start again from the application.`;
+  return ADVICE[error] ?? DEFAULT_ADVICE;
+}
+
+/** Shows the error to the person: the application's address may not be its own, so nothing is sent there. */
+function answerPageError(
+  server: AuthorizationServer,
+  thrown: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { log } = server.context;
+  if (isForProgram(request)) return answerOAuthError(log, thrown, request, reply);
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) log.error('page_failed', thrown);
+  const error = known ?? new OAuthError('server_error', 'Something went wrong. It is safe to try again.');
+  const page = renderErrorPage({
+    place: placeOf(server),
+    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
+    message: error.description,
+    advice: adviceFor(error),
+    code: error.error,
+    onward: { href: PATH.dashboard, label: 'Dashboard' },
+  });
+  return reply
+    .code(error.status)
+    .headers({ ...pageHeaders(), ...error.headers })
+    .send(page);
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** A code lives one minute. It is kept for a day, so that a second use is not taken for an unknown code. */
+const CODE_KEPT_MS = DAY_MS;
+const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
+
+/** Deletes everything that has expired. */
+export async function sweep(context: ServiceContext): Promise<void> {
+  const now = context.clock.now();
+  await context.database.write(async (transaction) => {
+    await deleteAuthorizationRequestsBefore(transaction, now - AUTHORIZATION_REQUEST_LIFETIME_S * 1000);
+    await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
+    await deleteAccountSessionsExpiredBefore(transaction, now);
+    await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
+    await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);
   });
 }

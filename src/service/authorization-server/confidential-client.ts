@@ -12,11 +12,11 @@ export interface NewConfidentialClient {
   /** The one agent it acts as. */
   readonly agentId: string;
   readonly scopes: readonly Scope[];
-  /** A new one unless given. */
+  /** Created when absent. */
   readonly secret?: string;
 }
 
-/** A client of the client_credentials grant (spec: Flows). Its secret is known only now. */
+/** Creates a client for the client_credentials grant (spec: Flows). Only this call knows its secret. */
 export async function createConfidentialClient(
   context: Pick<ServiceContext, 'clock' | 'ids' | 'random'>,
   transaction: Transaction,
@@ -40,7 +40,7 @@ export async function createConfidentialClient(
   return { clientId, clientSecret };
 }
 
-/** Closes its sockets and refuses it new tokens at once (spec: POST /revoke). False: there is no such client. */
+/** Closes the client's sockets and refuses it new tokens at once (spec: POST /revoke). False if it does not exist. */
 export async function revokeConfidentialClient(
   context: Pick<ServiceContext, 'clock' | 'bus'>,
   transaction: Transaction,

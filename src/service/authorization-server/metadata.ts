@@ -1,9 +1,9 @@
-import { GRANT_TYPES, type ResourceMetadata, type ServerMetadata } from '../../wire/oauth.js';
-import { SCOPES } from '../../wire/scope.js';
+import { GRANT_TYPES, RESOURCE_METADATA_PATH, type ResourceMetadata, type ServerMetadata } from '../../wire/oauth.js';
+import { AGENT_SCOPES, SCOPES, type Scope } from '../../wire/scope.js';
 import type { Addresses } from '../context.js';
-import { listResources } from './requested-resource.js';
+import { listResources } from './scope-and-resource.js';
 
-/** Paths of the authorization server, below its own address or the web origin (spec: Discovery). */
+/** Paths of the authorization server, below its own address or below the web origin (spec: Discovery). */
 export const PATH = {
   token: '/token',
   register: '/register',
@@ -18,7 +18,7 @@ export const PATH = {
   dashboard: '/dashboard',
 } as const;
 
-/** From configuration alone: no header of a request can change an address (RFC 8414 §2; spec: Discovery). */
+/** Authorization server metadata. No header of a request can change an address in it (RFC 8414 §2; spec: Discovery). */
 export function serverMetadata(addresses: Addresses): ServerMetadata {
   const { authUrl, webUrl } = addresses;
   return {
@@ -32,20 +32,38 @@ export function serverMetadata(addresses: Addresses): ServerMetadata {
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: [...GRANT_TYPES],
-    token_endpoint_auth_methods_supported: ['none', 'client_secret_post'],
+    token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
     revocation_endpoint_auth_methods_supported: ['none'],
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
     resource_servers: listResources(addresses).map((resource) => ({ resource })),
   };
 }
 
-/** (RFC 9728 §2; wire: OAuth) */
-export function resourceMetadata(addresses: Addresses): ResourceMetadata {
+/**
+ * The metadata of the REST interface (RFC 9728 §2; wire: OAuth). It lists the agent scopes only: clients ask for every
+ * scope that is listed here, and a token cannot act as an agent and as its account at once.
+ */
+export function restMetadata({ baseUrl, authUrl }: Addresses, epoch: string): ResourceMetadata {
+  return { ...resourceMetadata(baseUrl, authUrl, AGENT_SCOPES), epoch };
+}
+
+/** The metadata of the WebSocket. */
+export function socketMetadata({ wsUrl, authUrl }: Addresses): ResourceMetadata {
+  return resourceMetadata(wsUrl, authUrl, ['realtime:read']);
+}
+
+function resourceMetadata(resource: string, issuer: string, scopes: readonly Scope[]): ResourceMetadata {
   return {
-    resource: addresses.baseUrl,
-    authorization_servers: [addresses.authUrl],
-    scopes_supported: [...SCOPES],
+    resource,
+    authorization_servers: [issuer],
+    scopes_supported: [...scopes],
     bearer_methods_supported: ['header'],
   };
+}
+
+/** Where a resource publishes its metadata, as a 401 answer says (RFC 9728 §5.1). */
+export function resourceMetadataUrl(resource: string): string {
+  return `${resource.replace(/^ws/, 'http')}${RESOURCE_METADATA_PATH}`;
 }

@@ -6,7 +6,7 @@ export interface OAuthErrorOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An OAuth error answer (RFC 6749 §5.2). `description` is public and repeats nothing that was sent; `detail` is only logged. */
+/** An OAuth error answer (RFC 6749 §5.2). `description` is public and repeats nothing from the request; `detail` is only logged. */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
   readonly error: OAuthErrorCode;

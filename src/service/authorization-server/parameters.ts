@@ -1,16 +1,18 @@
 import { OAuthError } from './oauth-error.js';
 
-/** Parameters of an OAuth request. One without a value is as good as absent (RFC 6749 §3.1, §3.2). */
+/** The parameters of an OAuth request. A parameter without a value counts as absent (RFC 6749 §3.1, §3.2). */
 export interface Parameters {
   /** The only value of `name`; throws `invalid_request` when it was sent more than once. */
   one(name: string): string | undefined;
   /** Every value of `name`, each once. */
   every(name: string): string[];
+  /** All names with their values, as they were sent. */
+  readonly entries: readonly (readonly [name: string, value: string])[];
   /** Whether any parameter but `resource` was sent more than once (RFC 6749 §3.1; RFC 8707 §2). */
   readonly isRepeating: boolean;
 }
 
-/** What may be sent several times (RFC 8707 §2). */
+/** The only parameter that may be sent several times (RFC 8707 §2). */
 const REPEATABLE = 'resource';
 
 /** Reads `application/x-www-form-urlencoded` text: a query or a body. */
@@ -31,6 +33,7 @@ export function readParameters(text: string): Parameters {
       return given?.[0];
     },
     every: (name) => [...new Set(values.get(name) ?? [])],
+    entries: [...values].flatMap(([name, given]) => given.map((value) => [name, value] as const)),
     isRepeating: [...values].some(([name, given]) => name !== REPEATABLE && given.length > 1),
   };
 }

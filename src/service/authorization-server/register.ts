@@ -1,20 +1,20 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ID_PREFIX } from '../../wire/id.js';
 import { RegistrationRequest } from '../../wire/oauth.js';
-import { isScope, SCOPES, splitScope } from '../../wire/scope.js';
 import { insertOAuthClient, type OAuthClientRow } from '../store/oauth-client-rows.js';
 import { bodyOf } from './api-scope.js';
+import { takeAttempt } from './attempts.js';
 import { networkOf } from './network-of.js';
 import { OAuthError } from './oauth-error.js';
 import { isRegistrableRedirectUri } from './redirect-uri.js';
+import { grantableScope } from './scope-and-resource.js';
 import type { AuthorizationServer } from './server.js';
-import { takeAttempt } from './take-attempt.js';
 
-/** What every client registered here may use; asking for less is answered with this (RFC 7591 §2). */
+/** The grant types of every registered client. A client that asks for fewer gets these too (RFC 7591 §2). */
 const GRANTED_TYPES: readonly string[] = ['authorization_code', 'refresh_token'];
 const UNNAMED = 'Unnamed application';
 
-/** POST /register: a public client (spec: POST /register; RFC 7591 §3). Members that are not read have no effect. */
+/** POST /register: registers a public client (spec: POST /register; RFC 7591 §3). Unknown members have no effect. */
 export async function answerRegister(
   server: AuthorizationServer,
   request: FastifyRequest,
@@ -24,6 +24,7 @@ export async function answerRegister(
   if (context.settings.areLimitsOn) takeAttempt(server.registrations, networkOf(request.ip));
   const registration = readRegistration(bodyOf(request));
   const scope = grantableScope(registration.scope);
+  if (scope === undefined) throw invalidMetadata('No requested scope is known.');
   const now = context.clock.now();
   const row: OAuthClientRow = {
     id: `${ID_PREFIX.oauthClient}${context.ids.ulid()}`,
@@ -71,14 +72,6 @@ function readRegistration(body: string): RegistrationRequest {
   return registration.data;
 }
 
-/** An upper bound of what the client may ask for; everything when it names nothing (RFC 7591 §2). */
-function grantableScope(requested: string | undefined): string {
-  if (requested === undefined || requested.trim() === '') return SCOPES.join(' ');
-  const known = splitScope(requested).filter(isScope);
-  if (known.length === 0) throw invalidMetadata('No requested scope is known.');
-  return known.join(' ');
-}
-
 function parseJson(body: string): unknown {
   try {
     return JSON.parse(body);
@@ -91,7 +84,7 @@ function parseJson(body: string): unknown {
 function invalidRedirectUri(): OAuthError {
   return new OAuthError(
     'invalid_redirect_uri',
-    'redirect_uris holds one to ten addresses: https, or http at 127.0.0.1 or [::1].',
+    'redirect_uris holds one to ten URIs: https, http to this machine, or a scheme such as com.example.app.',
   );
 }
 

@@ -4,13 +4,15 @@ import type { ServiceContext } from '../context.js';
 import type { Transaction } from '../store/database.js';
 import { findRefreshToken, revokeRefreshFamily } from '../store/refresh-rows.js';
 import { bodyOf } from './api-scope.js';
-import { readParameters } from './parameters.js';
+import { readPresentedClient } from './client-authentication.js';
+import { OAuthError } from './oauth-error.js';
+import { type Parameters, readParameters } from './parameters.js';
 import { hashSecret } from './secret.js';
 import type { AuthorizationServer } from './server.js';
 
 /**
- * POST /revoke: ends the whole family of a client's own refresh token and closes what was opened with it. The answer is
- * the same for every token, known or not; only a store that fails makes it another one (spec: POST /revoke; RFC 7009 §2.2).
+ * POST /revoke: ends the whole family of a client's own refresh token and closes the sockets opened with it. The answer is
+ * the same for every token and client, known or not. Only a failing store changes it (spec: POST /revoke; RFC 7009 §2.2).
  */
 export async function answerRevoke(
   { context }: AuthorizationServer,
@@ -18,15 +20,24 @@ export async function answerRevoke(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const parameters = readParameters(bodyOf(request));
+  const clientId = findClientId(request.headers.authorization, parameters);
   const [token] = parameters.every('token');
-  const [clientId] = parameters.every('client_id');
-  if (!parameters.isRepeating && token !== undefined && clientId !== undefined) {
+  if (!parameters.isRepeating && token !== undefined && clientId !== undefined)
     await revokeToken(context, token, clientId);
-  }
   return reply.code(200).header('content-length', '0').send();
 }
 
-/** Nothing happens to a token that is unknown or another client's. */
+/** Only public clients have refresh tokens, so there is no secret to check. */
+function findClientId(authorization: string | undefined, parameters: Parameters): string | undefined {
+  try {
+    return readPresentedClient(authorization, parameters).id;
+  } catch (error) {
+    if (error instanceof OAuthError) return undefined;
+    throw error;
+  }
+}
+
+/** Revokes a client's own token. Nothing happens to an unknown token or to another client's. */
 export async function revokeToken(
   context: Pick<ServiceContext, 'clock' | 'database' | 'bus'>,
   token: string,
@@ -42,7 +53,7 @@ export async function revokeToken(
   });
 }
 
-/** Refuses its tokens, and closes what was opened with them. */
+/** Refuses the tokens of a family from now on and closes the sockets opened with them. */
 export async function revokeFamily(
   { clock, bus }: Pick<ServiceContext, 'clock' | 'bus'>,
   transaction: Transaction,

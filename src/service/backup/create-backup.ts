@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdtemp, open, rename, rm, unlink } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { DATABASE_FILE } from '../store/data-directory.js';
+import { ATTACHMENTS_FOLDER, DATABASE_FILE } from '../store/data-directory.js';
 import { DatabaseUnusableError } from '../store/database.js';
 import { type Snapshot, takeSnapshot } from '../store/sqlite-snapshot.js';
 import { BackupError } from './backup-error.js';
 import { TAR_END, tarHeader, tarPadding } from './tar.js';
 
-export const ATTACHMENTS = 'attachments';
 const OWNER_ONLY = 0o600;
 
 export interface BackupOptions {
@@ -72,12 +71,12 @@ async function writeArchive(
   try {
     const modifiedAtS = Math.floor(now / 1000);
     await append(out, DATABASE_FILE, await open(database, 'r'), modifiedAtS);
-    await out.write(tarHeader({ name: `${ATTACHMENTS}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
+    await out.write(tarHeader({ name: `${ATTACHMENTS_FOLDER}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
     let attachments = 0;
     for (const { id, isClaimed } of snapshot.attachments) {
-      const source = await openAttachment(join(directory, ATTACHMENTS, id), isClaimed);
+      const source = await openAttachment(join(directory, ATTACHMENTS_FOLDER, id), isClaimed);
       if (source === undefined) continue;
-      await append(out, `${ATTACHMENTS}/${id}`, source, modifiedAtS);
+      await append(out, `${ATTACHMENTS_FOLDER}/${id}`, source, modifiedAtS);
       attachments += 1;
     }
     await out.write(TAR_END);

@@ -1,14 +1,13 @@
-import type { Dirent } from 'node:fs';
+import { type Dirent, existsSync } from 'node:fs';
 import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { isId } from '../../wire/id.js';
-import { DATABASE_FILE, LOCK_FILE } from '../store/data-directory.js';
+import { ATTACHMENTS_FOLDER, DATABASE_FILE, IDENTITY_FILE, LOCK_FILE, TRASH_FOLDER } from '../store/data-directory.js';
 import { loadSqlite } from '../store/sqlite-driver.js';
 import { lockDataDirectory } from '../store/sqlite-lock.js';
 import { isOwnDatabase } from '../store/sqlite-snapshot.js';
 import { BackupError } from './backup-error.js';
-import { ATTACHMENTS } from './create-backup.js';
 
 /** The database comes after its journals: without them it is still one, while journals alone would belong to the next. */
 const DATABASE_FILES = [`${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`, DATABASE_FILE];
@@ -41,9 +40,11 @@ export async function holdData(directory: string): Promise<HeldData | undefined>
   try {
     if (!(await isOwnDatabase(join(directory, DATABASE_FILE))))
       throw notOurs(directory, `${DATABASE_FILE} in it is damaged, or some other program's.`);
-    const folder = join(directory, ATTACHMENTS);
-    const hasAttachments = entries.some(({ name }) => name === ATTACHMENTS);
+    const folder = join(directory, ATTACHMENTS_FOLDER);
+    const hasAttachments = entries.some(({ name }) => name === ATTACHMENTS_FOLDER);
     const attachments = hasAttachments ? await listAttachments(folder) : [];
+    const trash = join(folder, TRASH_FOLDER);
+    const discarded = existsSync(trash) ? await listAttachments(trash) : [];
     const paths = [...DATABASE_FILES.map((name) => join(directory, name)), ...attachments];
     return {
       found: {
@@ -51,8 +52,8 @@ export async function holdData(directory: string): Promise<HeldData | undefined>
         bytes: await sizeOf(paths),
       },
       async delete() {
-        for (const path of paths) await rm(path, { force: true });
-        if (hasAttachments) await removeIfEmpty(folder);
+        for (const path of [...paths, ...discarded, join(folder, IDENTITY_FILE)]) await rm(path, { force: true });
+        for (const path of [trash, folder]) if (existsSync(path)) await removeIfEmpty(path);
       },
       letGo,
     };
@@ -78,8 +79,8 @@ function requireOurs(directory: string, entries: readonly Dirent[]): void {
   if (find(DATABASE_FILE) === undefined) throw notOurs(directory, `there is no ${DATABASE_FILE} in it.`);
   for (const name of [...DATABASE_FILES, LOCK_FILE])
     if (find(name)?.isFile() === false) throw notOurs(directory, `${name} in it is a link, or no file.`);
-  if (find(ATTACHMENTS)?.isDirectory() === false)
-    throw notOurs(directory, `${ATTACHMENTS} in it is a link, or no folder.`);
+  if (find(ATTACHMENTS_FOLDER)?.isDirectory() === false)
+    throw notOurs(directory, `${ATTACHMENTS_FOLDER} in it is a link, or no folder.`);
 }
 
 function notOurs(directory: string, why: string): BackupError {

@@ -3,11 +3,11 @@ import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promi
 import { join } from 'node:path';
 
 import { isId } from '../../wire/id.js';
-import { DATABASE_FILE } from '../store/data-directory.js';
+import { ATTACHMENTS_FOLDER, DATABASE_FILE } from '../store/data-directory.js';
 import { DatabaseUnusableError } from '../store/database.js';
 import { checkDatabase, type Snapshot } from '../store/sqlite-snapshot.js';
 import { BackupError } from './backup-error.js';
-import { ATTACHMENTS, syncDirectory } from './create-backup.js';
+import { syncDirectory } from './create-backup.js';
 import { type FoundEntry, listTar } from './tar.js';
 
 const OWNER_ONLY_FILE = 0o600;
@@ -51,18 +51,18 @@ async function requireEmpty(directory: string): Promise<void> {
 
 /** The SHA-256 of each attachment that was unpacked. */
 async function unpack(archive: FileHandle, work: string): Promise<Map<string, string>> {
-  await mkdir(join(work, ATTACHMENTS), { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  await mkdir(join(work, ATTACHMENTS_FOLDER), { recursive: true, mode: OWNER_ONLY_DIRECTORY });
   const hashes = new Map<string, string>();
   let hasDatabase = false;
   for await (const entry of listTar(archive)) {
     const [folder, id = '', ...more] = entry.name.split('/');
     if (entry.kind === 'directory') {
-      if (folder !== ATTACHMENTS || id !== '') throw foreign(entry);
+      if (folder !== ATTACHMENTS_FOLDER || id !== '') throw foreign(entry);
     } else if (entry.name === DATABASE_FILE && !hasDatabase) {
       hasDatabase = true;
       await extract(archive, entry, join(work, DATABASE_FILE));
-    } else if (folder === ATTACHMENTS && more.length === 0 && isId('attachment', id) && !hashes.has(id)) {
-      hashes.set(id, await extract(archive, entry, join(work, ATTACHMENTS, id)));
+    } else if (folder === ATTACHMENTS_FOLDER && more.length === 0 && isId('attachment', id) && !hashes.has(id)) {
+      hashes.set(id, await extract(archive, entry, join(work, ATTACHMENTS_FOLDER, id)));
     } else throw foreign(entry);
   }
   if (!hasDatabase) throw new BackupError('BROKEN', 'The file is no backup of asp: it holds no database.');
@@ -109,8 +109,8 @@ function requireAttachments({ attachments }: Snapshot, hashes: ReadonlyMap<strin
 
 /** The database comes last: without it nothing is there. */
 async function putInPlace(work: string, directory: string): Promise<void> {
-  await syncDirectory(join(work, ATTACHMENTS));
-  await rename(join(work, ATTACHMENTS), join(directory, ATTACHMENTS));
+  await syncDirectory(join(work, ATTACHMENTS_FOLDER));
+  await rename(join(work, ATTACHMENTS_FOLDER), join(directory, ATTACHMENTS_FOLDER));
   await rename(join(work, DATABASE_FILE), join(directory, DATABASE_FILE));
   await syncDirectory(directory);
 }

@@ -28,11 +28,16 @@ interface Line {
   isKnownDown: boolean;
 }
 
+/** Notifications over NATS, or over `fallback` while the line is down. */
+export interface NatsCalls extends Calls {
+  close(): Promise<void>;
+}
+
 /**
- * Calls over NATS. Nothing waits for it: what is called while the line is down is lost, as every bell may be, and the line
- * is opened anew for ever.
+ * Nothing waits for NATS: the line is opened anew for ever, and meanwhile `fallback` carries what is sent. Both are heard
+ * at all times, because another service may have lost a line that this one still has.
  */
-export function createNatsCalls(options: NatsOptions): Calls & { close(): Promise<void> } {
+export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCalls {
   const { address, subject, clock, log } = options;
   const listeners = new Set<(text: string) => void>();
   const stop = new AbortController();
@@ -63,11 +68,14 @@ export function createNatsCalls(options: NatsOptions): Calls & { close(): Promis
 
   return {
     async send(text) {
-      line.connection?.publish(subject, text);
+      if (line.connection === undefined) return fallback.send(text);
+      line.connection.publish(subject, text);
     },
     listen(listener) {
       listeners.add(listener);
+      const stop = fallback.listen(listener);
       return () => {
+        stop();
         listeners.delete(listener);
       };
     },

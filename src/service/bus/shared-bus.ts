@@ -1,3 +1,5 @@
+import * as z from 'zod/mini';
+
 import { type Clock, systemClock } from '../../kit/clock.js';
 import type { Calls } from '../store/database.js';
 import type { Bus, Signal } from './bus.js';
@@ -9,12 +11,25 @@ const BATCH_MS = 3;
 const AGENTS_PER_CALL = 150;
 const GRANTS_PER_CALL = 150;
 
-/** One call: who rings, for whom there are events, which grants were revoked. */
-interface CallText {
-  readonly from: string;
-  readonly events?: readonly string[];
-  readonly revoked?: readonly string[];
-}
+/** Longer texts are not from a service: ours stay below the limit of NOTIFY. */
+const TEXT_MAX_LENGTH = 8_000;
+const VERSION = 1;
+const Id = z.string().check(z.maxLength(64));
+
+/**
+ * What services tell each other, version 1. Members may be added: unknown ones are ignored. A text of another version is
+ * ignored as a whole, so two versions of asp can run side by side; each finds by its poll what it did not understand.
+ */
+const NotificationText = z.object({
+  v: z.literal(VERSION),
+  /** The process that sent it. */
+  from: Id,
+  /** Agents that have new events. */
+  events: z.optional(z.array(Id)),
+  /** Grants that were revoked. */
+  revoked: z.optional(z.array(Id)),
+});
+type NotificationText = z.infer<typeof NotificationText>;
 
 interface SharedBusOptions {
   /** Tells this process's own calls from those of others. */
@@ -36,9 +51,13 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     const [events, revoked] = [[...agentIds], [...grantIds]];
     agentIds.clear();
     grantIds.clear();
-    const texts: CallText[] = [
-      ...inParts(events, AGENTS_PER_CALL).map((part) => ({ from: processId, events: part })),
-      ...inParts(revoked, GRANTS_PER_CALL).map((part) => ({ from: processId, revoked: part })),
+    const texts = [
+      ...inParts(events, AGENTS_PER_CALL).map(
+        (part): NotificationText => ({ v: VERSION, from: processId, events: part }),
+      ),
+      ...inParts(revoked, GRANTS_PER_CALL).map(
+        (part): NotificationText => ({ v: VERSION, from: processId, revoked: part }),
+      ),
     ];
     for (const text of texts) await calls.send(JSON.stringify(text)).catch(onFault);
   };
@@ -54,7 +73,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     );
   };
   const stop = calls.listen((text) => {
-    for (const signal of readCall(text, processId)) here.ring(signal);
+    for (const signal of readNotification(text, processId)) here.ring(signal);
   });
 
   return {
@@ -80,13 +99,22 @@ function inParts(ids: readonly string[], size: number): string[][] {
   return parts;
 }
 
-/** Whoever may call on this database is one of its services, of this version or another. */
-function readCall(text: string, processId: string): Signal[] {
-  const call = JSON.parse(text) as CallText;
-  if (call.from === processId) return [];
-  const { events = [], revoked = [] } = call;
+/** Anybody who can reach the channel may have sent the text: what is not a notification of this version means nothing. */
+function readNotification(text: string, processId: string): Signal[] {
+  const { data } = NotificationText.safeParse(parseJson(text));
+  if (data === undefined || data.from === processId) return [];
+  const { events = [], revoked = [] } = data;
   return [
     ...(events.length === 0 ? [] : [{ kind: 'events' as const, agentIds: events }]),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),
   ];
+}
+
+function parseJson(text: string): unknown {
+  if (text.length > TEXT_MAX_LENGTH) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

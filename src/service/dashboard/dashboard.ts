@@ -1,22 +1,31 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
+import { type ErrorCode, errorRow } from '../../wire/error.js';
 import { isCsrfOf, type PageServer } from '../authorization-server/account/browser.js';
 import { signInFor } from '../authorization-server/account/return-address.js';
 import { forgedForm, requireSameOrigin } from '../authorization-server/account/same-origin.js';
-import { acceptTypes, asOAuthError, bodyOf, FORM_TYPE, refuseOtherMethods } from '../authorization-server/api-scope.js';
-import { redirect } from '../authorization-server/authorize/authorization-answer.js';
+import {
+  acceptTypes,
+  asOAuthError,
+  bodyOf,
+  FORM_TYPE,
+  redirect,
+  refuseOtherMethods,
+} from '../authorization-server/api-scope.js';
 import { PATH } from '../authorization-server/metadata.js';
 import { OAuthError } from '../authorization-server/oauth-error.js';
-import { readParameters } from '../authorization-server/parameters.js';
+import { type Parameters, readParameters } from '../authorization-server/parameters.js';
 import type { ServiceContext } from '../context.js';
 import { frameHeaders, renderFrame, type View } from '../pages/dashboard/frame.js';
+import { durationInWords } from '../pages/form.js';
 import { pageHeaders } from '../pages/layout.js';
 import { renderErrorPage } from '../pages/message-page.js';
 import { ServiceError } from '../service-error.js';
+import { noNoteCookie } from './note-cookie.js';
 import { refusedView, strayView } from './refusal.js';
 import { PAGE_ROWS } from './rows.js';
 import { createLiveTranscripts, type LiveTranscripts } from './sessions/live.js';
-import { type DashboardAnswer, type PageRow, readVisit, type Visit } from './visit.js';
+import { type DashboardAnswer, type PageRow, page, readVisit, type Visit, withHeaders } from './visit.js';
 
 /** Whatever the app does about HEAD, here it is no GET. */
 const GET_ALONE = { exposeHeadRoute: false } as const;
@@ -45,7 +54,8 @@ export function registerDashboard(app: FastifyInstance, context: ServiceContext)
   return live;
 }
 
-function registerRow(scope: FastifyInstance, server: PageServer, { path, show, act }: PageRow): void {
+function registerRow(scope: FastifyInstance, server: PageServer, row: PageRow): void {
+  const { path, show, act } = row;
   if (show !== undefined) {
     scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
   }
@@ -55,13 +65,39 @@ function registerRow(scope: FastifyInstance, server: PageServer, { path, show, a
       return answerVisit(server, request, reply, async (visit) => {
         const form = readParameters(bodyOf(request));
         if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) throw forgedForm('csrf');
-        await server.context.limits.take('general', visit.account.id);
-        return act(visit, form);
+        try {
+          await server.context.limits.take('general', visit.account.id);
+          return await act(visit, form);
+        } catch (error) {
+          const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
+          if (!isRefusal) throw error;
+          return refuse(visit, row, form, error);
+        }
       });
     });
   }
   const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
   refuseOtherMethods(scope, path, allowed);
+}
+
+/** What a form may run into that is no mistake of the person who filled it in. */
+const REFUSALS: readonly ErrorCode[] = ['RATE_LIMITED', 'FEATURE_NOT_AVAILABLE'];
+
+/** Nothing that was typed is lost: it stands in the form again, or behind a button that sends it again. */
+async function refuse(
+  visit: Visit,
+  { again }: PageRow,
+  form: Parameters,
+  { code, message: reason, status, options: { retryAfterS } }: ServiceError,
+): Promise<DashboardAnswer> {
+  const said = reason === errorRow('RATE_LIMITED').message ? 'Too many changes.' : reason;
+  const message = retryAfterS === undefined ? said : `${said} Try again in ${durationInWords(retryAfterS)}.`;
+  const path = visit.request.url;
+  const answer =
+    again === undefined
+      ? page(refusedView({ code, message, retry: { path, csrf: visit.csrf, entries: form.entries } }), { status })
+      : await again(visit, form, { mistakes: [{ message }], status });
+  return retryAfterS === undefined ? answer : withHeaders(answer, { 'retry-after': String(retryAfterS) });
 }
 
 /** An address that leads nowhere; whoever does not ask for a page is told as programs are. */
@@ -102,9 +138,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
   } catch (error) {
     if (!(error instanceof ServiceError) || error.status >= 500) throw error;
     if (error.status === 404 || error.code === 'FORBIDDEN' || error.code === 'INVALID_HANDLE') return strayPage();
-    const { retryAfterS } = error.options;
-    const headers = retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) };
-    return { kind: 'page', view: refusedView(error), status: error.status, headers };
+    return page(refusedView(error), { status: error.status });
   }
 }
 
@@ -113,6 +147,7 @@ const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), sta
 function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;
+  if (visit.note !== undefined) reply.header('set-cookie', noNoteCookie(visit.context.settings.addresses.webUrl));
   return reply
     .code(status)
     .headers({ ...frameHeaders(view), ...headers })

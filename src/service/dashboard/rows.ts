@@ -1,14 +1,14 @@
 import { PATH } from '../authorization-server/metadata.js';
-import { actAllowlist, actRemoveEntry, showAllowlist } from './agents/allowlist.js';
-import { actBlock, actUnblock, showBlocks } from './agents/blocks.js';
-import { actNewAgent, showNewAgent } from './agents/create.js';
+import { actAllowlist, actRemoveEntry, allowlistAgain, showAllowlist } from './agents/allowlist.js';
+import { actBlock, actUnblock, blocksAgain, showBlocks } from './agents/blocks.js';
+import { actNewAgent, newAgentAgain, showNewAgent } from './agents/create.js';
 import { showAgents } from './agents/list.js';
-import { actAccess, actPause, showAgent } from './agents/overview.js';
-import { actProfile, showProfile } from './agents/profile.js';
+import { accessAgain, actAccess, actPause, showAgent } from './agents/overview.js';
+import { actProfile, profileAgain, showProfile } from './agents/profile.js';
 import { actRemoveAgent, showRemoveAgent } from './agents/remove.js';
 import { actDisconnect, showApplications, showDisconnect } from './applications/applications.js';
 import { actRevokeClient, showClient, showRevokeClient } from './clients/client.js';
-import { actNewClient, showNewClient } from './clients/create.js';
+import { actNewClient, newClientAgain, showNewClient } from './clients/create.js';
 import { showClients } from './clients/list.js';
 import { showSessions } from './sessions/list.js';
 import { fetchAttachment, showEvent, showTranscript } from './sessions/transcript.js';
@@ -22,13 +22,13 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
   { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
   { path: '/dashboard/agents', show: showAgents },
-  { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent },
-  { path: AGENT, show: showAgent, act: actAccess },
+  { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent, again: newAgentAgain },
+  { path: AGENT, show: showAgent, act: actAccess, again: accessAgain },
   { path: `${AGENT}/pause`, act: actPause },
-  { path: `${AGENT}/profile`, show: showProfile, act: actProfile },
-  { path: `${AGENT}/allowlist`, show: showAllowlist, act: actAllowlist },
+  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain },
+  { path: `${AGENT}/allowlist`, show: showAllowlist, act: actAllowlist, again: allowlistAgain },
   { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry },
-  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock },
+  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain },
   { path: `${AGENT}/blocks/remove`, act: actUnblock },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
   { path: '/dashboard/sessions', show: showSessions },
@@ -36,7 +36,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${SESSION}/events/:sequence`, show: showEvent },
   { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
   { path: '/dashboard/clients', show: showClients },
-  { path: '/dashboard/new-client', show: showNewClient, act: actNewClient },
+  { path: '/dashboard/new-client', show: showNewClient, act: actNewClient, again: newClientAgain },
   { path: '/dashboard/clients/:id', show: showClient },
   { path: '/dashboard/clients/:id/revoke', show: showRevokeClient, act: actRevokeClient },
   { path: '/dashboard/applications', show: showApplications },

@@ -4,7 +4,10 @@ import { type Browser, findAccountOf, type PageServer, readBrowser } from '../au
 import { type Parameters, queryOf, readParameters } from '../authorization-server/parameters.js';
 import type { AccountActor, ServiceContext } from '../context.js';
 import type { View } from '../pages/dashboard/frame.js';
+import type { NoteName } from '../pages/dashboard/parts.js';
+import type { Mistake } from '../pages/form.js';
 import type { AccountRow } from '../store/account-rows.js';
+import { noteCookie, readNote } from './note-cookie.js';
 
 /** Somebody who is signed in, at a page of the dashboard. It acts for the account, as an account token does. */
 export interface Visit {
@@ -13,6 +16,8 @@ export interface Visit {
   readonly account: AccountRow;
   readonly actor: AccountActor;
   readonly query: Parameters;
+  /** What the form before this page has done. */
+  readonly note: NoteName | undefined;
   /** The part of the address by that name. */
   part(name: string): string;
   /** What every form of the page must carry. */
@@ -32,7 +37,17 @@ export interface PageRow {
   readonly show?: (visit: Visit) => Promise<DashboardAnswer>;
   /** The form came from a page of this service, sent by the browser that was shown it. */
   readonly act?: (visit: Visit, form: Parameters) => Promise<DashboardAnswer>;
+  /** The form again, with what was typed into it and why it was refused. */
+  readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
 }
+
+/** Why a form was refused. */
+export interface Refusal {
+  readonly mistakes: readonly Mistake[];
+  readonly status: number;
+}
+
+export const mistaken = (...mistakes: readonly Mistake[]): Refusal => ({ mistakes, status: 400 });
 
 export function page(view: View, more: { status?: number; headers?: AnswerHeaders } = {}): DashboardAnswer {
   return { kind: 'page', view, ...more };
@@ -40,6 +55,15 @@ export function page(view: View, more: { status?: number; headers?: AnswerHeader
 
 export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer {
   return { kind: 'moved', to, headers };
+}
+
+export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {
+  return { ...answer, headers: { ...answer.headers, ...headers } };
+}
+
+/** Leads to another page, which says once what was done. No address holds that, so a reload or a link does not say it again. */
+export function movedWithNote({ context }: Pick<Visit, 'context'>, to: string, name: NoteName): DashboardAnswer {
+  return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name) });
 }
 
 /** Undefined: nobody is signed in in this browser. */
@@ -55,6 +79,7 @@ export async function readVisit(server: PageServer, request: FastifyRequest): Pr
     account,
     actor: { kind: 'account', accountId: account.id, scopes: ['account:read', 'account:agents:read'] },
     query: readParameters(queryOf(request.raw.url ?? '')),
+    note: readNote(context.settings.addresses.webUrl, request),
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
     request,

@@ -1,7 +1,6 @@
 import type { Clock } from '../../kit/clock.js';
-import { RATE_LIMIT, type RateLimitName } from '../../wire/limit.js';
 import { ServiceError } from '../service-error.js';
-import type { Budget, RateLimits } from './rate-limits.js';
+import { type Budget, LIMIT, type LimitName, type RateLimits } from './rate-limits.js';
 
 /** Beyond it the longest idle subject of a limit is forgotten: an attacker who invents subjects must not fill the memory. */
 const SUBJECTS_PER_LIMIT_MAX = 100_000;
@@ -21,47 +20,49 @@ type Times = number[];
  * neither locks out nor lets through.
  */
 export function createSlidingWindow(clock: Clock): SlidingWindow {
-  const subjectsOf = new Map<RateLimitName, Map<string, Times>>();
+  const subjectsOf = new Map<LimitName, Map<string, Times>>();
 
   const timesOf = ({ name, subjectId }: Budget, now: number): Times => {
     const subjects = subjectsOf.get(name) ?? new Map<string, Times>();
     subjectsOf.set(name, subjects);
-    forgetIdle(subjects, now - RATE_LIMIT[name].window_ms);
+    forgetIdle(subjects, now - LIMIT[name].window_ms);
     const times = subjects.get(subjectId) ?? [];
     // Taken out and put back: a Map iterates in insertion order, so the longest idle subject stands first.
     subjects.delete(subjectId);
     subjects.set(subjectId, times);
-    dropUpTo(times, now - RATE_LIMIT[name].window_ms);
+    dropUpTo(times, now - LIMIT[name].window_ms);
     return times;
   };
 
-  const requireRoom = (budgets: readonly Budget[]): { readonly now: number; readonly charged: readonly Times[] } => {
+  const requireRoom = (
+    budgets: readonly Budget[],
+  ): { readonly now: number; readonly charged: readonly { readonly times: Times; readonly weight: number }[] } => {
     const now = clock.monotonic();
     const charged = budgets.map((budget) => ({ budget, times: timesOf(budget, now) }));
     let waitMs = 0;
-    let limit: RateLimitName | undefined;
+    let limit: LimitName | undefined;
     for (const { budget, times } of charged) {
-      const { count, window_ms } = RATE_LIMIT[budget.name];
-      const freeing = times[times.length - count];
+      const { count, window_ms } = LIMIT[budget.name];
+      const freeing = times[times.length - count + (budget.weight ?? 1) - 1];
       if (freeing === undefined || freeing + window_ms - now <= waitMs) continue;
       waitMs = freeing + window_ms - now;
       limit = budget.name;
     }
     if (limit !== undefined)
       throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: Math.max(1, Math.ceil(waitMs / 1000)), limit });
-    return { now, charged: charged.map(({ times }) => times) };
+    return { now, charged: charged.map(({ budget, times }) => ({ times, weight: budget.weight ?? 1 })) };
   };
 
   const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
     const { now, charged } = requireRoom(budgets);
-    for (const times of charged) times.push(now);
+    for (const { times, weight } of charged) for (let taken = 0; taken < weight; taken += 1) times.push(now);
   };
 
   return {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
-    check: async (name, subjectId) => {
-      requireRoom([{ name, subjectId }]);
+    check: async (name, subjectId, weight = 1) => {
+      requireRoom([{ name, subjectId, weight }]);
     },
     get subjectCount() {
       let count = 0;

@@ -1,7 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-
-import { RATE_LIMIT } from '../../wire/limit.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
+import { LIMIT } from '../limits/rate-limits.js';
 import type { Meter } from '../meter.js';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -73,13 +72,33 @@ function createMeter(registers: Registry[]): Meter {
     buckets: BATCH_BUCKETS,
     registers,
   });
+  const ready = new Gauge({
+    name: 'asp_ready',
+    help: 'Whether requests should be sent here, as of the last heartbeat.',
+    registers,
+  });
+  const offset = new Gauge({
+    name: 'asp_clock_offset_seconds',
+    help: 'How far the clock of this machine is ahead of that of the database.',
+    registers,
+  });
+  const orphans = new Gauge({
+    name: 'asp_attachment_orphans',
+    help: 'Attachment files without a row, as the sweep last found them.',
+    registers,
+  });
+  const missing = new Counter({
+    name: 'asp_attachment_files_missing_total',
+    help: 'Downloads of attachments whose file is missing.',
+    registers,
+  });
   const faults = new Counter({
     name: 'asp_injected_faults_total',
     help: 'Faults injected on purpose, by kind.',
     labelNames: ['fault'],
     registers,
   });
-  for (const limit of Object.keys(RATE_LIMIT)) refusals.inc({ limit }, 0);
+  for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
     answered({ method, route, status, ms }) {
@@ -94,6 +113,10 @@ function createMeter(registers: Registry[]): Meter {
     },
     refused: (limit) => refusals.inc({ limit }),
     committed: (writes) => batches.observe(writes),
+    readiness: (isReady) => ready.set(isReady ? 1 : 0),
+    clockOffset: (ms) => offset.set(ms / 1000),
+    orphansFound: (count) => orphans.set(count),
+    fileMissing: () => missing.inc(),
     injected: (fault) => faults.inc({ fault }),
   };
 }

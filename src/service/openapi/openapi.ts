@@ -86,7 +86,7 @@ function describe(operation: Operation, row: EndpointRow, path: string, id: stri
       ...(isWrite(row) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
     ],
     ...(body === undefined ? {} : { requestBody: body }),
-    responses: { [row.status]: success(row, operation, isAlias, schemas), ...failures(row, names) },
+    responses: { ...success(row, operation, path, schemas), ...failures(row, names) },
   };
 }
 
@@ -101,14 +101,25 @@ function bodyOf(row: EndpointRow, operation: Operation, schemas: Schemas): Json 
   return { required: true, content: { 'multipart/form-data': { schema } } };
 }
 
-function success(row: EndpointRow, operation: Operation, isAlias: boolean, schemas: Schemas): Json {
-  if (row.reply === 'nothing') return { description: 'Done.' };
-  if (row.reply === 'markdown')
-    return { description: 'A page of Markdown.', content: { 'text/markdown': { schema: { type: 'string' } } } };
-  const isUnwrapped =
-    isAlias && ENDPOINT_ALIAS.some((alias) => alias.operation === operation && 'isUnwrapped' in alias);
-  const schema = isUnwrapped ? schemas.unwrapped() : schemas.of(row.reply, 'output', `${pascalOf(operation)}Reply`);
-  return { description: 'Done.', content: { 'application/json': { schema } } };
+function success(row: EndpointRow, operation: Operation, path: string, schemas: Schemas): Json {
+  const answer = (type: string, schema: Json, description = 'Done.'): Json => ({
+    description,
+    content: { [type]: { schema } },
+  });
+  const done = (response: Json): Json => ({ [row.status]: response });
+  if (row.reply === 'nothing') return done({ description: 'Done.' });
+  if (row.reply === 'markdown') return done(answer('text/markdown', { type: 'string' }, 'A page of Markdown.'));
+  const alias = ENDPOINT_ALIAS.find((candidate) => candidate.operation === operation && candidate.path === path);
+  if (alias !== undefined && 'isUnwrapped' in alias) return done(answer('application/json', schemas.unwrapped()));
+  if (alias !== undefined && 'isFile' in alias) {
+    if (operation === 'uploadAttachment') return done(answer('application/json', schemas.file(false)));
+    const description = 'Follow the redirect for the bytes.';
+    const location = { description: 'The signed download address.', schema: { type: 'string' } };
+    return {
+      302: { ...answer('application/json', schemas.file(true), description), headers: { Location: location } },
+    };
+  }
+  return done(answer('application/json', schemas.of(row.reply, 'output', `${pascalOf(operation)}Reply`)));
 }
 
 const pascalOf = (name: string): string => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
@@ -160,7 +171,7 @@ const idempotencyKey: Json = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'One key for all tries of one operation: it is done once, and every try gets the same answer. Where a body may carry `idempotency_key`, that serves instead.',
+    'One key for all attempts of one operation: it happens once, and every attempt gets the same answer. Where a body carries `idempotency_key`, that key wins.',
   required: true,
   schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX_LENGTH, pattern: '^[\\x20-\\x7e]+$' },
 };

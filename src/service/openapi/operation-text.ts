@@ -7,7 +7,7 @@ interface OperationText {
 
 const text = (tag: string, summary: string): OperationText => ({ summary, tags: [tag] });
 
-/** What each operation does, in a line. */
+/** Each operation in one line. */
 const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   createSession: text('sessions', 'Create a session, invite to it and say a first message'),
   listSessions: text('sessions', 'List the sessions of the acting agent'),
@@ -20,6 +20,7 @@ const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   reopenSession: text('sessions', 'Reopen an ended session'),
   replayEvents: text('messages', 'Read the events of a session again'),
   listAccountSessions: text('sessions', 'List the sessions of all agents of the account'),
+  getAccount: text('account', 'Read the account'),
   uploadAttachment: text('attachments', 'Upload a file'),
   getAttachment: text('attachments', 'Get an address from which a file can be downloaded'),
   getActingAgent: text('agents', 'Read the acting agent'),

@@ -6,10 +6,10 @@ import type { Json, Schemas } from './schemas.js';
 const ID = (prefix: string): Json => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9A-HJKMNP-TV-Z]{25}$` });
 const PART: Json = { type: 'string', pattern: patternOf(HandlePart) };
 
-/** What each parameter of a path is. */
+/** The parameters of paths. */
 const PATH_PARAMETER: Readonly<Record<string, { readonly description: string; readonly schema: Json }>> = {
   session_id: { description: 'The session.', schema: ID('sess') },
-  attachment_id: { description: 'The attachment.', schema: ID('att') },
+  attachment_id: { description: 'The attachment, or the file.', schema: ID('(?:att|file)') },
   owner: { description: 'The first half of a handle, without `@`.', schema: PART },
   name: { description: 'The second half of a handle.', schema: PART },
   entry: { description: 'A handle, or `@owner.*`.', schema: { type: 'string' } },

@@ -3,7 +3,7 @@ import * as z from 'zod/mini';
 import { Agent, AgentSummary, InboundPolicy, Skill, Visibility } from '../../wire/agent.js';
 import { EventEnvelope } from '../../wire/event.js';
 import { Handle } from '../../wire/handle.js';
-import { Content, Message, Part } from '../../wire/message.js';
+import { Content, JsonObject, Message, Part } from '../../wire/message.js';
 import { InitialMessage, ListAccountSessionsReply, Participant, Session, SessionState } from '../../wire/session.js';
 import { Block } from '../../wire/trust.js';
 
@@ -19,6 +19,7 @@ const NAMED = {
   Handle,
   InboundPolicy,
   InitialMessage,
+  JsonObject,
   Message,
   Part,
   Participant,
@@ -38,24 +39,20 @@ export interface Schemas {
   inPlace(schema: z.ZodMiniType, direction: Direction): Json;
   /** The sessions of an account, each row without its wrapper (wire: Aliases). */
   unwrapped(): Json;
+  /** An attachment as a file, after an upload or with its download address (wire: Aliases). */
+  file(isLink: boolean): Json;
   all(): Readonly<Record<string, Json>>;
 }
 
 export function createSchemas(): Schemas {
   const metadata = z.registry<{ id: string }>();
-  for (const [id, schema] of Object.entries(NAMED)) metadata.add(schema, { id });
+  for (const [id, schema] of Object.entries(NAMED)) metadata.add(schema, { ...z.globalRegistry.get(schema), id });
   const components: Record<string, Json> = {};
 
-  const keep = (name: string, json: Json): void => {
-    const known = components[name];
-    if (known !== undefined && name === ANY_JSON && JSON.stringify(known) !== JSON.stringify(json))
-      throw new Error('a recursive schema of the contract needs a name of its own');
-    components[name] ??= json;
-  };
   const convert = (schema: z.ZodMiniType, direction: Direction): Json => {
     const json = z.toJSONSchema(schema, { io: direction, unrepresentable: 'any', metadata, reused: 'inline' });
     const { $schema: _, $defs = {}, ...rest } = moveReferences(json) as { $defs?: Record<string, Json> } & Json;
-    for (const [name, definition] of Object.entries($defs)) keep(name, withoutId(definition));
+    for (const [name, definition] of Object.entries($defs)) components[name] ??= withoutId(definition);
     return withoutId(rest);
   };
   const reference = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
@@ -82,14 +79,20 @@ export function createSchemas(): Schemas {
         required: ['sessions', 'next_cursor'],
       });
     },
+    file(isLink) {
+      const link = isLink ? { url: { type: 'string' }, url_expires_at: { type: 'integer' } } : {};
+      const properties = {
+        id: { type: 'string' },
+        filename: { type: 'string' },
+        content_type: { type: 'string' },
+        size_bytes: { type: 'integer' },
+        ...link,
+      };
+      return put(isLink ? 'FileLink' : 'File', { type: 'object', properties, required: Object.keys(properties) });
+    },
     all: () => Object.fromEntries(Object.entries(components).sort(([a], [b]) => (a < b ? -1 : 1))),
   };
 }
-
-/** What zod makes of schemas that refer to themselves and have no name; the only one of the contract is any JSON. */
-const NAMELESS = /^__schema\d+$/;
-const ANY_JSON = 'AnyJson';
-const nameOf = (name: string): string => (NAMELESS.test(name) ? ANY_JSON : name);
 
 /** `#/$defs/X` is `#/components/schemas/X` in this document. */
 function moveReferences(json: unknown): unknown {
@@ -97,9 +100,8 @@ function moveReferences(json: unknown): unknown {
   if (typeof json !== 'object' || json === null) return json;
   return Object.fromEntries(
     Object.entries(json).map(([key, value]) => {
-      if (key === '$ref' && typeof value === 'string')
-        return [key, `#/components/schemas/${nameOf(value.replace('#/$defs/', ''))}`];
-      return [nameOf(key), moveReferences(value)];
+      if (key === '$ref' && typeof value === 'string') return [key, value.replace('#/$defs/', '#/components/schemas/')];
+      return [key, moveReferences(value)];
     }),
   );
 }

@@ -9,7 +9,7 @@ import { type AgentRow, findAgentByHandle } from '../store/agent-rows.js';
 import type { Transaction } from '../store/database.js';
 import { LOCAL_AGENTS_LOCK } from '../store/lock-names.js';
 
-type PutContext = Pick<ServiceContext, 'clock' | 'ids'>;
+type PutContext = Pick<ServiceContext, 'clock' | 'ids' | 'settings'>;
 
 export interface LocalAgent {
   readonly handle: Handle;
@@ -51,7 +51,7 @@ async function findLocalAccount(context: PutContext, transaction: Transaction, u
     username,
     displayName: username,
     passwordHash: null,
-    tier: 'paid',
+    tier: 'trusted',
     isLocal: true,
   });
 }

@@ -46,6 +46,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
     },
     guardHost: createHostGuard(loopbackNames(port, root)),
     isBehindProxy: false,
+    clock: context.clock,
     log: context.log,
     meter: context.meter,
   });

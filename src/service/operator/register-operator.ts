@@ -9,7 +9,7 @@ import { isFromThisMachine } from '../local-peer.js';
 import { readBearer } from '../rest/admit.js';
 import { answerWith, JSON_TYPE } from '../rest/error-answer.js';
 import { readJsonBody } from '../rest/read-body.js';
-import { errorOfIssues } from '../rest/request-issue.js';
+import { validate } from '../rest/read-request.js';
 import { sendAnswer } from '../rest/send-answer.js';
 import { ServiceError } from '../service-error.js';
 import { countAll } from '../store/operator-rows.js';
@@ -76,7 +76,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
           url: row.path.replace('{handle}', ':handle'),
           handler: async (request, reply) => {
             requireOperator(request, options.secret);
-            const body = 'body' in row ? readValid(row.body, await readJsonBody(request.raw)) : undefined;
+            const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
             const { handle: named = '' } = request.params as { handle?: string };
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(await handle(body as never, named))));
           },
@@ -92,10 +92,4 @@ function requireOperator(request: FastifyRequest, secret: string): void {
   const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
   if (!timingSafeEqual(hash(readBearer(request.headers.authorization)), hash(secret)))
     throw new ServiceError('UNAUTHORIZED');
-}
-
-function readValid(schema: z.ZodMiniType, json: unknown): unknown {
-  const result = schema.safeParse(json, { reportInput: true });
-  if (result.success) return result.data;
-  throw errorOfIssues(result.error.issues);
 }

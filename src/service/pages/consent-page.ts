@@ -1,4 +1,5 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../wire/scope.js';
+import type { AnswerTarget } from '../authorization-server/redirect-uri.js';
 import { renderFace } from './face.js';
 import { hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { type Html, html, strangersText } from './html.js';
@@ -23,9 +24,9 @@ export interface ConsentPage {
   readonly decidePath: string;
   readonly signOutPath: string;
   readonly clientName: string;
-  /** Where the answer goes: host and port. */
-  readonly returnsTo: string;
-  readonly isLoopback: boolean;
+  /** Where the application describes itself; undefined for one that registered itself. */
+  readonly clientUrl: string | undefined;
+  readonly answerTarget: Pick<AnswerTarget, 'kind' | 'name'>;
   readonly scopes: readonly Scope[];
   readonly account: { readonly username: string; readonly displayName: string };
   /** Undefined: the account itself is asked for. */
@@ -49,7 +50,7 @@ ${hidden({ request: page.request, csrf: page.csrf })}
 <p class="soft">${renderReturn(page)}</p>
 </div>
 ${renderProblem('There is a problem', page.mistakes)}
-<div class="notice">${CAUTION}<p>This application registered itself, and nobody has verified its name. Allow it only if you started it yourself just now.</p></div>
+<div class="notice">${CAUTION}<p>${renderOrigin(page.clientUrl)} Allow it only if you started it yourself just now.</p></div>
 ${agents !== undefined && renderPicker(page, agents)}
 <section class="stack-tight" aria-labelledby="can"><h2 id="can">It will be able to</h2>
 <ul class="ticks">${page.scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul></section>
@@ -67,10 +68,18 @@ ${agents !== undefined && renderPicker(page, agents)}
   });
 }
 
-function renderReturn({ returnsTo, isLoopback }: ConsentPage): Html {
-  if (isLoopback)
-    return html`The answer goes to a program on this computer, at <span class="mono wrap">${returnsTo}</span>.`;
-  return html`The answer goes to <strong class="wrap">${returnsTo}</strong>.`;
+/** Who vouches for the name of the application: nobody, or whoever holds the host of its address. */
+function renderOrigin(clientUrl: string | undefined): Html {
+  if (clientUrl === undefined) return html`This application registered itself, and nobody has verified its name.`;
+  return html`This application is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. Nobody here has verified it.`;
+}
+
+function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
+  if (kind === 'program')
+    return html`The answer goes to a program on this computer, at <span class="mono wrap">${name}</span>.`;
+  if (kind === 'app')
+    return html`The answer goes to the app on this device that opens <strong class="wrap">${name}:</strong> links.`;
+  return html`The answer goes to <strong class="wrap">${name}</strong>.`;
 }
 
 function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html {

@@ -101,6 +101,7 @@ export interface Choice {
   readonly value: string;
   readonly label: string;
   readonly about?: Html | string;
+  readonly isDisabled?: boolean;
 }
 
 /** The answers to one question; what is wrong with one of them stands above all. */
@@ -114,8 +115,8 @@ export interface Choices {
 export function renderChoices({ name, legend, choices }: Choices, chosen: string, mistakes: readonly Mistake[]): Html {
   const tied = choices.map((choice) => ({ ...choice, ...tie({ id: `${name}-${choice.value}` }, mistakes) }));
   return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="choices">${tied.map(
-    ({ value, label, about, attributes }) =>
-      html`<div class="choice"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}${attributes}><span class="who"><b>${label}</b><span class="soft small">${about}</span></span></label></div>`,
+    ({ value, label, about, isDisabled = false, attributes }) =>
+      html`<div class="choice"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}${isDisabled && html` disabled`}${attributes}><span class="who"><b>${label}</b><span class="soft small">${about}</span></span></label></div>`,
   )}</div></fieldset>`;
 }
 
@@ -159,6 +160,21 @@ export function renderProblem(title: string, mistakes: readonly Mistake[]): Html
 
 /** Fields that a person does not see. */
 export function hidden(values: Readonly<Record<string, string | undefined>>): Html {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined);
-  return html`${given.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}`;
+  const given = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  return hiddenEntries(given);
 }
+
+export function hiddenEntries(entries: readonly (readonly [name: string, value: string])[]): Html {
+  return html`${entries.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}`;
+}
+
+/** How long somebody must wait: seconds as long as they are few, else minutes or hours. */
+export function durationInWords(seconds: number): string {
+  if (seconds <= 90) return counted(seconds, 'second');
+  const minutes = Math.ceil(seconds / 60);
+  return minutes <= 90 ? counted(minutes, 'minute') : counted(Math.ceil(minutes / 60), 'hour');
+}
+
+const counted = (count: number, unit: string): string => `${count} ${unit}${count === 1 ? '' : 's'}`;

@@ -30,20 +30,20 @@ ${renderProblem('There is a problem', page.mistakes)}
 ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <hr class="rule">
 <details>
-<summary>${isSignUp ? 'I have an account already' : 'New here? Create an account'}</summary>
+<summary>${isSignUp ? 'Already have an account? Sign in' : 'New here? Create an account'}</summary>
 ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 </details>
-${page.hasLocalAccounts && html`<p class="soft small">Accounts that <code>asp serve</code> has made have no password. Run <code>asp serve open</code> in a terminal to sign in as one.</p>`}
+${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
   return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
 }
 
-function renderPurpose({ clientName, form }: SignInPage): Html {
+function renderPurpose({ clientName, form, place }: SignInPage): Html {
   if (clientName !== undefined)
-    return html`“${strangersText(clientName)}” wants to use your account on this service. You decide on the next page.`;
+    return html`“${strangersText(clientName)}” wants to use your account. You decide on the next page.`;
   return form === 'sign-up'
-    ? html`With it you make agents, and see what is said to them.`
-    : html`Use your account on this service.`;
+    ? html`Create agents and see their conversations.`
+    : html`Sign in to <span class="wrap">${place}</span>.`;
 }
 
 function renderSignInForm(page: SignInPage): Html {
@@ -65,7 +65,7 @@ function renderSignUpForm(page: SignInPage): Html {
     id: 'new-username',
     autocomplete: 'username',
     prefix: '@',
-    hint: html`The first half of your agents’ addresses, as in <code>@you.agent</code>. Lowercase letters, digits, <code>_</code> and <code>-</code>.`,
+    hint: html`The first half of your agents’ handles, as in <code>@you.agent</code>. Lowercase letters, digits, <code>_</code> and <code>-</code>.`,
     ...(isSent && filled.username !== undefined && { value: filled.username }),
   };
   const displayName: Field = {

@@ -4,7 +4,7 @@ import { SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { TokenVerifier, VerifiedToken } from '../access-token/verify.js';
 import type { AgentActor, ServiceContext } from '../context.js';
-import { createPlaces } from '../limits/places.js';
+import { createSemaphore } from '../limits/semaphore.js';
 import { readBearer, requireScopes } from '../rest/admit.js';
 import type { HostGuard } from '../rest/host-guard.js';
 import { BASE_PATH } from '../rest/register-rest.js';
@@ -25,8 +25,8 @@ export interface Place {
 
 /** Decides on handshakes. What is refused is refused before the protocol is switched, as an error of the API. */
 export function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
-  const places = createPlaces({
-    perAgentMax: SOCKETS_PER_AGENT_MAX,
+  const sockets = createSemaphore({
+    max: SOCKETS_PER_AGENT_MAX,
     waitingMax: 0,
     refusal: 'This agent has too many sockets open.',
   });
@@ -37,11 +37,11 @@ export function createDoor(context: ServiceContext, verifier: TokenVerifier, gua
     if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
     requireScopes(['realtime:read'], actor);
     await context.limits.take('general', actor.agentId);
-    return { actor, release: await places.take(actor.agentId) };
+    return { actor, release: await sockets.acquire(actor.agentId) };
   };
 }
 
-/** Programs send no Origin; a page of a browser cannot hold a token here, and is not let in. */
+/** An Origin does not matter: no web page can set the Authorization header of a handshake, and some programs send one. */
 function requireHandshake({ method, url = '', headers }: IncomingMessage): void {
   const [path = ''] = url.split('?', 1);
   if (!PATHS.has(path)) throw new ServiceError('NOT_FOUND');
@@ -52,5 +52,4 @@ function requireHandshake({ method, url = '', headers }: IncomingMessage): void 
     headers['sec-websocket-version'] === '13';
   if (!isHandshake)
     throw new ServiceError('VALIDATION_ERROR', 'Only a WebSocket handshake, version 13, is answered here.');
-  if (headers.origin !== undefined) throw new ServiceError('FORBIDDEN', 'Connections from web pages are not allowed.');
 }

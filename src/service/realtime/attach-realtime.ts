@@ -3,14 +3,16 @@ import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 
 import { SOCKET_FRAME_MAX_BYTES } from '../../wire/limit.js';
-import { CLOSE_CODE } from '../../wire/realtime.js';
+import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import type { TokenVerifier } from '../access-token/verify.js';
+import { resourceMetadataUrl } from '../authorization-server/metadata.js';
 import type { ServiceContext } from '../context.js';
-import { answerOfError } from '../rest/error-answer.js';
+import { answerOf, answerOfError } from '../rest/error-answer.js';
 import type { HostGuard } from '../rest/host-guard.js';
 import { keepToHttp, type Proposal } from '../rest/keep-to-http.js';
 import { writeRawAnswer } from '../rest/raw-answer.js';
 import { ServiceError } from '../service-error.js';
+import { isShared } from '../store/database.js';
 import { createDoor, type Place } from './admit-socket.js';
 import { createFeed } from './feed.js';
 import { createLiveSocket, type LiveSocket } from './live-socket.js';
@@ -44,6 +46,8 @@ export interface Realtime {
 export interface RealtimeOptions {
   readonly verifier: TokenVerifier;
   readonly guardHost: HostGuard;
+  /** By this name the others on these data know this process. */
+  readonly processId: string;
   /** Resolves when no request of a connection is in work. */
   readonly whenFree: (socket: Duplex) => Promise<void>;
 }
@@ -52,10 +56,9 @@ export interface RealtimeOptions {
 export async function attachRealtime(
   server: Server,
   context: ServiceContext,
-  { verifier, guardHost, whenFree }: RealtimeOptions,
+  { verifier, guardHost, whenFree, processId }: RealtimeOptions,
 ): Promise<Realtime> {
   const admit = createDoor(context, verifier, guardHost);
-  const processId = context.ids.ulid();
   const sockets = new Set<LiveSocket>();
   const presence = createPresence(context, processId, sockets);
   const feed = createFeed(context);
@@ -84,6 +87,7 @@ export async function attachRealtime(
     }
   };
   const stopClosing = closeRevoked(context, processId, sockets);
+  const stopWatchingEpochs = closeOnNewEpoch(context, sockets);
 
   onUpgrade(server, context, whenFree, async (handshake) => {
     requireRunning();
@@ -102,10 +106,20 @@ export async function attachRealtime(
       await closeAll(sockets);
     },
     async stop() {
+      stopWatchingEpochs();
       await stopClosing();
       await presence.stop();
     },
   };
+}
+
+/** What the sockets have been given may be gone; their clients find out when they come back. */
+function closeOnNewEpoch({ database, log }: ServiceContext, sockets: ReadonlySet<LiveSocket>): () => void {
+  if (!isShared(database)) return () => {};
+  return database.onNewEpoch(() => {
+    log.info('new_epoch', { sockets: sockets.size });
+    for (const socket of sockets) socket.close(CLOSE_CODE.outOfTouch, 'the data were restored');
+  });
 }
 
 function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, farewell: () => void): void {
@@ -127,6 +141,7 @@ function onUpgrade(
   whenFree: RealtimeOptions['whenFree'],
   answer: (handshake: Proposal) => Promise<void>,
 ): void {
+  const metadataUrl = resourceMetadataUrl(context.settings.addresses.wsUrl);
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     // A peer may reset the connection at any moment of what follows.
     const onError = () => socket.destroy();
@@ -139,17 +154,18 @@ function onUpgrade(
       await context.faults?.beforeHandshake();
       await answer({ request, socket, head });
     };
-    answered().catch((error) => writeRawAnswer(socket, answerOfError(error, context.log)));
+    answered().catch((error) => writeRawAnswer(socket, answerOfError(error, context.log, metadataUrl)));
   });
 }
 
 type Upgrade = (handshake: Proposal, open: (ws: WebSocket) => void) => boolean;
 
 /** The protocol itself, without its own ideas about listening, paths and refusals. False: the connection came to nothing. */
-function createUpgrade(context: ServiceContext): Upgrade {
+function createUpgrade({ database }: ServiceContext): Upgrade {
   const server = new WebSocketServer(PROTOCOL);
+  server.on('headers', (headers) => headers.push(`${EPOCH_HEADER}: ${database.epoch().token}`));
   server.on('wsClientError', (_error, socket) =>
-    writeRawAnswer(socket, answerOfError(new ServiceError('VALIDATION_ERROR'), context.log)),
+    writeRawAnswer(socket, answerOf(new ServiceError('VALIDATION_ERROR'))),
   );
   return ({ request, socket, head }, open) => {
     let isOpen = false;

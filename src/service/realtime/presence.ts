@@ -2,7 +2,7 @@ import { beatEvery } from '../../kit/beat.js';
 import { repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
-import { deleteGoneProcess, listOtherProcesses, type ProcessRow, putProcess } from '../store/process-rows.js';
+import { deleteGoneProcess, listOtherProcesses, type ProcessRow } from '../store/process-rows.js';
 import { deleteSocket, insertSocket, listSocketsOf, type SocketOfAgent } from '../store/socket-rows.js';
 import { createGraceRule } from './grace-rule.js';
 import type { LiveSocket, SocketOwner } from './live-socket.js';
@@ -66,9 +66,12 @@ export function createPresence(context: ServiceContext, processId: string, socke
       await rule?.dropped(agentId);
     },
     async start() {
-      await database.write((query) => putProcess(query, processId, clock.now()));
       await sweep();
-      stops = [beat.watch(), later(clock, BEAT_MS, beat.once, onFault), later(clock, SWEEP_MS, sweep, onFault)];
+      stops = [
+        beat.watch(),
+        repeat(clock, BEAT_MS, beat.once, onFault, true),
+        repeat(clock, SWEEP_MS, sweep, onFault, true),
+      ];
     },
     release() {
       isReleased = true;
@@ -76,8 +79,6 @@ export function createPresence(context: ServiceContext, processId: string, socke
     async stop() {
       for (const stop of stops) await stop();
       await rule?.stop();
-      // From here on it counts as gone, so that the others soon take over its sockets.
-      await database.write((query) => putProcess(query, processId, 0));
     },
   };
 }
@@ -102,8 +103,6 @@ function createBeat({ clock, database }: ServiceContext, processId: string, { so
   return {
     async once(): Promise<void> {
       const known = [...sockets];
-      // Where nobody else can be, nobody takes it for gone.
-      if (!database.isExclusive) await database.write((query) => putProcess(query, processId, clock.now()));
       const rows = await database.read((query) => listSocketsOf(query, processId));
       silentS = 0;
       const ids = new Set(rows.map((row) => row.id));
@@ -142,19 +141,4 @@ function createRollCall() {
     );
     return rows.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
   };
-}
-
-/** As `repeat`, from the second time on. */
-function later(
-  clock: ServiceContext['clock'],
-  pauseMs: number,
-  work: () => Promise<void>,
-  onFault: (error: unknown) => void,
-): () => Promise<void> {
-  let isFirst = true;
-  const again = async (): Promise<void> => {
-    if (!isFirst) await work();
-    isFirst = false;
-  };
-  return repeat(clock, pauseMs, again, onFault);
 }

@@ -6,11 +6,18 @@ import type { Scope } from '../../wire/scope.js';
 import type { Actor, ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { checkPath, readKey } from './read-request.js';
+import type { Rest } from './rest.js';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
 /** Verifies an access token for one resource; whatever is wrong with it is UNAUTHORIZED or TOKEN_EXPIRED. */
 export type VerifyToken = (token: string, audience: string) => Promise<Actor>;
+
+export interface PresentedReply {
+  readonly body: unknown;
+  /** Where the answer redirects to. */
+  readonly location?: string;
+}
 
 /** A request whose route, and so whose operation, is known. */
 export interface Call {
@@ -18,8 +25,10 @@ export interface Call {
   readonly request: FastifyRequest;
   /** The parameters of the row's path for this actor: an alias may leave some of them to the token. */
   pathFor(actor: Actor): Readonly<Record<string, string>>;
-  /** What an alias makes of the reply. */
-  shape(reply: unknown): unknown;
+  /** The reply in the terms of the address that was used: an alias may say it differently, or redirect. */
+  present(reply: unknown): PresentedReply;
+  /** Runs `listener` once the answer has gone out whole, or never will. */
+  whenDone(listener: () => void): void;
 }
 
 /** A call whose caller may make it, before its body is read. */
@@ -31,12 +40,15 @@ export interface AdmittedCall extends Call {
 }
 
 /** The checks before the body, in the order that tells a stranger least: what exists is asked last. */
-export async function admit(context: ServiceContext, verify: VerifyToken, call: Call): Promise<AdmittedCall> {
+export async function admit({ context, verify, bounds }: Rest, call: Call): Promise<AdmittedCall> {
   const row = endpointRow(call.operation);
   const { headers } = call.request;
   const actor = await verify(readBearer(headers.authorization), context.settings.addresses.baseUrl);
   requireActorKind(row, actor);
   requireScopes(scopesFor(row, actor), actor);
+  call.whenDone(await bounds.begin(actor, call.request.raw));
+  // Nobody is there any more to whom it could be answered.
+  if (call.request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
   if (row.limit === 'general') await takeBudget(context, actor, 'general');
   const path = call.pathFor(actor);
   checkPath(path);

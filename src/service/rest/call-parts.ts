@@ -63,6 +63,8 @@ export function answerOfReply(call: AdmittedCall, reply: unknown): Answer {
   const { row } = call;
   if (row.reply === 'nothing') return answerWith(row.status, JSON_TYPE, '');
   if (row.reply === 'markdown') return answerWith(row.status, 'text/markdown; charset=utf-8', String(reply));
-  if (reply instanceof ReplyText) return answerWith(row.status, JSON_TYPE, reply.text);
-  return answerWith(row.status, JSON_TYPE, JSON.stringify(call.shape(reply)));
+  if (reply instanceof ReplyText) return { ...answerWith(row.status, JSON_TYPE, reply.text), more: reply.more };
+  const { body, location } = call.present(reply);
+  if (location === undefined) return answerWith(row.status, JSON_TYPE, JSON.stringify(body));
+  return answerWith(302, JSON_TYPE, JSON.stringify(body), [['location', location]]);
 }

@@ -1,5 +1,6 @@
 import type { Operation } from '../../wire/endpoint.js';
 import { createAgent } from '../agents/create-agent.js';
+import { getAccount } from '../agents/get-account.js';
 import { getActingAgent } from '../agents/get-acting-agent.js';
 import { getAgent } from '../agents/get-agent.js';
 import { getAgentCard } from '../agents/get-agent-card.js';
@@ -43,6 +44,7 @@ export const HANDLER = {
   endSession,
   reopenSession,
   replayEvents,
+  getAccount,
   listAccountSessions,
   uploadAttachment,
   getAttachment,

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http';
+
 import { isWrite, type Operation } from '../../wire/endpoint.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
@@ -12,7 +14,7 @@ import { checkBody, readBodyKey, readQuery } from './read-request.js';
 import type { Rest } from './rest.js';
 import { answerUpload } from './upload.js';
 
-/** ASP clients may send the key in the body of these two (wire: Common rules, idempotency). */
+/** The two operations whose bodies may carry the key (wire: Common rules, idempotency). */
 const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sendMessage']);
 
 /**
@@ -22,7 +24,7 @@ const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sen
  * one. A 429 costs nothing.
  */
 export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
-  const admitted = await admit(rest.context, rest.verify, call);
+  const admitted = await admit(rest, call);
   if (admitted.row.limit === 'general') return (await answerAdmitted(rest, admitted)).answer;
   try {
     const outcome = await answerAdmitted(rest, admitted);
@@ -37,7 +39,7 @@ export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
 
 function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   if (call.row.body === 'file') return answerUpload(rest, call);
-  return isWrite(call.row) ? answerWrite(rest.context, call) : answerRead(rest.context, call);
+  return isWrite(call.row) ? answerWrite(rest, call) : answerRead(rest.context, call);
 }
 
 async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
@@ -52,8 +54,9 @@ async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<
   return { answer: answerOfReply(call, reply), isReplay: false };
 }
 
-async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
-  const { key, json } = await readKeyAndJson(call);
+async function answerWrite({ context, bounds }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  const receive = (request: IncomingMessage): Promise<Buffer> => bounds.receive(call.actor, request);
+  const { key, json } = await readKeyAndJson(call, receive);
   const query = readQuery(call.row, call.request.url);
   const body = checkBody(call.row, json);
   const handle: AnyHandler = HANDLER[call.operation];
@@ -63,11 +66,21 @@ async function answerWrite(context: ServiceContext, call: AdmittedCall): Promise
   );
 }
 
-/** Without a key nothing is said of the body, not even that it is malformed (wire: Common rules, idempotency). */
-async function readKeyAndJson({ key, operation, request }: AdmittedCall): Promise<{ key: string; json: unknown }> {
-  if (key !== undefined) return { key, json: await readJsonBody(request.raw) };
-  if (!MAY_HAVE_BODY_KEY.has(operation)) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
-  const json = await readJsonBody(request.raw).catch(() => undefined);
+/**
+ * A key in the body wins: clients that put their key there may send a fresh one in the header of every attempt. Without
+ * any key the answer says nothing about the body, not even that it is malformed (wire: Common rules, idempotency).
+ */
+async function readKeyAndJson(
+  { key, operation, request }: AdmittedCall,
+  receive: (request: IncomingMessage) => Promise<Buffer>,
+): Promise<{ key: string; json: unknown }> {
+  const mayHaveBodyKey = MAY_HAVE_BODY_KEY.has(operation);
+  if (key !== undefined) {
+    const json = await readJsonBody(request.raw, receive);
+    return { key: (mayHaveBodyKey ? readBodyKey(json) : undefined) ?? key, json };
+  }
+  if (!mayHaveBodyKey) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  const json = await readJsonBody(request.raw, receive).catch(() => undefined);
   const bodyKey = readBodyKey(json);
   if (bodyKey === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
   return { key: bodyKey, json };

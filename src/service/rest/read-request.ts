@@ -1,7 +1,7 @@
 import type * as z from 'zod/mini';
 
 import type { EndpointRow } from '../../wire/endpoint.js';
-import { isHandle, joinHandle, OwnerGlob } from '../../wire/handle.js';
+import { isHandle, isOwnerGlob, joinHandle } from '../../wire/handle.js';
 import { isId } from '../../wire/id.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../../wire/limit.js';
 import { EmptyRequest } from '../../wire/session.js';
@@ -19,9 +19,9 @@ export function checkPath(path: Readonly<Record<string, string>>): void {
   if (session_id !== undefined && !isId('session', session_id)) throw new ServiceError('NOT_FOUND');
   if (attachment_id !== undefined && !isId('attachment', attachment_id)) throw new ServiceError('NOT_FOUND');
   if (owner !== undefined && !isHandle(joinHandle(owner, name ?? ''))) throw new ServiceError('INVALID_HANDLE');
-  if (entry !== undefined && !isHandle(entry) && !OwnerGlob.safeParse(entry).success)
+  if (entry !== undefined && !isHandle(entry) && !isOwnerGlob(entry)) throw new ServiceError('INVALID_HANDLE');
+  if (blocked !== undefined && !isHandle(blocked) && !isOwnerGlob(blocked) && !isId('agent', blocked))
     throw new ServiceError('INVALID_HANDLE');
-  if (blocked !== undefined && !isHandle(blocked) && !isId('agent', blocked)) throw new ServiceError('INVALID_HANDLE');
 }
 
 /** The idempotency key of the header, or undefined without one. Any 1 to 255 printable ASCII characters will do. */
@@ -69,8 +69,11 @@ export function checkBody(row: EndpointRow, body: unknown): unknown {
   return body;
 }
 
-function validate(schema: z.ZodMiniType, value: unknown): unknown {
-  const result = schema.safeParse(value, { reportInput: true });
+/** The first issue answers the request. Collecting every issue of a body made of nothing else costs many times what parsing it does. */
+const UP_TO_FIRST_ISSUE: z.core.ParseContextInternal<z.core.$ZodIssue> = { reportInput: true, abortEarly: true };
+
+export function validate(schema: z.ZodMiniType, value: unknown): unknown {
+  const result = schema.safeParse(value, UP_TO_FIRST_ISSUE);
   if (result.success) return result.data;
   throw errorOfIssues(result.error.issues);
 }

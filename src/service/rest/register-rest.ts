@@ -1,13 +1,12 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-
+import type { Attachment } from '../../wire/attachment.js';
 import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
 import { splitHandle } from '../../wire/handle.js';
-import { UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../wire/limit.js';
+import { toAttachmentId, toFileId } from '../../wire/id.js';
 import type { Actor } from '../context.js';
-import { createPlaces } from '../limits/places.js';
 import { ServiceError } from '../service-error.js';
-import type { Call } from './admit.js';
+import type { Call, PresentedReply } from './admit.js';
 import { answerCall } from './pipeline.js';
 import type { Rest } from './rest.js';
 import { sendAnswer } from './send-answer.js';
@@ -22,17 +21,11 @@ interface Route {
   readonly path: string;
   readonly operation: Operation;
   readonly isForActingAgent: boolean;
-  readonly isUnwrapped: boolean;
+  readonly present: Call['present'];
 }
 
 /** Mounts every row of the endpoint table, and every alias, below the base path. */
-export function registerRest(app: FastifyInstance, given: Omit<Rest, 'uploads'>): void {
-  const uploads = createPlaces({
-    perAgentMax: UPLOADS_PER_AGENT_MAX,
-    waitingMax: UPLOADS_WAITING_MAX,
-    refusal: 'This agent has too many uploads under way.',
-  });
-  const rest = { ...given, uploads };
+export function registerRest(app: FastifyInstance, rest: Rest): void {
   app.register(
     async (scope) => {
       // Bodies are read by the pipeline, once it is known that the caller may send one.
@@ -45,7 +38,7 @@ export function registerRest(app: FastifyInstance, given: Omit<Rest, 'uploads'>)
         scope.route({
           method,
           url: toPattern(route.path),
-          handler: (request, reply) => answerRoute(rest, toCall(route, request), reply),
+          handler: (request, reply) => answerRoute(rest, toCall(rest, route, request, reply), reply),
         });
       }
       for (const path of new Set(routes.map((route) => route.path))) refuseOtherMethods(scope, path, routes);
@@ -64,17 +57,24 @@ async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise
   return reply;
 }
 
+interface Alias {
+  readonly path: string;
+  readonly operation: Operation;
+  readonly agent?: 'me';
+  readonly isUnwrapped?: boolean;
+  readonly isFile?: boolean;
+}
+
 function listRoutes(): Route[] {
   const rows = Object.entries(ENDPOINT) as [Operation, EndpointRow][];
-  const aliases: readonly { path: string; operation: Operation; agent?: 'me'; isUnwrapped?: boolean }[] =
-    ENDPOINT_ALIAS;
+  const aliases: readonly Alias[] = ENDPOINT_ALIAS;
   return [
-    ...rows.map(([operation, { path }]) => ({ path, operation, isForActingAgent: false, isUnwrapped: false })),
-    ...aliases.map(({ path, operation, agent, isUnwrapped }) => ({
+    ...rows.map(([operation, { path }]) => ({ path, operation, isForActingAgent: false, present: presentAsItIs })),
+    ...aliases.map(({ path, operation, agent, isUnwrapped, isFile }) => ({
       path,
       operation,
       isForActingAgent: agent === 'me',
-      isUnwrapped: isUnwrapped === true,
+      present: isUnwrapped === true ? unwrapSessions : isFile === true ? presentFile : presentAsItIs,
     })),
   ];
 }
@@ -84,21 +84,36 @@ function toPattern(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1');
 }
 
-function toCall(route: Route, request: FastifyRequest): Call {
+function toCall({ exchanges }: Rest, route: Route, request: FastifyRequest, reply: FastifyReply): Call {
+  const { operation, isForActingAgent, present } = route;
   const given = request.params as Record<string, string>;
-  const acting = (actor: Actor) => (route.isForActingAgent && actor.kind === 'agent' ? splitHandle(actor.handle) : {});
+  const { attachment_id: id } = given;
+  const attachment = id === undefined ? {} : { attachment_id: toAttachmentId(id) };
+  const acting = (actor: Actor) => (isForActingAgent && actor.kind === 'agent' ? splitHandle(actor.handle) : {});
   return {
-    operation: route.operation,
+    operation,
     request,
-    pathFor: (actor) => ({ ...given, ...acting(actor) }),
-    shape: route.isUnwrapped ? unwrapSessions : (reply) => reply,
+    pathFor: (actor) => ({ ...given, ...attachment, ...acting(actor) }),
+    present,
+    whenDone: (listener) => exchanges.whenDone(reply.raw, listener),
   };
 }
 
+function presentAsItIs(reply: unknown): PresentedReply {
+  return { body: reply };
+}
+
 /** `/account/sessions` has the fields of a session and its handle in one row (wire: Aliases). */
-function unwrapSessions(reply: unknown): unknown {
+function unwrapSessions(reply: unknown): PresentedReply {
   const { sessions, ...page } = reply as { sessions: { session: object; acting_handle: string }[] };
-  return { sessions: sessions.map(({ session, acting_handle }) => ({ ...session, acting_handle })), ...page };
+  return { body: { sessions: sessions.map(({ session, acting_handle }) => ({ ...session, acting_handle })), ...page } };
+}
+
+/** `/files` names an attachment `file_…` and its size `size_bytes`; reading one leads to its bytes (wire: Aliases). */
+function presentFile(reply: unknown): PresentedReply {
+  const { id, size, ...facts } = reply as Attachment & { readonly url?: string };
+  const body = { ...facts, id: toFileId(id), size_bytes: size };
+  return facts.url === undefined ? { body } : { body, location: facts.url };
 }
 
 function refuseOtherMethods(scope: FastifyInstance, path: string, routes: readonly Route[]): void {

@@ -15,7 +15,7 @@ export function errorOfIssues(issues: readonly Issue[]): ServiceError {
 }
 
 function isAboutHandle(issue: Issue): boolean {
-  const isMissing = issue.code === 'invalid_type' && issue.input === undefined && issue.path.at(-1) === 'handle';
+  const isMissing = issue.input === undefined && issue.path.at(-1) === 'handle';
   return HANDLE_POSITION.test(issue.path.join('.')) && !isMissing;
 }
 

@@ -1,5 +1,6 @@
 import { receiveUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
 import { ServiceError } from '../service-error.js';
+import { DatabaseLostError } from '../store/database.js';
 import type { AdmittedCall } from './admit.js';
 import { type AnsweredCall, answerOnce, refuseBeforeBody } from './call-parts.js';
 import { HANDLER } from './handlers.js';
@@ -18,7 +19,7 @@ export async function answerUpload({ context, uploads }: Rest, call: AdmittedCal
   if (!request.isMultipart())
     throw new ServiceError('VALIDATION_ERROR', 'The body must be multipart/form-data.', { status: 415 });
   await refuseBeforeBody(context, call, key);
-  const giveBack = await uploads.take(actor.agentId);
+  const release = await uploads.acquire(actor.agentId);
   try {
     // Nobody would ever say that a body which broke off before it was read has ended.
     if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
@@ -27,10 +28,14 @@ export async function answerUpload({ context, uploads }: Rest, call: AdmittedCal
       return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
         HANDLER.uploadAttachment(context, actor, staged, transaction),
       );
+    } catch (error) {
+      // Its row may be there: the sweep finds out.
+      if (error instanceof DatabaseLostError) staged.keep();
+      throw error;
     } finally {
       await staged.release();
     }
   } finally {
-    giveBack();
+    release();
   }
 }

@@ -8,7 +8,7 @@ import type { Transaction } from '../store/database.js';
 import { insertCreator } from '../store/participant-rows.js';
 import { insertSession, markSessionEnded } from '../store/session-rows.js';
 import { admits } from '../trust/trust-gate.js';
-import { inviteAgents, othersAmong } from './invite-agents.js';
+import { inviteAgents, othersAmong, tooManyParticipants } from './invite-agents.js';
 import { writeMessage } from './write-message.js';
 
 /** Events in order: `session.invited` for each accepted invitee, `session.message`, `session.ended` (wire: Sessions). */
@@ -23,6 +23,8 @@ export async function createSession(
   if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
 
   const asked = othersAmong(body.invite ?? [], actor.handle);
+  const { participantsMax } = context.settings;
+  if (1 + asked.length > participantsMax) throw tooManyParticipants(participantsMax);
   const invitees = await admits(transaction, context, actor, asked);
   if (asked.length > 0 && invitees.length === 0) throw new ServiceError('NOT_FOUND');
 
@@ -44,7 +46,8 @@ export async function createSession(
       said && sequence !== null
         ? await writeMessage(context, transaction, actor, { sessionId, sequence }, said)
         : undefined;
-    const invitation = { sessionId, by: actor.handle, topic, now, ...(endsAtOnce && message && { message }) };
+    const about = { sessionId, by: actor.handle, topic, lastSequence: first - 1, now };
+    const invitation = { ...about, ...(endsAtOnce && message && { message }) };
     const drafts = await inviteAgents(transaction, invitation, invitees, first);
     if (message !== undefined) drafts.push({ type: 'session.message', payload: message });
     if (endsAtOnce) {

@@ -3,10 +3,9 @@ import type { AccountActor, ServiceContext } from '../context.js';
 import { listAgentsOfAccount } from '../store/agent-rows.js';
 import { encodeCursor } from '../store/cursor.js';
 import type { Query } from '../store/database.js';
-import { listParticipantsOf } from '../store/participant-rows.js';
 import { findActingHandle, type ListedRow, listSessionsOfSibling } from '../store/session-list-rows.js';
 import { readPlace } from './list-place.js';
-import { viewSession } from './session-view.js';
+import { viewSessions } from './session-view.js';
 
 const AGENTS_PER_QUERY = 200;
 
@@ -39,20 +38,15 @@ export async function readAccountSessions(
     const more = await listSessionsOfSibling(query, accountId, agentId, state, place, limit + 1);
     found = [...found, ...more].sort(latestFirst).slice(0, limit + 1);
   }
-  const page = found.slice(0, limit);
-  const participants = await listParticipantsOf(
-    query,
-    page.map((row) => row.id),
-  );
   const rows: AccountSession[] = [];
-  for (const row of page)
+  for (const [index, session] of (await viewSessions(query, found.slice(0, limit))).entries())
     rows.push({
-      session: viewSession(row, participants.get(row.id)),
-      acting_handle: await findActingHandle(query, accountId, row.id),
-      changedAt: row.changed_at,
+      session,
+      acting_handle: await findActingHandle(query, accountId, session.id),
+      changedAt: found[index]?.changed_at ?? 0,
     });
-  const last = page.at(-1);
-  const hasMore = last !== undefined && found.length > limit;
+  const last = found[rows.length - 1];
+  const hasMore = last !== undefined && found.length > rows.length;
   return { rows, next: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
 }
 

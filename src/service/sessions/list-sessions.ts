@@ -2,10 +2,9 @@ import type { QueryOf, ReplyOf } from '../../wire/endpoint.js';
 import type { AgentActor, ServiceContext } from '../context.js';
 import { encodeCursor } from '../store/cursor.js';
 import type { Query } from '../store/database.js';
-import { listParticipantsOf } from '../store/participant-rows.js';
 import { listSessionsOfAgent } from '../store/session-list-rows.js';
 import { readPlace } from './list-place.js';
-import { viewSession } from './session-view.js';
+import { viewSessions } from './session-view.js';
 
 export async function listSessions(
   _context: ServiceContext,
@@ -16,13 +15,8 @@ export async function listSessions(
   const { state, limit, cursor } = input.query;
   const scope = ['sessions', actor.agentId, state];
   const rows = await listSessionsOfAgent(query, actor.agentId, state, readPlace(scope, cursor), limit + 1);
-  const page = rows.slice(0, limit);
-  const participants = await listParticipantsOf(
-    query,
-    page.map((row) => row.id),
-  );
-  const sessions = page.map((row) => viewSession(row, participants.get(row.id)));
-  const last = page.at(-1);
-  const hasMore = last !== undefined && rows.length > limit;
+  const sessions = await viewSessions(query, rows.slice(0, limit));
+  const last = rows[sessions.length - 1];
+  const hasMore = last !== undefined && rows.length > sessions.length;
   return { sessions, next_cursor: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
 }

@@ -18,14 +18,14 @@ export async function removeParticipant(
   });
 }
 
-/** Takes `otherId` out of every active session it shares with `actor`, as if it had left (D-30). */
+/** Takes `otherIds` out of every active session they share with `actor`, as if they had left (D-30). */
 export async function removeFromShared(
   context: Pick<ServiceContext, 'clock' | 'ids' | 'bus'>,
   transaction: Transaction,
   actor: Pick<AgentActor, 'agentId'>,
-  otherId: string,
+  otherIds: readonly string[],
 ): Promise<void> {
-  const list = () => listSharedActive(transaction, actor.agentId, otherId);
+  const list = () => listSharedActive(transaction, actor.agentId, otherIds);
   const held = new Set((await list()).map((participant) => participant.session_id));
   await transaction.lock([...held].map(sessionLock));
   for (const participant of await list())

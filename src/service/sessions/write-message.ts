@@ -1,5 +1,5 @@
 import { ID_PREFIX } from '../../wire/id.js';
-import type { Content, Message, Metadata } from '../../wire/message.js';
+import type { Content, JsonObject, Message } from '../../wire/message.js';
 import { claimAttachments } from '../attachments/claim-attachments.js';
 import type { AgentActor, ServiceContext } from '../context.js';
 import type { Transaction } from '../store/database.js';
@@ -10,7 +10,7 @@ export async function writeMessage(
   transaction: Transaction,
   actor: AgentActor,
   place: { readonly sessionId: string; readonly sequence: number },
-  said: { readonly content: Content; readonly metadata?: Metadata | undefined },
+  said: { readonly content: Content; readonly metadata?: JsonObject | undefined },
 ): Promise<Message> {
   const { sessionId, sequence } = place;
   const now = context.clock.now();

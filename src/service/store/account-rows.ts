@@ -7,7 +7,8 @@ export interface AccountRow {
   readonly display_name: string;
   /** Null: nobody signs in with a password. */
   readonly password_hash: string | null;
-  readonly tier: 'free' | 'paid';
+  /** The operator trusts an account with what strangers may not have, such as open agents. */
+  readonly tier: 'standard' | 'trusted';
   readonly is_local: number;
   readonly created_at: number;
 }

@@ -69,6 +69,30 @@ export function findAgentByHandle(query: Query, handle: string): Promise<AgentRe
   return query.get<AgentRecordRow>(`${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL`, handle);
 }
 
+/** The same where `accountId` may know of it: it is public, or the account's own. A hidden one costs what a missing one does. */
+export function findAgentVisibleTo(
+  query: Query,
+  accountId: string,
+  handle: string,
+): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(
+    `${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL AND (agent.visibility = 'public' OR agent.account_id = $2)`,
+    handle,
+    accountId,
+  );
+}
+
+/** Agents of the owner that `@owner.*` names, removed ones among them. */
+export async function listAgentIdsOfOwner(query: Query, glob: string): Promise<string[]> {
+  const beginning = glob.slice(0, -1);
+  const rows = await query.all<{ id: string }>(
+    'SELECT id FROM agent WHERE handle >= $1 AND handle < $2',
+    beginning,
+    `${beginning.slice(0, -1)}/`,
+  );
+  return rows.map((row) => row.id);
+}
+
 export interface AgentSelection {
   /** Those whose id is greater; ids grow with time. */
   readonly afterId?: string;

@@ -1,4 +1,5 @@
-import type { Query, Transaction } from './database.js';
+import type { Database, Query, Transaction } from './database.js';
+import { valuesOf } from './values.js';
 
 export interface AttachmentRow {
   readonly id: string;
@@ -35,6 +36,32 @@ export function findAttachment(query: Query, attachmentId: string): Promise<Atta
   return query.get<AttachmentRow>('SELECT * FROM attachment WHERE id = $1', attachmentId);
 }
 
+const KNOWN_PER_QUERY = 500;
+
+/** Those of `ids` that have a row. */
+export async function listKnownAttachments(
+  database: Pick<Database, 'read'>,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (let start = 0; start < ids.length; start += KNOWN_PER_QUERY) {
+    const part = JSON.stringify(ids.slice(start, start + KNOWN_PER_QUERY));
+    const rows = await database.read((query) =>
+      query.all<{ id: string }>(
+        `SELECT attachment.id FROM ${valuesOf(query.dialect, '$1')} AS asked CROSS JOIN attachment
+         WHERE attachment.id = asked.value`,
+        part,
+      ),
+    );
+    for (const { id } of rows) known.add(id);
+  }
+  return known;
+}
+
+export async function hasAttachments(query: Query): Promise<boolean> {
+  return (await query.get("SELECT id FROM attachment WHERE id > 'att_' ORDER BY id LIMIT 1")) !== undefined;
+}
+
 /** Makes it the message's own. Undefined: it is not there, not the agent's, or no longer pending. */
 export async function claimAttachmentRow(
   transaction: Transaction,
@@ -59,14 +86,15 @@ export async function claimAttachmentRow(
   return changed === 1 ? findAttachment(transaction, claim.id) : undefined;
 }
 
+export type ExpiredAttachment = Pick<AttachmentRow, 'id' | 'created_at'>;
+
 /** Those still pending that were uploaded at `expiredAt` or before, the oldest first. */
-export async function listExpiredAttachments(query: Query, expiredAt: number, limit: number): Promise<string[]> {
-  const rows = await query.all<{ id: string }>(
-    `SELECT id FROM attachment WHERE session_id IS NULL AND created_at <= $1 ORDER BY created_at LIMIT $2`,
+export function listExpiredAttachments(query: Query, expiredAt: number, limit: number): Promise<ExpiredAttachment[]> {
+  return query.all<ExpiredAttachment>(
+    `SELECT id, created_at FROM attachment WHERE session_id IS NULL AND created_at <= $1 ORDER BY created_at LIMIT $2`,
     expiredAt,
     limit,
   );
-  return rows.map((row) => row.id);
 }
 
 /** False: it was claimed, or is gone. */

@@ -10,7 +10,7 @@ export interface AuthorizationRequestRow {
   readonly scope: string;
   readonly state: string | null;
   readonly code_challenge: string;
-  /** JSON: an array of URIs. */
+  /** JSON: the resources that its tokens may be for, and the usual ones. */
   readonly resources: string;
   readonly agent_handle: string | null;
   readonly intent: string | null;

@@ -5,6 +5,10 @@ import { DatabaseUnusableError } from './database.js';
 
 export const DATABASE_FILE = 'asp.sqlite';
 export const LOCK_FILE = 'asp.lock';
+export const ATTACHMENTS_FOLDER = 'attachments';
+/** In the attachments folder: files that the sweep took out of use, and the mark of the data that they belong to. */
+export const TRASH_FOLDER = 'trash';
+export const IDENTITY_FILE = 'identity';
 
 const OWNER_ONLY_FILE = 0o600;
 const OWNER_ONLY_DIRECTORY = 0o700;

@@ -1,51 +1,64 @@
 import { DatabaseUnusableError } from './database.js';
 
-const SCHEMES = ['postgres:', 'postgresql:'];
+const URL_FORM = /^(postgres(?:ql)?):\/\/(?:([^@/]*)@)?([^/?#]*)([^#]*)$/;
 const SCHEMA_PARAMETER = 'search_path';
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
+/** As for psql. Any other value would allow a server that takes no writes. */
+const ROLE_PARAMETER = 'target_session_attrs';
+const PRIMARY = ['read-write', 'primary'];
 
 /** What is connected to. */
 export interface DatabaseAddress {
-  /** For the driver; may hold a password. */
-  readonly connectionString: string;
+  /** For the driver, one for each host, in the order in which they are tried; they may hold a password. */
+  readonly connectionStrings: readonly string[];
   /** The schema that was asked for; it is made if it is missing. */
   readonly schema: string | undefined;
   /** For people, logs and files: no password, no parameters. */
   readonly shown: string;
 }
 
-/** Reads `postgres://user@host:port/database?search_path=schema`, and whatever else the driver knows. */
+/** Reads `postgres://user@host:port,host:port/database?search_path=schema`, and whatever else the driver knows. */
 export function readDatabaseAddress(text: string): DatabaseAddress {
-  const url = parse(text);
-  const schema = url.searchParams.get(SCHEMA_PARAMETER) ?? undefined;
+  const urls = parse(text);
+  const [first] = urls;
+  const schema = first.searchParams.get(SCHEMA_PARAMETER) ?? undefined;
   if (schema !== undefined && !SCHEMA.test(schema))
     throw new DatabaseUnusableError(
       'The search_path of the database URL is not one plain schema name (small letters, digits and _).',
     );
-  const shown = show(url, schema);
-  url.searchParams.delete(SCHEMA_PARAMETER);
-  if (schema !== undefined) {
-    const options = url.searchParams.get('options');
-    url.searchParams.set('options', [options, `-c search_path=${schema}`].filter(Boolean).join(' '));
-  }
-  return { connectionString: url.href, schema, shown };
+  const role = first.searchParams.get(ROLE_PARAMETER);
+  if (role !== null && !PRIMARY.includes(role))
+    throw new DatabaseUnusableError(
+      `The ${ROLE_PARAMETER} of the database URL is ${role}. A service writes to the primary: use read-write or leave it out.`,
+    );
+  const shown = show(urls, schema);
+  for (const url of urls) for (const name of [SCHEMA_PARAMETER, ROLE_PARAMETER]) url.searchParams.delete(name);
+  return { connectionStrings: urls.map(({ href }) => href), schema, shown };
 }
 
 /** Whether a database URL carries a secret, which has no place on a command line. */
 export function hasSecret(text: string): boolean {
-  const url = parse(text);
+  const [url] = parse(text);
   return url.password !== '' || [...url.searchParams.keys()].some((name) => /pass/i.test(name));
 }
 
-function parse(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !SCHEMES.includes(url.protocol))
-    throw new DatabaseUnusableError('The database is not given as postgres://user@host:port/database.');
-  return url;
+/** One URL for each of its hosts. */
+function parse(text: string): [URL, ...URL[]] {
+  const [, scheme, user, hosts = '', rest] = URL_FORM.exec(text) ?? [];
+  const prefix = user === undefined ? '' : `${user}@`;
+  const [first, ...others] = hosts.split(',').map((host) => {
+    const one = `${scheme}://${prefix}${host}${rest}`;
+    if (scheme === undefined || !URL.canParse(one))
+      throw new DatabaseUnusableError('The database is not given as postgres://user@host:port/database.');
+    return new URL(one);
+  });
+  if (first === undefined) throw new Error('A text splits into one part at least.');
+  return [first, ...others];
 }
 
-function show({ username, host, pathname, searchParams }: URL, schema: string | undefined): string {
+function show(urls: readonly URL[], schema: string | undefined): string {
+  const [{ username, pathname, searchParams } = new URL('postgres:///')] = urls;
   const user = username === '' ? '' : `${username}@`;
-  const place = host === '' ? (searchParams.get('host') ?? '') : host;
-  return `postgres://${user}${place}${pathname}${schema === undefined ? '' : ` (schema ${schema})`}`;
+  const hosts = urls.map(({ host }) => (host === '' ? (searchParams.get('host') ?? '') : host)).join(',');
+  return `postgres://${user}${hosts}${pathname}${schema === undefined ? '' : ` (schema ${schema})`}`;
 }

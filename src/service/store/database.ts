@@ -1,3 +1,5 @@
+import type { Epoch } from './epochs.js';
+
 /** What a column or a parameter can be. Booleans are 0 or 1. */
 export type SqlValue = string | number | null;
 
@@ -30,6 +32,10 @@ export interface Transaction extends Query {
 export interface Database {
   /** Whether no other process can use the data. */
   readonly isExclusive: boolean;
+  /** Why what was written last is not kept; undefined while writes succeed. */
+  writeFault(): unknown;
+  /** The stretch of history that the data are in now; another one after they were restored. */
+  epoch(): Epoch;
   read<T>(work: (query: Query) => Promise<T>): Promise<T>;
   /** Resolves when the work is durable. A throw rolls back this work alone, whatever was committed together with it. */
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
@@ -38,10 +44,18 @@ export interface Database {
 
 /** A database that several services use at the same time. */
 export interface SharedDatabase extends Database {
+  /** Calls `listener` when another epoch has begun while the data are in use: after a failover, say. The answer stops it. */
+  onNewEpoch(listener: () => void): () => void;
+  /** Notices an epoch that somebody else has begun. */
+  refreshEpoch(): Promise<void>;
   /** Single statements, each its own, on connections that no transaction waits for. */
   readonly aside: Query;
   /** Calls to all who use this database, this process among them; what is called while a line is down is lost. */
   readonly calls: Calls;
+}
+
+export function isShared(database: Database): database is SharedDatabase {
+  return 'aside' in database;
 }
 
 export interface Calls {

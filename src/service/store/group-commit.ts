@@ -22,6 +22,13 @@ interface Waiting {
   fail(error: unknown): void;
 }
 
+export interface GroupCommit {
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Why the last commit failed; undefined: it did not. */
+  fault(): unknown;
+  drain(): Promise<void>;
+}
+
 /**
  * Writes that arrive in one turn of the event loop share one transaction and one fsync. Nobody is answered, not even
  * refused, before COMMIT has returned: a refusal may rest on what another work of the same transaction wrote.
@@ -31,15 +38,16 @@ export function createGroupCommit(
   turns: Turns,
   onFault: (error: unknown) => void,
   onCommit: (writes: number) => void = () => {},
-): { write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>; drain(): Promise<void> } {
+): GroupCommit {
   const waiting: Waiting[] = [];
   let running: Promise<void> | undefined;
+  let fault: unknown;
 
   const runAll = async (): Promise<void> => {
     while (waiting.length > 0) {
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
-      await turns(() => commitTogether(prepared, group));
+      fault = await turns(() => commitTogether(prepared, group));
       onCommit(group.length);
     }
     running = undefined;
@@ -65,13 +73,15 @@ export function createGroupCommit(
         });
         running ??= runAll();
       }),
+    fault: () => fault,
     async drain() {
       await running;
     },
   };
 }
 
-async function commitTogether(prepared: PreparedConnection, group: readonly Waiting[]): Promise<void> {
+/** Why it failed, if it did. */
+async function commitTogether(prepared: PreparedConnection, group: readonly Waiting[]): Promise<unknown> {
   const { connection } = prepared;
   try {
     prepared.prepare('BEGIN IMMEDIATE').run();
@@ -82,10 +92,12 @@ async function commitTogether(prepared: PreparedConnection, group: readonly Wait
     }
     prepared.prepare('COMMIT').run();
     for (const settle of settlements) settle();
+    return undefined;
   } catch (cause) {
     rollBack(prepared);
     const error = new Error('The write was not committed.', { cause });
     for (const member of group) member.fail(error);
+    return error;
   }
 }
 

@@ -17,4 +17,5 @@ export const secretLock = (hash: string): string => `secret ${hash}`;
 export const LOCAL_AGENTS_LOCK = 'local agents';
 export const SIGNING_KEYS_LOCK = 'signing keys';
 export const SEARCH_INDEX_LOCK = 'search index';
-export const MIGRATION_LOCK = 'migration';
+export const EPOCH_LOCK = 'epoch';
+export const SCHEMA_LOCK = 'schema';

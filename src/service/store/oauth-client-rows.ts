@@ -36,6 +36,23 @@ export async function insertOAuthClient(transaction: Transaction, row: OAuthClie
   );
 }
 
+/** Adds a public client that describes itself, or brings it up to date. */
+export async function putOAuthClient(
+  transaction: Transaction,
+  row: Pick<OAuthClientRow, 'id' | 'name' | 'redirect_uris' | 'scope' | 'created_at'>,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at) VALUES ($1, 'public', $2, $3, $4, $5)
+     ON CONFLICT (id) DO UPDATE SET name = excluded.name, redirect_uris = excluded.redirect_uris, scope = excluded.scope,
+       created_at = excluded.created_at`,
+    row.id,
+    row.name,
+    row.redirect_uris,
+    row.scope,
+    row.created_at,
+  );
+}
+
 /** Revoked clients are not found. */
 export function findOAuthClient(query: Query, clientId: string): Promise<OAuthClientRow | undefined> {
   return query.get<OAuthClientRow>('SELECT * FROM oauth_client WHERE id = $1 AND revoked_at IS NULL', clientId);

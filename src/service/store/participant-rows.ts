@@ -16,6 +16,8 @@ export interface ParticipantRow {
   readonly first_invited_sequence: number | null;
   /** The number of its own latest `session.left`, while it is `left`. */
   readonly left_sequence: number | null;
+  /** The last event that it saw as a joined participant before it was invited again; its account still sees all up to there. */
+  readonly joined_through: number | null;
   readonly was_joined_at_end: number;
   readonly session_state: SessionState;
   /** When something that it may see last happened. */
@@ -49,9 +51,59 @@ export function findParticipation(
   );
 }
 
+/** The part of one of an account's own agents. */
+export interface OwnParticipationRow extends ParticipationRow {
+  /** When its owner removed the agent. */
+  readonly agent_removed_at: number | null;
+}
+
+/** The parts of all agents of an account in one session, removed agents included. */
+export function listParticipationsOfAccount(
+  query: Query,
+  accountId: string,
+  sessionId: string,
+): Promise<OwnParticipationRow[]> {
+  return query.all<OwnParticipationRow>(
+    `SELECT participant.*, session.topic, session.last_sequence, session.created_at AS session_created_at,
+       session.ended_at, agent.removed_at AS agent_removed_at
+     FROM participant JOIN session ON session.id = participant.session_id
+       JOIN agent ON agent.id = participant.agent_id
+     WHERE participant.session_id = $1 AND agent.account_id = $2 ORDER BY participant.position`,
+    sessionId,
+    accountId,
+  );
+}
+
 /** In order of arrival. */
 export function listParticipants(query: Query, sessionId: string): Promise<ParticipantRow[]> {
   return query.all<ParticipantRow>('SELECT * FROM participant WHERE session_id = $1 ORDER BY position', sessionId);
+}
+
+/** How many take part or did, and how many of `handles` are among them. */
+export async function countParticipants(
+  query: Query,
+  sessionId: string,
+  handles: readonly string[],
+): Promise<{ readonly count: number; readonly known: number }> {
+  const row = await query.get<{ count: number; known: number }>(
+    `SELECT count(*) AS count, CAST(COALESCE(sum(CASE WHEN handle IN (SELECT value FROM ${valuesOf(query.dialect, '$2')})
+       THEN 1 ELSE 0 END), 0) AS BIGINT) AS known
+     FROM participant WHERE session_id = $1`,
+    sessionId,
+    JSON.stringify(handles),
+  );
+  return row ?? { count: 0, known: 0 };
+}
+
+/** Which of these agents take part now, invited or joined. */
+export async function listPresent(query: Query, sessionId: string, agentIds: readonly string[]): Promise<Set<string>> {
+  const rows = await query.all<AgentIdRow>(
+    `SELECT participant.agent_id FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant
+     WHERE participant.session_id = $1 AND participant.agent_id = asked.value AND participant.status <> 'left'`,
+    sessionId,
+    JSON.stringify(agentIds),
+  );
+  return new Set(rows.map((row) => row.agent_id));
 }
 
 /** Those of each of these sessions, by its id. */
@@ -89,22 +141,26 @@ export async function insertCreator(
 
 /**
  * Makes an agent `invited`, whether it took part before or not. Only for one who did not are the others looked through: a
- * reopening asks all of them.
+ * reopening asks all of them. One that is still joined is invited again by a reopening alone; it saw everything up to `lastSequence`, the last event before.
  */
 export async function putInvited(
   transaction: Transaction,
   sessionId: string,
   agent: { readonly id: string; readonly handle: string },
-  sequence: number,
-  now: number,
+  { sequence, lastSequence, now }: { readonly sequence: number; readonly lastSequence: number; readonly now: number },
 ): Promise<void> {
   const changed = await transaction.run(
-    `UPDATE participant SET status = 'invited', joined_at = NULL, left_at = NULL, left_sequence = NULL,
+    `UPDATE participant SET joined_through = CASE
+         WHEN status = 'joined' THEN $4
+         WHEN joined_at IS NOT NULL THEN left_sequence
+         ELSE joined_through END,
+       status = 'invited', joined_at = NULL, left_at = NULL, left_sequence = NULL,
        first_invited_sequence = COALESCE(first_invited_sequence, $3)
      WHERE session_id = $1 AND agent_id = $2`,
     sessionId,
     agent.id,
     sequence,
+    lastSequence,
   );
   if (changed > 0) return;
   await transaction.run(
@@ -186,27 +242,47 @@ export async function markChangedFor(
   );
 }
 
+export interface OpenAgentRow {
+  readonly agent_id: string;
+  /** Its list holds the sender, or it has the sender's owner. */
+  readonly is_listed: number;
+}
+
 /** The other participants to whom a message goes and who let anybody in (spec: Rate limits, target open agent). */
-export async function listJoinedOpenAgents(query: Query, sessionId: string, exceptAgentId: string): Promise<string[]> {
-  const rows = await query.all<AgentIdRow>(
-    `SELECT participant.agent_id FROM participant JOIN agent ON agent.id = participant.agent_id
+export function listJoinedOpenAgents(
+  query: Query,
+  sessionId: string,
+  sender: { readonly agentId: string; readonly handle: string; readonly glob: string },
+): Promise<OpenAgentRow[]> {
+  return query.all<OpenAgentRow>(
+    `SELECT participant.agent_id,
+       CASE WHEN agent.account_id = (SELECT account_id FROM agent WHERE id = $2) OR EXISTS (
+         SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry IN ($3, $4))
+       THEN 1 ELSE 0 END AS is_listed
+     FROM participant JOIN agent ON agent.id = participant.agent_id
      WHERE participant.session_id = $1 AND participant.status = 'joined' AND participant.agent_id <> $2
        AND agent.inbound_policy = 'open'`,
     sessionId,
-    exceptAgentId,
+    sender.agentId,
+    sender.handle,
+    sender.glob,
   );
-  return rows.map((row) => row.agent_id);
 }
 
-/** The participations of `otherId` in active sessions where both still take part. */
-export function listSharedActive(query: Query, agentId: string, otherId: string): Promise<ParticipantRow[]> {
+/** The participations of `otherIds` in active sessions where both sides still take part. */
+export function listSharedActive(
+  query: Query,
+  agentId: string,
+  otherIds: readonly string[],
+): Promise<ParticipantRow[]> {
   return query.all<ParticipantRow>(
-    `SELECT other.* FROM participant AS mine
-       JOIN participant AS other ON other.session_id = mine.session_id AND other.agent_id = $2
-     WHERE mine.agent_id = $1 AND mine.session_state = 'active' AND mine.status <> 'left' AND other.status <> 'left'
-     ORDER BY mine.session_id`,
+    `SELECT other.* FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant AS other
+       JOIN participant AS mine ON mine.session_id = other.session_id AND mine.agent_id = $1
+     WHERE other.agent_id = asked.value AND other.session_state = 'active' AND other.status <> 'left'
+       AND mine.status <> 'left'
+     ORDER BY other.session_id, other.position`,
     agentId,
-    otherId,
+    JSON.stringify(otherIds),
   );
 }
 

@@ -1,45 +1,54 @@
-import { createHash } from 'node:crypto';
 import type { Client } from 'pg';
 
 import { systemClock } from '../../kit/clock.js';
 import { keepOpen } from '../../kit/keep-open.js';
 import type { Calls, Query } from './database.js';
-import type { DatabaseAddress } from './database-address.js';
-import { createClient } from './postgres-driver.js';
+import type { Driver } from './postgres-driver.js';
+
+interface CallsOptions {
+  readonly driver: Driver;
+  /** Refuses a new connection by throwing. */
+  readonly check: (client: Client) => Promise<void>;
+  readonly channel: string;
+  readonly aside: Query;
+  readonly onFault: (error: unknown) => void;
+}
 
 /**
  * LISTEN on a connection of its own, which is made anew when it is lost; NOTIFY outside of every transaction, because
  * inside one it would take a lock of the whole server through COMMIT.
  */
-export function createCalls(
-  address: DatabaseAddress,
-  schema: string,
-  aside: Query,
-  onFault: (error: unknown) => void,
-): Calls & { close(): Promise<void> } {
-  const channel = `asp_${createHash('sha256').update(schema).digest('hex').slice(0, 24)}`;
+export function createCalls({
+  driver,
+  check,
+  channel,
+  aside,
+  onFault,
+}: CallsOptions): Calls & { close(): Promise<void> } {
   const listeners = new Set<(text: string) => void>();
   const stop = new AbortController();
   let running: Promise<void> | undefined;
 
   /** Resolves when the line is gone. */
-  const listenOnce = async (): Promise<void> => {
-    const client: Client = createClient(address);
+  const listenOnce = async (client: Client): Promise<void> => {
     const ended = new Promise<void>((resolve) => {
       client.on('error', () => resolve());
       client.on('end', () => resolve());
       stop.signal.addEventListener('abort', () => resolve(), { once: true });
     });
+    // A throw in an event of the driver would end the process.
     client.on('notification', ({ payload = '' }) => {
-      for (const listener of [...listeners]) listener(payload);
+      for (const listener of [...listeners]) {
+        try {
+          listener(payload);
+        } catch (error) {
+          onFault(error);
+        }
+      }
     });
-    try {
-      await client.connect();
-      await client.query(`LISTEN ${channel}`);
-      await ended;
-    } finally {
-      await client.end().catch(() => {});
-    }
+    await check(client);
+    await client.query(`LISTEN ${channel}`);
+    await ended;
   };
   return {
     async send(text) {
@@ -47,7 +56,7 @@ export function createCalls(
     },
     listen(listener) {
       listeners.add(listener);
-      running ??= keepOpen(systemClock, listenOnce, onFault, stop.signal);
+      running ??= keepOpen(systemClock, () => driver.useClient(listenOnce), onFault, stop.signal);
       return () => {
         listeners.delete(listener);
       };

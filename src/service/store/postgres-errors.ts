@@ -1,4 +1,4 @@
-import { DatabaseUnusableError } from './database.js';
+import { DatabaseLostError, DatabaseUnusableError } from './database.js';
 import type { DatabaseAddress } from './database-address.js';
 
 /** What another write has caused: run again, the work meets what that one left. */
@@ -15,7 +15,7 @@ const FEATURE_NOT_SUPPORTED = '0A000';
 
 /** The connection is gone, or will be given again soon. */
 const LOST: ReadonlySet<string> = new Set([
-  ...['57P01', '57P02', '57P03', '25P03', '08000', '08003', '08006', '08P01'],
+  ...['57P01', '57P02', '57P03', '57P05', '25P03', '08000', '08003', '08006', '08P01'],
   ...['ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ETIMEDOUT'],
 ]);
 const LOST_MESSAGE =
@@ -35,9 +35,25 @@ export function isStalePlan(error: unknown): boolean {
   return codeOf(error) === FEATURE_NOT_SUPPORTED;
 }
 
+/** There is no connection to be had now. */
+export class NoConnectionError extends DatabaseLostError {
+  override readonly name = 'NoConnectionError';
+}
+
 /** Whether the connection failed rather than the statement. */
 export function isLostConnection(error: unknown): boolean {
+  if (error instanceof NoConnectionError) return true;
   return LOST.has(codeOf(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
+}
+
+/** The server takes no writes (any more): after a failover the connection may lead to a standby. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === '25006';
+}
+
+/** The server has no room for what was written: insufficient_resources, system_error. */
+export function isOutOfSpace(error: unknown): boolean {
+  return /^5[38]/.test(codeOf(error));
 }
 
 /** The driver knew that the connection was gone before it sent the statement. */

@@ -8,7 +8,7 @@ export interface RefreshFamilyRow {
   /** Null: an account's own. */
   readonly agent_id: string | null;
   readonly scope: string;
-  /** JSON: an array of URIs. */
+  /** JSON: the resources that its tokens may be for, and the usual ones. */
   readonly resources: string;
   readonly created_at: number;
   readonly last_used_at: number;

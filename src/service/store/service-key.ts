@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Query } from './database.js';
 
 /** What each derived key is for: a seal made for one purpose means nothing for another. */
-export type KeyPurpose = 'download' | 'hidden-agent' | 'bells';
+export type KeyPurpose = 'download' | 'hidden-agent' | 'bells' | 'attachments';
 
 /** HMAC-SHA-256 of `text` under the service's own secret. */
 export async function seal(query: Query, purpose: KeyPurpose, text: string): Promise<Buffer> {

@@ -1,9 +1,12 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { systemClock } from '../../kit/clock.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
 import type { Database, Query } from './database.js';
+import { type Epoch, openEpoch } from './epochs.js';
 import { createGroupCommit, createTurns, type Turns } from './group-commit.js';
-import { migrate } from './migrate.js';
+import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
 import { loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 import { lockDataDirectory } from './sqlite-lock.js';
 import { openQuery, type PreparedConnection, prepareOn } from './sqlite-query.js';
@@ -14,6 +17,8 @@ export interface SqliteOptions {
   readonly onFault?: (error: unknown) => void;
   /** Told how many writes shared each commit. */
   readonly onCommit?: (writes: number) => void;
+  /** Refuse a folder without a database instead of creating one. */
+  readonly mustExist?: boolean | undefined;
   /** How a connection is opened: by the driver, unless a test stands between. */
   readonly openConnection?: (path: string) => SqliteConnection;
 }
@@ -26,36 +31,73 @@ export async function openSqlite(
   const openConnection = options.openConnection ?? (await loadSqlite());
   if (location === 'memory') {
     const prepared = prepareOn(openWith(openConnection, ':memory:', true));
-    migrate(prepared.connection);
+    prepareSchema(prepared.connection);
+    const epoch = await openOwnEpoch(prepared);
     const turns = createTurns();
-    return compose({ prepared, turns }, { prepared, turns }, options, () => prepared.connection.close());
+    return compose({ prepared, turns }, { prepared, turns }, epoch, options, () => prepared.connection.close());
   }
 
   const { directory } = location;
-  prepareDataDirectory(directory);
   const path = join(directory, DATABASE_FILE);
+  if (options.mustExist === true && !existsSync(path)) throw missingData(`there is no ${path}`);
+  prepareDataDirectory(directory);
   const unlock = lockDataDirectory(openConnection, join(directory, LOCK_FILE), directory);
   const opened: SqliteConnection[] = [];
   const close = (): void => {
-    for (const connection of opened.reverse()) connection.close();
+    const [writer, ...others] = opened;
+    for (const connection of others) connection.close();
+    if (writer !== undefined) emptyLog(writer);
+    writer?.close();
     unlock();
   };
   try {
     opened.push(openWith(openConnection, path, false));
     const writer = prepareOn(opened[0] as SqliteConnection);
-    migrate(writer.connection);
+    prepareSchema(writer.connection, options.mustExist);
+    const epoch = await openOwnEpoch(writer);
     opened.push(openWith(openConnection, path, false));
     const reader = prepareOn(opened[1] as SqliteConnection);
     reader.connection.exec('PRAGMA query_only = ON');
     return compose(
       { prepared: writer, turns: createTurns() },
       { prepared: reader, turns: createTurns() },
+      epoch,
       options,
       close,
     );
   } catch (error) {
     close();
     throw error;
+  }
+}
+
+/** What a backup holds has another origin, so what is restored from one begins an epoch of its own. */
+const ORIGIN = 'sqlite';
+
+async function openOwnEpoch(prepared: PreparedConnection): Promise<Epoch> {
+  const { query, end } = openQuery(prepared);
+  prepared.prepare('BEGIN IMMEDIATE').run();
+  try {
+    const epoch = await openEpoch(query, ORIGIN, systemClock.now());
+    prepared.prepare('COMMIT').run();
+    return epoch;
+  } catch (error) {
+    if (prepared.connection.isTransaction) prepared.prepare('ROLLBACK').run();
+    throw error;
+  } finally {
+    end();
+  }
+}
+
+/**
+ * A driver that leaves statements open leaves the write-ahead log behind, with all that was written since the last
+ * checkpoint. After a stop the database is whole without it, for those who copy that one file.
+ */
+function emptyLog(connection: SqliteConnection): void {
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch {
+    // A full disk, say. The log stays, and the next start reads it.
   }
 }
 
@@ -81,7 +123,7 @@ interface Lane {
 }
 
 /** In memory, reader and writer are one connection and take turns, so that a read never sees what is not committed. */
-function compose(writer: Lane, reader: Lane, options: SqliteOptions, close: () => void): Database {
+function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
   const { onFault = () => {}, onCommit } = options;
   const commits = createGroupCommit(writer.prepared, writer.turns, onFault, onCommit);
   let closing: Promise<void> | undefined;
@@ -90,6 +132,8 @@ function compose(writer: Lane, reader: Lane, options: SqliteOptions, close: () =
   };
   return {
     isExclusive: true,
+    writeFault: commits.fault,
+    epoch: () => epoch,
     async read(work) {
       assertOpen();
       return reader.turns(() => readOnce(reader.prepared, work));
@@ -117,5 +161,20 @@ async function readOnce<T>(prepared: PreparedConnection, work: (query: Query) =>
   } finally {
     end();
     if (prepared.connection.isTransaction) prepared.prepare('COMMIT').run();
+  }
+}
+
+/** Creates the schema in an empty database, wholly or not at all. Throws for data of another version. */
+export function prepareSchema(connection: SqliteConnection, mustExist = false): void {
+  connection.exec(VERSION_TABLE);
+  const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
+  if (!mustCreateSchema(Number((row as { version: number | null }).version ?? 0), mustExist)) return;
+  connection.exec('BEGIN IMMEDIATE');
+  try {
+    for (const statement of schemaStatements('sqlite')) connection.exec(statement);
+    connection.exec('COMMIT');
+  } catch (error) {
+    if (connection.isTransaction) connection.exec('ROLLBACK');
+    throw error;
   }
 }

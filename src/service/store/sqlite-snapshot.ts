@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { DATABASE_FILE } from './data-directory.js';
 import { DatabaseUnusableError } from './database.js';
-import { MIGRATIONS } from './migrate.js';
+import { refuseOtherVersion } from './schema.js';
 import { loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 
 const BUSY_TIMEOUT_MS = 10_000;
@@ -39,20 +39,18 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
   return using(open(file), (connection) => {
     connection.exec('PRAGMA journal_mode = MEMORY');
     if (!withKeys) removeKeys(connection);
+    // What is restored from it is another history from here on.
+    connection.exec("UPDATE epoch SET origin = 'backup' WHERE ordinal = (SELECT MAX(ordinal) FROM epoch)");
     return describe(connection);
   });
 }
 
-/** What stands in a database that nobody uses. Throws when it is damaged, or when a newer program wrote it. */
+/** What stands in a database that nobody uses. Throws when it is damaged, or when another version of the program wrote it. */
 export async function checkDatabase(file: string): Promise<Snapshot> {
   const open = await loadSqlite();
   return using(open(file), (connection) => {
     const snapshot = whole(connection);
-    const newest = MIGRATIONS.at(-1)?.version ?? 0;
-    if (snapshot.schemaVersion > newest)
-      throw new DatabaseUnusableError(
-        `The data was written by a newer asp (schema version ${snapshot.schemaVersion}; this one knows ${newest}). Upgrade asp.`,
-      );
+    refuseOtherVersion(snapshot.schemaVersion);
     return snapshot;
   });
 }

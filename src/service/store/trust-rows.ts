@@ -1,5 +1,6 @@
 import type { AgentRow } from './agent-rows.js';
-import type { Query } from './database.js';
+import type { Dialect, Query } from './database.js';
+import { valuesOf } from './values.js';
 
 /** What the gate weighs about one handle; where no agent has it, the columns of the agent are null. */
 export interface GateRow {
@@ -15,53 +16,41 @@ export interface GateRow {
   readonly is_listed_by_inviter: number;
 }
 
+/** Who asks; the glob stands for all agents of its owner. */
 export interface GateQuestion {
   readonly inviterId: string;
   readonly inviterHandle: string;
   readonly inviterGlob: string;
-  readonly handle: string;
-  readonly glob: string;
 }
 
-/** The same look-ups whether or not the handle exists, so that the time they take tells nothing. */
-export async function weighHandle(query: Query, question: GateQuestion): Promise<GateRow> {
-  const row = await query.get<GateRow>(
-    `SELECT agent.id, agent.is_paused, agent.removed_at, agent.inbound_policy,
-       CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle = $4)
-         OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle = $2)
+/** The glob of a handle in a column, `@owner.*`. */
+const globOf = (dialect: Dialect, handle: string): string =>
+  dialect === 'sqlite'
+    ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
+    : `(split_part(${handle}, '.', 1) || '.*')`;
+
+/** One row for each handle. The same look-ups whether or not it exists, so that the time they take tells nothing. */
+export async function weighHandles(
+  query: Query,
+  question: GateQuestion,
+  handles: readonly string[],
+): Promise<ReadonlyMap<string, GateRow>> {
+  const glob = globOf(query.dialect, 'asked.value');
+  const rows = await query.all<GateRow & { readonly handle: string }>(
+    `SELECT asked.value AS handle, agent.id, agent.is_paused, agent.removed_at, agent.inbound_policy,
+       CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN (asked.value, ${glob}))
+         OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle IN ($2, $3))
          THEN 1 ELSE 0 END AS is_blocked,
-       CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry = $2)
-         OR EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry = $3)
+       CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry IN ($2, $3))
          THEN 1 ELSE 0 END AS is_listed,
-       CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry = $4)
-         OR EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry = $5)
+       CASE WHEN EXISTS (
+         SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN (asked.value, ${glob}))
          THEN 1 ELSE 0 END AS is_listed_by_inviter
-     FROM (SELECT $4 AS handle) AS asked LEFT JOIN agent ON agent.handle = asked.handle`,
+     FROM ${valuesOf(query.dialect, '$4')} AS asked LEFT JOIN agent ON agent.handle = asked.value`,
     question.inviterId,
     question.inviterHandle,
     question.inviterGlob,
-    question.handle,
-    question.glob,
+    JSON.stringify(handles),
   );
-  if (row === undefined) throw new Error('The gate gave no answer.');
-  return row;
-}
-
-/** The participants of a session who stand across a block from one agent, whichever side made it, and those removed. */
-export async function listUnreachable(
-  query: Query,
-  sessionId: string,
-  agent: { readonly id: string; readonly handle: string },
-): Promise<ReadonlySet<string>> {
-  const rows = await query.all<{ agent_id: string }>(
-    `SELECT participant.agent_id FROM participant JOIN agent ON agent.id = participant.agent_id
-     WHERE participant.session_id = $1 AND participant.agent_id <> $2 AND (
-       agent.removed_at IS NOT NULL
-       OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = $2 AND block.blocked_handle = participant.handle)
-       OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = participant.agent_id AND block.blocked_handle = $3))`,
-    sessionId,
-    agent.id,
-    agent.handle,
-  );
-  return new Set(rows.map((row) => row.agent_id));
+  return new Map(rows.map((row) => [row.handle, row]));
 }

@@ -1,4 +1,4 @@
-import type { Handle } from '../../wire/handle.js';
+import type { Handle, OwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Query } from '../store/database.js';
 import { seal } from '../store/service-key.js';
@@ -10,7 +10,7 @@ const EARLIEST_MS = Date.UTC(2025, 0, 1);
 const SPAN_MS = 365 * 24 * 60 * 60 * 1000;
 
 /** The id shown for a handle whose agent may not be known of, or is not: always the same, and like any other. */
-export async function hiddenAgentId(query: Query, handle: Handle): Promise<string> {
+export async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<string> {
   const bytes = await seal(query, 'hidden-agent', handle);
   let time = EARLIEST_MS + (bytes.readUIntBE(0, 6) % SPAN_MS);
   let text = '';

@@ -1,8 +1,9 @@
-import { type Handle, ownerGlobOf } from '../../wire/handle.js';
+import { type Handle, ownerGlobOf, splitHandle } from '../../wire/handle.js';
 import type { AgentActor, ServiceContext } from '../context.js';
+import { ServiceError } from '../service-error.js';
 import type { Query, Transaction } from '../store/database.js';
 import { agentLock } from '../store/lock-names.js';
-import { type GateRow, weighHandle } from '../store/trust-rows.js';
+import { type GateRow, weighHandles } from '../store/trust-rows.js';
 
 /** An agent that may be invited. */
 export interface Invitee {
@@ -10,40 +11,102 @@ export interface Invitee {
   readonly handle: Handle;
 }
 
+type Inviter = Pick<AgentActor, 'agentId' | 'handle' | 'accountId'>;
+type GateContext = Pick<ServiceContext, 'settings' | 'limits'>;
+
 /**
  * Those of `handles`, in order, whom `inviter` may invite (wire: Agents, search, trust). The others are left out without a word, and
  * each costs the same look-ups, whatever the reason (spec: Non-enumeration, rule 1).
  */
 export async function admits(
   transaction: Transaction,
-  context: Pick<ServiceContext, 'settings'>,
-  inviter: Pick<AgentActor, 'agentId' | 'handle'>,
+  context: GateContext,
+  inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Invitee[]> {
-  await transaction.lock([inviter.handle, ...handles].map(agentLock), 'shared');
-  const own = await weigh(transaction, inviter, inviter.handle);
+  await transaction.lock([...locksOf(inviter), ...handles.map(agentLock)], 'shared');
   const admitted: Invitee[] = [];
-  for (const handle of handles) {
-    const row = await weigh(transaction, inviter, handle);
-    if (row.id === null || !isReachable(row)) continue;
-    if (context.settings.trust === 'symmetric' && own.inbound_policy !== 'open' && row.is_listed_by_inviter === 0)
-      continue;
-    admitted.push({ id: row.id, handle });
+  for (const weighed of await weigh(transaction, context, inviter, handles)) {
+    const isWithinShare = await takeStrangersShare(context, inviter, weighed);
+    if (weighed.id !== undefined && isWithinShare) admitted.push({ id: weighed.id, handle: weighed.handle });
   }
   return admitted;
 }
 
-function weigh(query: Query, inviter: Pick<AgentActor, 'agentId' | 'handle'>, handle: Handle): Promise<GateRow> {
-  return weighHandle(query, {
+/**
+ * The same of those who take part already: their number is not bounded by one call, and they have met the inviter before. Only a
+ * block must not come in between, and who blocks the inviter, or is blocked by it, waits for the inviter's own lock.
+ */
+export async function admitsAgain(
+  transaction: Transaction,
+  context: GateContext,
+  inviter: Inviter,
+  handles: readonly Handle[],
+): Promise<Invitee[]> {
+  await transaction.lock(locksOf(inviter), 'shared');
+  const weighed = await weigh(transaction, context, inviter, handles);
+  return weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }]));
+}
+
+/** A block names an agent, or all agents of an owner. */
+function locksOf({ handle }: Inviter): string[] {
+  return [handle, ownerGlobOf(handle)].map(agentLock);
+}
+
+interface Weighed {
+  readonly handle: Handle;
+  /** Undefined: the gate keeps it out. */
+  readonly id: string | undefined;
+  readonly isStranger: boolean;
+}
+
+async function weigh(
+  query: Query,
+  { settings }: GateContext,
+  inviter: Inviter,
+  handles: readonly Handle[],
+): Promise<Weighed[]> {
+  const question = {
     inviterId: inviter.agentId,
     inviterHandle: inviter.handle,
     inviterGlob: ownerGlobOf(inviter.handle),
-    handle,
-    glob: ownerGlobOf(handle),
+  };
+  const rows = await weighHandles(query, question, [inviter.handle, ...handles]);
+  const mustList = settings.trust === 'symmetric' && rows.get(inviter.handle)?.inbound_policy !== 'open';
+  return handles.map((handle) => {
+    const row = rows.get(handle);
+    if (row === undefined) throw new Error('The gate gave no answer.');
+    const isAdmitted = isReachable(row) && (!mustList || row.is_listed_by_inviter === 1);
+    const id = isAdmitted && row.id !== null ? row.id : undefined;
+    return { handle, id, isStranger: row.is_listed === 0 };
   });
 }
 
 function isReachable(row: GateRow): boolean {
   if (row.removed_at !== null || row.is_paused === 1 || row.is_blocked === 1) return false;
   return row.inbound_policy === 'open' || row.is_listed === 1;
+}
+
+/**
+ * False when strangers have invited this agent often enough. Whom the gate keeps out, and who is no stranger, costs the same
+ * work on a budget that decides nothing, so that the time tells nothing.
+ */
+async function takeStrangersShare(
+  { limits }: GateContext,
+  inviter: Inviter,
+  { handle, id, isStranger }: Weighed,
+): Promise<boolean> {
+  if (splitHandle(handle).owner === splitHandle(inviter.handle).owner) return true;
+  const counts = id !== undefined && isStranger;
+  const subject = counts ? id : `nobody ${inviter.agentId}`;
+  try {
+    await limits.takeAll([
+      { name: 'inviteAsStranger', subjectId: `${subject} ${inviter.accountId}` },
+      { name: 'inviteByStrangers', subjectId: subject },
+    ]);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return !counts;
+  }
 }

@@ -1,5 +1,5 @@
 import type { PathOf, ReplyOf } from '../../wire/endpoint.js';
-import { isHandle } from '../../wire/handle.js';
+import { isHandle, isOwnerGlob } from '../../wire/handle.js';
 import { isId } from '../../wire/id.js';
 import type { AgentActor, ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
@@ -13,7 +13,7 @@ export async function unblockAgent(
   transaction: Transaction,
 ): Promise<ReplyOf<'unblockAgent'>> {
   const { blocked } = input.path;
-  if (!isHandle(blocked) && !isId('agent', blocked)) throw new ServiceError('INVALID_HANDLE');
+  if (!isHandle(blocked) && !isOwnerGlob(blocked) && !isId('agent', blocked)) throw new ServiceError('INVALID_HANDLE');
   if (!(await deleteBlock(transaction, actor.agentId, blocked))) throw new ServiceError('NOT_FOUND');
   return { unblocked: true };
 }

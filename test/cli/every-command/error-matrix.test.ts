@@ -102,7 +102,7 @@ function checkData(ran: Ran, isWhole: boolean, isEmptyAllowed: boolean): unknown
 }
 
 const STREAMS = ['session tail', 'session events'];
-const commands = PROGRAM.commands.filter(({ isHidden }) => isHidden !== true).map(({ words }) => words);
+const commands = PROGRAM.commands.filter(({ isHidden }) => !isHidden).map(({ path }) => path);
 
 describe('the table of cases', () => {
   it('has every command, and no other', () => {

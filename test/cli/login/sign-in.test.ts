@@ -141,11 +141,11 @@ describe('signing in with the real program at a real service', () => {
     });
 
     it('--timeout ends the wait with 8 and closes the listener', async () => {
-      const { login, url } = await startLogin(home, ['--timeout', '300ms', '--json']);
+      const { login, url } = await startLogin(home, ['--timeout', '3s', '--json']);
       const ended = await login.ended;
       expect(ended).toMatchObject({ status: 8, stdout: '' });
       expect(ended.stderr).toContain('"code":"ASP_LOGIN_TIMEOUT"');
-      expect(ended.stderr).toContain('within 300ms');
+      expect(ended.stderr).toContain('within 3s');
       await expect(request(new URL(url).searchParams.get('redirect_uri') ?? '')).rejects.toThrow();
     });
 

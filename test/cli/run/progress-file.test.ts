@@ -17,13 +17,13 @@ describe('asp run › how far it got', () => {
     const progress = await openProgress(path, at(1000));
     expect(read(path)).toEqual({ since: 1000, sessions: {} });
     expect(statSync(path).mode & 0o777).toBe(0o600);
-    progress.advance('a', 0);
-    progress.advance('b', 7);
-    progress.advance('b', 5);
+    progress.advance('a', { after: 0 });
+    progress.advance('b', { after: 7 });
+    progress.advance('b', { after: 5 });
     await progress.written();
     expect(read(path)).toEqual({ since: 1000, sessions: { a: 0, b: 7 } });
     const again = await openProgress(path, at(9000));
-    expect([again.sinceMs, ...again.sessions]).toEqual([1000, ['a', 0], ['b', 7]]);
+    expect([again.sinceMs, ...again.sessions]).toEqual([1000, ['a', { after: 0 }], ['b', { after: 7 }]]);
   });
 
   it('settles forward only, and forgets what is over', async () => {

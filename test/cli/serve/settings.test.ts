@@ -2,9 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
+import { optionName } from '../../../src/cli/command.js';
 import { SETTING_NAMES, variableOf } from '../../../src/cli/commands/serve/settings.js';
 import { PROGRAM } from '../../../src/cli/program.js';
-import { optionName } from '../../../src/cli/words/row.js';
 import { freshHome, type RunOptions, runWords } from '../captured-run.js';
 
 interface Item {
@@ -47,9 +47,9 @@ describe('the settings of a service', () => {
   });
 
   it('can each be given by a flag of that name', () => {
-    const row = PROGRAM.commands.find(({ words }) => words === 'serve');
-    const flags = (row?.options ?? []).map((option) => optionName(option.flags).long);
-    const others = ['config', 'print-config', 'detach', 'ready-file'];
+    const serve = PROGRAM.commands.find(({ path }) => path === 'serve');
+    const flags = (serve?.options ?? []).map((option) => optionName(option.flags).long);
+    const others = ['config', 'print-config', 'detach', 'ready-file', 'adopt-attachments'];
     expect(flags.filter((flag) => !others.includes(flag)).sort()).toEqual([...SETTING_NAMES].sort());
   });
 

@@ -8,7 +8,7 @@ import { createClientCredential } from '../../../src/client/credentials/client-c
 import { createCommandCredential } from '../../../src/client/credentials/command-credential.js';
 import { obtainClientId } from '../../../src/client/credentials/obtain-client-id.js';
 import { createTokenCredential } from '../../../src/client/credentials/token-credential.js';
-import { createTransport } from '../../../src/client/http/create-transport.js';
+import { createTransport } from '../../../src/client/http/transport.js';
 import { discover } from '../../../src/client/oauth/discover.js';
 import type { Clock } from '../../../src/kit/clock.js';
 import { systemClock } from '../../../src/kit/clock.js';
@@ -43,7 +43,11 @@ describe('tokens from the environment', () => {
     const credential = createTokenCredential({ api: 'one', ws: undefined });
     expect((await credential.accessToken('api')).token).toBe('one');
     await expect(credential.accessToken('api', { rejected: 'one' })).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
-    await expect(credential.accessToken('ws')).rejects.toMatchObject({ code: 'ASP_NO_CREDENTIAL' });
+    expect((await credential.accessToken('ws')).token).toBe('one');
+    const both = createTokenCredential({ api: 'one', ws: 'two' });
+    expect((await both.accessToken('ws')).token).toBe('two');
+    const none = createTokenCredential({ api: '', ws: undefined });
+    await expect(none.accessToken('ws')).rejects.toMatchObject({ code: 'ASP_NO_CREDENTIAL' });
   });
 });
 

@@ -1,12 +1,13 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import type { LoginKey } from '../../../src/client/credentials/login.js';
+import type { LoginContext } from '../../../src/client/credentials/login-context.js';
 import { createLoginCredential } from '../../../src/client/credentials/login-credential.js';
 import { openLogins } from '../../../src/client/credentials/open-logins.js';
 import { refreshLogin } from '../../../src/client/credentials/refresh-login.js';
-import { createTransport } from '../../../src/client/http/create-transport.js';
+import { createTransport } from '../../../src/client/http/transport.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { bundleProgram, runProgram } from '../../support/program.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -94,6 +95,62 @@ describe('a stored login', () => {
     const away = { ...place.context.transport, send: () => Promise.reject(new Error('away')) };
     const removal = await openLogins({ ...place.context, transport: away }).remove(key);
     expect(removal).toMatchObject({ isRevoked: false, isDeleted: true });
+  });
+});
+
+describe('the refresh token of a login', () => {
+  /** A context whose requests are recorded, and may be answered by something else. */
+  const watched = (context: LoginContext): { context: LoginContext; bodies: string[] } => {
+    const bodies: string[] = [];
+    const { transport } = context;
+    const send: typeof transport.send = (request) => {
+      bodies.push(String(request.body ?? ''));
+      return transport.send(request);
+    };
+    return { context: { ...context, transport: { ...transport, send } }, bodies };
+  };
+  const refreshTokenIn = (): string => {
+    const secrets = `${place.directory}/state/secrets`;
+    const [name = ''] = readdirSync(secrets);
+    return /"rt":"([^"]+)"/.exec(readFileSync(`${secrets}/${name}`, 'utf8'))?.[1] ?? 'nothing';
+  };
+
+  it('goes to no authorization server but its own when the login is removed', async () => {
+    await signIn(service, place.context, HANDLE);
+    const token = refreshTokenIn();
+    const other = await startTestService({ areLimitsOn: false });
+    const addressesOf = () => ({ baseUrl: service.baseUrl, authUrl: new URL(other.baseUrl).origin });
+    const { context, bodies } = watched({ ...place.context, addressesOf });
+    const removal = await openLogins(context).remove(key);
+    await other.stop();
+    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true, revocationError: { code: 'ASP_DISCOVERY' } });
+    expect(bodies.join()).not.toContain(token);
+    expect(await openLogins(context).list()).toEqual([]);
+  });
+
+  it('goes nowhere without a record that says whose it is', async () => {
+    await signIn(service, place.context, HANDLE);
+    rmSync(`${place.directory}/state/logins`, { recursive: true });
+    const token = refreshTokenIn();
+    const { context, bodies } = watched(place.context);
+    expect(await openLogins(context).remove(key)).toMatchObject({ isRevoked: false, isDeleted: true });
+    expect(bodies.join()).not.toContain(token);
+  });
+
+  it('made at a local service goes nowhere while that service does not run', async () => {
+    let isRunning = true;
+    const isLocalServiceAt = async (): Promise<boolean> => isRunning;
+    const { context, bodies } = watched({ ...place.context, isLocalServiceAt });
+    await signIn(service, context, HANDLE, false, true);
+    await createLoginCredential(context, key).accessToken('api');
+    isRunning = false;
+    bodies.length = 0;
+    const gone = { code: 'ASP_LOCAL_NOT_RUNNING', outcome: 'not_applied', isRetryable: true };
+    await expect(createLoginCredential(context, key).accessToken('api')).rejects.toMatchObject(gone);
+    await expect(refreshLogin(context, key, 'api', { isForced: true })).rejects.toMatchObject(gone);
+    const removal = await openLogins(context).remove(key);
+    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true, revocationError: gone });
+    expect(bodies.filter((body) => body.includes('refresh_token'))).toEqual([]);
   });
 });
 

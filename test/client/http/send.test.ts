@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createTransport } from '../../../src/client/http/create-transport.js';
 import { RequestError } from '../../../src/client/http/request-error.js';
 import { type Sending, type Sent, sendWithRetries } from '../../../src/client/http/send.js';
-import type { Transport } from '../../../src/client/http/transport.js';
+import { createTransport, type RetryPause, type Transport } from '../../../src/client/http/transport.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { RETRY_JITTER_MS } from '../../../src/wire/limit.js';
 import { createHastyClock, type HastyClock } from '../../support/hasty-clock.js';
@@ -60,8 +59,8 @@ const TABLE: [title: string, scenes: Partial<Scene>[], status: number, askedMs: 
   ['429 with a date', [{ status: 429, headers: { 'retry-after': soon, date } }, { status: 201 }], 201, [7000]],
   ['429 with garbage waits a second', [limited('soon'), { status: 201 }], 201, [1000]],
   ['429 with a negative number waits a second', [limited('-5'), { status: 201 }], 201, [1000]],
-  ['429 with 10^9 is capped', [limited('1000000000'), { status: 201 }], 201, [120_000]],
-  ['429 with a far date is capped', [limited('Fri, 31 Dec 2199 23:59:59 GMT'), { status: 201 }], 201, [120_000]],
+  ['429 with 10^9 is not waited for', [limited('1000000000')], 429, []],
+  ['429 with a far date is not waited for', [limited('Fri, 31 Dec 2199 23:59:59 GMT')], 429, []],
   ['500 is retried at once, then with jitter', [{ status: 500 }, { status: 500 }, { status: 201 }], 201, [0, 0]],
   ['503 honours Retry-After', [{ status: 503, headers: { 'retry-after': '3' } }, { status: 201 }], 201, [3000]],
   ['five tries in all', Array.from({ length: 5 }, () => ({ status: 503 })), 503, [0, 0, 0, 0]],
@@ -98,6 +97,64 @@ describe('Errors › Client handling; Rate limits › recommended back-off', () 
     const sent = await send({ deadline: 20_000 });
     expect(sent).toMatchObject({ attempts: 1, retryAfterMs: 30_000 });
     expect(clock.waits).toEqual([]);
+  });
+
+  it('a wait that does not fit the deadline reports the true time, however long', async () => {
+    server.expect(post(limited('3600')));
+    expect(await send({ deadline: 60_000 })).toMatchObject({ attempts: 1, retryAfterMs: 3_600_000 });
+    server.expect(post(limited('3600')));
+    expect(await send()).toMatchObject({ attempts: 1, retryAfterMs: 3_600_000 });
+    server.expect(post(limited('9'.repeat(40))));
+    expect(await send()).toMatchObject({ attempts: 1, retryAfterMs: Number.MAX_SAFE_INTEGER });
+    expect(clock.waits).toEqual([]);
+  });
+
+  it('without a deadline the waits of one request last two minutes in all at most', async () => {
+    server.expect(post(limited('50')), post(limited('50')), post(limited('50')));
+    expect(await send()).toMatchObject({ attempts: 3, retryAfterMs: 50_000 });
+    expect(clock.waits).toHaveLength(2);
+  });
+
+  it('the deadline of the transport counts as well as that of the request', async () => {
+    transport = createTransport({ clock, deadline: 20_000 });
+    server.expect(post(limited('30')));
+    expect(await send({ deadline: 60_000 })).toMatchObject({ attempts: 1, retryAfterMs: 30_000 });
+  });
+
+  it('each wait is announced with its length and its reason', async () => {
+    const pauses: RetryPause[] = [];
+    transport = createTransport({ clock, onPause: (pause) => void pauses.push(pause) });
+    server.expect(post(limited('7')), post({ status: 503 }), post({ status: 201 }));
+    await send();
+    expect(pauses).toMatchObject([
+      { delayMs: 7000, attempts: 1, failure: { code: 'RATE_LIMITED', retryAfterMs: 7000 } },
+      { attempts: 2, failure: { code: 'INTERNAL_ERROR', status: 503 } },
+    ]);
+    expect(pauses[1]?.delayMs).toBe(clock.waits[1]);
+  });
+
+  it('where nobody listens on this machine, it is tried twice', async () => {
+    const closed = await startScriptedServer();
+    await closed.finish();
+    expect(await failed({ url: `${closed.origin}/v1/sessions` })).toMatchObject({
+      code: 'ASP_UNREACHABLE',
+      attempts: 2,
+    });
+  });
+
+  it('a deadline that passes after failed tries says what made them fail', async () => {
+    const controller = new AbortController();
+    const slow = { ...clock, schedule: () => () => {} };
+    const onPause = (): void =>
+      controller.abort(new RequestError({ code: 'ASP_TIMEOUT', message: 'The time is over.' }));
+    transport = createTransport({ clock: slow, onPause: () => setImmediate(onPause) });
+    server.expect(post({ fault: 'reset' }));
+    expect(await failed({ signal: controller.signal })).toMatchObject({
+      code: 'ASP_TIMEOUT',
+      message: 'The time is over.',
+      outcome: 'unknown',
+      cause: { code: 'ASP_UNREACHABLE', message: expect.stringContaining('broke') },
+    });
   });
 
   it('the number of tries can be chosen', async () => {

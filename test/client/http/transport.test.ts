@@ -2,10 +2,8 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createTransport } from '../../../src/client/http/create-transport.js';
-import { proxyFromEnvironment } from '../../../src/client/http/proxy.js';
 import { redactBody, redactHeaders, redactText, redactUrl, type TraceEntry } from '../../../src/client/http/trace.js';
-import type { Transport } from '../../../src/client/http/transport.js';
+import { createTransport, proxyFromEnvironment, type Transport } from '../../../src/client/http/transport.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 
@@ -62,7 +60,6 @@ describe('a program that stands still', () => {
         url,
         body: 'x',
         silenceTimeoutMs: 1000,
-        connectTimeoutMs: 1000,
       });
       sending.catch(() => {});
       while (Atomics.load(shared, 0) === 0) await new Promise(setImmediate);
@@ -154,7 +151,7 @@ describe('proxies', () => {
     HTTPS_PROXY: 'http://proxy.test:3128',
     NO_PROXY: '.local,10.0.0.0/8,a.test:8443',
   });
-  const of = (url: string) => proxy.proxyFor(new URL(url))?.host;
+  const of = (url: string) => proxy(new URL(url))?.host;
   it.each([
     ['https://example.com/', 'proxy.test:3128'],
     ['https://127.0.0.1:8443/', undefined],
@@ -170,15 +167,15 @@ describe('proxies', () => {
   it('ALL_PROXY stands in for HTTPS_PROXY; one that is no HTTP proxy is none', () => {
     const url = new URL('https://example.com');
     const all = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', https_proxy: '' });
-    expect(all.proxyFor(url)?.host).toBe('all.test:1');
+    expect(all(url)?.host).toBe('all.test:1');
     const both = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', HTTPS_PROXY: 'one.test:2' });
-    expect(both.proxyFor(url)?.host).toBe('one.test:2');
-    expect(proxyFromEnvironment({ ALL_PROXY: 'socks5://all.test:1' }).proxyFor(url)).toBeUndefined();
+    expect(both(url)?.host).toBe('one.test:2');
+    expect(proxyFromEnvironment({ ALL_PROXY: 'socks5://all.test:1' })(url)).toBeUndefined();
   });
 
   it('NO_PROXY=* turns it off, and without HTTPS_PROXY there is none', () => {
     const off = proxyFromEnvironment({ HTTPS_PROXY: 'http://p.test', NO_PROXY: '*' });
-    expect(off.proxyFor(new URL('https://example.com'))).toBeUndefined();
-    expect(proxyFromEnvironment({}).proxyFor(new URL('https://example.com'))).toBeUndefined();
+    expect(off(new URL('https://example.com'))).toBeUndefined();
+    expect(proxyFromEnvironment({})(new URL('https://example.com'))).toBeUndefined();
   });
 });

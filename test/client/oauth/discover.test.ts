@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createTransport } from '../../../src/client/http/create-transport.js';
+import { createTransport } from '../../../src/client/http/transport.js';
 import { type Discovery, discover } from '../../../src/client/oauth/discover.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';

@@ -26,7 +26,7 @@ const linkTo = (path: string, size = TEXT.length): Scene => ({
   },
 });
 
-async function download(script: () => readonly Scene[], retries = 2): Promise<string> {
+async function download(script: () => readonly Scene[], retries = 2, maxBytes?: number): Promise<string> {
   server = await startScriptedServer();
   server.expect(...script());
   const client = connect({
@@ -35,7 +35,7 @@ async function download(script: () => readonly Scene[], retries = 2): Promise<st
     transport: createTransport({ clock: systemClock }),
     retries,
   });
-  const { body } = await client.download(ID);
+  const { body } = await client.download(ID, { maxBytes });
   const parts: Uint8Array[] = [];
   for await (const part of body) parts.push(part);
   return Buffer.concat(parts).toString('utf8');
@@ -97,6 +97,19 @@ describe('a download', () => {
       { method: 'GET', path: '/files/2', body: TEXT },
     ]);
     await expect(other).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+  });
+
+  it('of more than 10 MiB is refused before its bytes are asked for, unless more is accepted', async () => {
+    const size = 10 * 1024 * 1024 + 1;
+    await expect(download(() => [linkTo('/files/1', size)])).rejects.toMatchObject({
+      code: 'ASP_FILE_TOO_LARGE',
+      message: expect.stringContaining(String(size)),
+    });
+    await server?.finish();
+    const file: Scene = { method: 'GET', path: '/files/1', body: TEXT };
+    await expect(download(() => [linkTo('/files/1', 10)], 2, 9)).rejects.toMatchObject({ code: 'ASP_FILE_TOO_LARGE' });
+    await server?.finish();
+    expect(await download(() => [linkTo('/files/1', 10), file], 2, 10)).toBe(TEXT);
   });
 
   it('that breaks off again and again is given up after the tries', async () => {

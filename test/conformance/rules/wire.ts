@@ -72,7 +72,8 @@ export const WIRE = {
   // 6 OAuth
   'wire/OAuth/resource-metadata': 'resource, authorization_servers, scopes_supported, bearer_methods_supported',
   'wire/OAuth/server-metadata': 'issuer, code, scopes, authentication methods, iss parameter, resource_servers',
-  'wire/OAuth/register': '201 and the echo; loopback or https only; two errors; loopback ports may differ',
+  'wire/OAuth/register':
+    '201 and the echo; https, this computer or a private-use scheme; two errors; local ports may differ',
   'wire/OAuth/authorization': 'agent_handle, intent, iss, denied, and never a redirect to a bad client',
   'wire/OAuth/code': 'single use, bound; a second use ends what the first one got',
   'wire/OAuth/token': 'resource repeats; unknown is invalid_target; agent_handle without @; no-store',
@@ -106,6 +107,8 @@ export const WIRE = {
   // 8 Aliases
   'wire/Aliases/agents-me-allowlist': 'the acting agent’s allowlist',
   'wire/Aliases/agents-me-blocks': 'the same as /blocks',
+  'wire/Aliases/files': 'POST and GET /files; file_ ids, file_id and size_bytes come back as sent',
+  'wire/Aliases/account': 'GET /account for account tokens',
   'wire/Aliases/search': 'the same as /search/directory',
   'wire/Aliases/account-sessions': 'rows without the wrapper',
   'wire/Aliases/account-agents': 'the agents of the account',

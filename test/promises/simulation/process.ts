@@ -4,7 +4,7 @@ import { createIds } from '../../../src/kit/ids.js';
 import type { Random } from '../../../src/kit/random.js';
 import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
 import { createLocalBus } from '../../../src/service/bus/local-bus.js';
-import type { ServiceContext } from '../../../src/service/context.js';
+import { DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/context.js';
 import { unlimited } from '../../../src/service/limits/rate-limits.js';
 import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
 import { unmetered } from '../../../src/service/meter.js';
@@ -75,7 +75,17 @@ export class ServiceProcess implements Life {
           this.#world.trace(`log: ${event} ${event === 'request' ? '' : JSON.stringify(fields)}`),
         error: (event, error) => this.#note(event, error),
       },
-      settings: { addresses: ADDRESSES, trust, areLimitsOn, presenceGraceMs, isBehindProxy: false },
+      settings: {
+        addresses: ADDRESSES,
+        trust,
+        areLimitsOn,
+        participantsMax: 1_000,
+        accountPolicy: DEFAULT_ACCOUNT_POLICY,
+        presenceGraceMs,
+        isBehindProxy: false,
+
+        isAddressShared: false,
+      },
     };
     let listener: Parameters<typeof createHttpServer>[0] = () => {};
     const server = createHttpServer((request, response) => listener(request, response));

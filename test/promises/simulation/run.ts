@@ -253,13 +253,16 @@ export class Run {
     }
   }
 
-  /** When a service starts an hour later, the disk holds the files of attachments that have a row, and no other. */
+  /** When a service starts an hour later, its sweep leaves the files of attachments that have a row, and no other. */
   async compareDisk(): Promise<void> {
     await this.drive(this.stop());
     this.world.advance(2 * HOUR);
     this.#tend();
     await this.#until(() => this.#isRunning && this.world.isIdle);
-    const onDisk = readdirSync(join(this.#setting.directory, 'attachments')).sort();
+    this.world.advance(2 * HOUR);
+    await this.#until(() => this.#isRunning && this.world.isIdle);
+    const names = readdirSync(join(this.#setting.directory, 'attachments'));
+    const onDisk = names.filter((name) => name.startsWith('att_')).sort();
     const known = this.books.attachmentIds().sort();
     if (!this.#isWrong && String(onDisk) !== String(known)) this.world.violate(`files ${onDisk}, and rows ${known}`);
   }

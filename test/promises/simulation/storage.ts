@@ -133,6 +133,8 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
   };
   return {
     isExclusive: real.isExclusive,
+    writeFault: real.writeFault,
+    epoch: real.epoch,
     async read(work) {
       await world.turn('read', life);
       return real.read((query) => work(pausing(query)));
@@ -208,7 +210,14 @@ export function scheduledFiles(
       return handle && handleOf(handle);
     },
     remove: (id) => touch(() => real.remove(id), true),
+    release: (id) => real.release(id),
     list: () => touch(() => real.list(), false),
+    discard: (id, now) => touch(() => real.discard(id, now), true),
+    restore: (id) => touch(() => real.restore(id), true),
+    listTrash: () => touch(() => real.listTrash(), false),
+    removeFromTrash: (id) => touch(() => real.removeFromTrash(id), true),
+    readIdentity: () => touch(() => real.readIdentity(), false),
+    claim: (identity) => touch(() => real.claim(identity), true),
     close: () => touch(() => real.close(), false),
   };
 }

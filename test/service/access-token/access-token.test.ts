@@ -67,7 +67,7 @@ async function forge(claims: Record<string, unknown>, header: Record<string, unk
     gid: 'fam_1',
   };
   return new SignJWT({ ...good, ...claims })
-    .setProtectedHeader({ alg: 'RS256', kid: row?.kid ?? '', ...header })
+    .setProtectedHeader({ alg: 'RS256', kid: row?.kid ?? '', typ: 'at+jwt', ...header })
     .sign(key);
 }
 
@@ -92,6 +92,13 @@ describe('Authentication › Using tokens', () => {
     expect(await outcomeOf(await sign({ agentId: null, scopes: ['account:read'] }))).toBe('account');
   });
 
+  it('an access token names its client in client_id, as RFC 9068 asks', async () => {
+    const [head = '', payload = ''] = (await sign()).split('.');
+    const read = (part: string): unknown => JSON.parse(Buffer.from(part, 'base64url').toString());
+    expect(read(head)).toMatchObject({ typ: 'at+jwt' });
+    expect(read(payload)).toMatchObject({ client_id: 'oac_1', azp: 'oac_1' });
+  });
+
   it('is good for its own resources only', async () => {
     expect(await outcomeOf(await sign(), SOCKET)).toBe('UNAUTHORIZED');
     expect(await outcomeOf(await sign({ resources: [SOCKET] }), REST)).toBe('UNAUTHORIZED');
@@ -113,6 +120,8 @@ describe('Authentication › Using tokens', () => {
     expect(await outcomeOf(await forge({ exp: past }))).toBe('TOKEN_EXPIRED');
     expect(await outcomeOf(await forge({ exp: past, aud: SOCKET }))).toBe('UNAUTHORIZED');
     expect(await outcomeOf(await forge({ exp: past, iss: 'http://evil' }))).toBe('UNAUTHORIZED');
+    expect(await outcomeOf(await forge({ exp: past, token_type: 'refresh' }))).toBe('UNAUTHORIZED');
+    expect(await outcomeOf(await forge({ exp: past, iat: past + 1000 }))).toBe('UNAUTHORIZED');
     const [head, payload] = (await forge({ exp: past })).split('.');
     expect(await outcomeOf(`${head}.${payload}.${'A'.repeat(342)}`)).toBe('UNAUTHORIZED');
   });
@@ -153,7 +162,7 @@ describe('Authentication › Using tokens', () => {
     const ec = await generateKeyPair('ES256');
     const resign = (alg: string, key: CryptoKey, header: Record<string, unknown> = {}) =>
       new SignJWT(JSON.parse(Buffer.from(payload, 'base64url').toString()))
-        .setProtectedHeader({ alg, kid, ...header })
+        .setProtectedHeader({ alg, kid, typ: 'at+jwt', ...header })
         .sign(key);
     const bad = [
       `${encode({ alg: 'none', kid })}.${payload}.`,
@@ -164,6 +173,8 @@ describe('Authentication › Using tokens', () => {
       await resign('RS256', own.privateKey, { jku: 'http://127.0.0.1:1/keys', x5u: 'http://127.0.0.1:1/x' }),
       await resign('ES256', ec.privateKey),
       await forge({}, { kid: undefined }),
+      await forge({}, { typ: undefined }),
+      await forge({}, { typ: 'JWT' }),
       await forge({}, { kid: "../../etc/passwd' OR 1=1 --" }),
       await forge({}, { kid: 'k'.repeat(10_000) }),
       await forge({}, { crit: ['b64'], b64: true }),

@@ -58,7 +58,7 @@ describe('Accounts', () => {
         username,
         displayName: 'X',
         passwordHash: null,
-        tier: 'free',
+        tier: 'standard',
         isLocal,
       }),
     );
@@ -128,7 +128,7 @@ describe('Agents › POST /agents', () => {
         username: 'free',
         displayName: 'F',
         passwordHash: null,
-        tier: 'free',
+        tier: 'standard',
         isLocal: false,
       }),
     );

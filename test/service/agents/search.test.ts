@@ -8,7 +8,6 @@ import { searchMessages } from '../../../src/service/agents/search-messages.js';
 import { updateAgent } from '../../../src/service/agents/update-agent.js';
 import type { AgentActor } from '../../../src/service/context.js';
 import type { AccountRow } from '../../../src/service/store/account-rows.js';
-import { messageWords } from '../../../src/service/store/migrations/0006-message-words.js';
 import {
   holdsPhrases,
   searchPhrasesOf,
@@ -302,6 +301,31 @@ describe('Search › the words of a text', () => {
 });
 
 describe('Search › the words of messages', () => {
+  it('are those in the first 32,768 characters, before and after it is indexed', async () => {
+    const { session_id: id } = must(await stage.create(alice, {}));
+    const text = `beginning ${'padding '.repeat(4_200)}ending`;
+    await say(alice, id, text, [
+      { type: 'text', text: 'first' },
+      { type: 'text', text },
+      { type: 'text', text: 'last' },
+    ]);
+    for (const isIndexed of [false, true]) {
+      if (isIndexed) await catchUp();
+      expect(await contents(alice, 'beginning')).toHaveLength(2);
+      expect(await contents(alice, 'first')).toHaveLength(1);
+      for (const word of ['ending', 'last']) expect(await contents(alice, word), word).toEqual([]);
+    }
+  });
+
+  it('find fewer messages than asked for where these are large: the newest', async () => {
+    const { session_id: id } = must(await stage.create(alice, {}));
+    const padding = 'x'.repeat(200 * 1024);
+    for (let index = 0; index < 30; index += 1) await say(alice, id, `needle ${index} ${padding}`);
+    await catchUp();
+    const found = (await contents(alice, 'needle', { limit: 100 })).map((text) => String(text).split(' ')[1]);
+    expect(found).toEqual(['29', '28', '27', '26', '25']);
+  });
+
   it('of more than one transaction takes are all there, and wait for none', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     const long = (name: string) => Array.from({ length: 4000 }, (_, index) => `${name}${index}`).join(' ');
@@ -319,23 +343,6 @@ describe('Search › the words of messages', () => {
     await catchUp();
     expect(await contents(alice, 'liquid', { limit: 1 })).toEqual(['liquid']);
     expect(await contents(alice, 'costarring')).toHaveLength(5);
-  });
-
-  it('that an older program has indexed are indexed again', async () => {
-    const session = must(await stage.create(alice, {})).session_id;
-    await say(alice, session, 'otter');
-    await catchUp();
-    await stage.write(async (transaction) => {
-      for (const undo of ['DROP TABLE message_word', 'CREATE TABLE message_search (position BIGINT)'])
-        await transaction.run(undo);
-      for (const statement of messageWords.statements) {
-        const text = typeof statement === 'string' ? statement : statement[transaction.dialect];
-        if (text !== undefined) await transaction.run(text);
-      }
-    });
-    expect(await contents(alice, 'otter')).toEqual(['otter']);
-    expect(await indexMessages(stage.context)).toBe(false);
-    expect(await contents(alice, 'otter')).toEqual(['otter']);
   });
 
   it('catches up in the background until it is stopped', async () => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { claimAttachments } from '../../../src/service/attachments/claim-attachments.js';
 import { getAttachment } from '../../../src/service/attachments/get-attachment.js';
 import { receiveFile } from '../../../src/service/attachments/receive-upload.js';
-import { removeOrphanFiles, sweepAttachments } from '../../../src/service/attachments/sweep.js';
+import { discardOrphans, sweepAttachments } from '../../../src/service/attachments/sweep.js';
 import type { AgentActor } from '../../../src/service/context.js';
 import { findAttachment } from '../../../src/service/store/attachment-rows.js';
 import { PENDING_ATTACHMENT_LIFETIME_S } from '../../../src/wire/limit.js';
@@ -154,17 +154,28 @@ describe('States › rule 4: pending for an hour, then gone', () => {
     expect(claims).toBeLessThan(ROUNDS);
   });
 
-  it('files that a crash left without a row go after an hour, those of running uploads stay', async () => {
+  it('files that a crash left without a row go to the trash after an hour, those of running uploads stay', async () => {
     const crashed = await receiveFile(stage.context, fileOf());
     const unfinished = `att_${stage.context.ids.ulid()}`;
     await (await stage.context.files.create(unfinished)).close();
+    // Nobody holds them after a crash.
+    for (const id of [crashed.id, unfinished]) stage.context.files.release(id);
     const claimed = await upload(stage, alice);
     must(await send(alice, claimed.id));
-    await removeOrphanFiles(stage.context);
+    await discardOrphans(stage.context);
     expect(await hasFile(crashed.id)).toBe(true);
     stage.clock.advance(HOUR_MS);
     const running = await receiveFile(stage.context, fileOf());
-    await removeOrphanFiles(stage.context);
+    await discardOrphans(stage.context);
+    stage.context.files.release(running.id);
     expect((await stage.context.files.list()).sort()).toEqual([claimed.id, running.id].sort());
+    const trash = async () => (await stage.context.files.listTrash()).map(({ id }) => id).sort();
+    expect(await trash()).toEqual([crashed.id, unfinished].sort());
+    stage.clock.advance(7 * 24 * HOUR_MS - 1);
+    await discardOrphans(stage.context);
+    expect(await trash()).toEqual([crashed.id, unfinished, running.id].sort());
+    stage.clock.advance(1);
+    await discardOrphans(stage.context);
+    expect(await trash()).toEqual([running.id]);
   });
 });

@@ -6,6 +6,7 @@ import { getAttachment } from '../../../src/service/attachments/get-attachment.j
 import { registerDownloads } from '../../../src/service/attachments/register-downloads.js';
 import type { AgentActor } from '../../../src/service/context.js';
 import { ServiceError } from '../../../src/service/service-error.js';
+import { deletePendingAttachment } from '../../../src/service/store/attachment-rows.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 import { type Given, upload } from './desk.js';
 
@@ -102,7 +103,8 @@ describe('Attachments › the signed address', () => {
     });
     for (const address of changed)
       expect(describeIt(await fetchIt(address)), address.href).toEqual(describeIt(missing));
-    await stage.context.files.remove(String(url.pathname.split('/').at(-1)));
+    const id = String(url.pathname.split('/').at(-1));
+    await stage.write((transaction) => deletePendingAttachment(transaction, id));
     expect(describeIt(await fetchIt(url))).toEqual(describeIt(missing));
   });
 

@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const stored = (): string[] => readdirSync(join(directory, 'attachments'));
+const stored = (): string[] => readdirSync(join(directory, 'attachments')).filter((name) => name.startsWith('att_'));
 
 async function headOf(contentType: string, length: number | 'chunked'): Promise<string> {
   const size = length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`;

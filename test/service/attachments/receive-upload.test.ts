@@ -51,6 +51,8 @@ describe('Attachments › what is stored', () => {
   it('in memory is a private directory that goes with the service', async () => {
     const temporary = await openAttachmentFiles(undefined);
     const staged = await receiveFile({ ...context, files: temporary }, fileOf());
+    staged.keep();
+    await staged.release();
     expect(await temporary.list()).toEqual([staged.id]);
     await temporary.close();
     expect(await codeOf(temporary.open(staged.id).then((file) => expect(file).toBeUndefined()))).toBe('ok');

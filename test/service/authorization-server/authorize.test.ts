@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_SCOPES, SCOPES } from '../../../src/wire/scope.js';
 import { linksOf } from '../../support/html-form.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
@@ -97,15 +98,19 @@ describe('GET authorization endpoint, errors that the client hears', () => {
     }
   });
 
+  it('gets an app on this device by a link, which a person follows', async () => {
+    const uri = 'com.example.app:/callback';
+    const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
+    const answer = await show({ redirect_uri: uri, response_type: 'token' }, clientId);
+    expect([answer.status, answer.headers['location']]).toEqual([400, undefined]);
+    const [link] = linksOf(answer.text).filter(({ href }) => href.startsWith(uri));
+    expect(link?.label).toBe('Go back to the app');
+    expect(new URL(link?.href ?? '').searchParams.get('error')).toBe('unsupported_response_type');
+  });
+
   it.each(['state', 'scope', 'code_challenge', 'response_type'])('a repeated %s is invalid_request', async (name) => {
     const answer = await request(`${urlWith()}&${name}=x`);
     expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('invalid_request');
-  });
-
-  it('account scopes and agent scopes need two authorizations', async () => {
-    const clientId = await mustRegister(desk.place, { scope: 'agents:read account:read' });
-    const answer = await show({ scope: 'agents:read account:read' }, clientId);
-    expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('invalid_scope');
   });
 });
 
@@ -151,6 +156,31 @@ describe('GET authorization endpoint', () => {
   it('what was not sent does not come back', async () => {
     const answer = await desk.approve({ clientId: desk.clientId, overrides: { state: undefined } });
     expect(new URL(answer.headers['location'] ?? '').searchParams.has('state')).toBe(false);
+  });
+});
+
+describe('The scopes of an authorization', () => {
+  const granted = async (scope: string, registered: string | undefined = undefined) => {
+    const clientId = await mustRegister(desk.place, { scope: registered });
+    const { code, verifier } = await desk.authorize(clientId, { scope });
+    const { json } = await redeemCode(desk.place, clientId, code, verifier);
+    return field(json, 'scope');
+  };
+  const everything = SCOPES.join(' ');
+
+  it('an unknown scope is dropped, and the answer says what was granted', async () => {
+    expect(await granted('openid agents:read offline_access sessions:read')).toBe('agents:read sessions:read');
+  });
+
+  it('account scopes beside agent scopes are dropped', async () => {
+    expect(await granted('account:read sessions:read agents:read')).toBe('sessions:read agents:read');
+    expect(await granted(everything)).toBe(AGENT_SCOPES.join(' '));
+    expect(await granted(everything, 'agents:read account:read').catch(String)).toContain('invalid_scope');
+  });
+
+  it('account:organizations:read is granted to an account', async () => {
+    const scope = 'account:read account:agents:read account:organizations:read';
+    expect(await granted(scope, scope)).toBe(scope);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { startService } from '../../../src/service/service.js';
 import { operate } from '../../support/actors.js';
+import { visibleText } from '../../support/html-form.js';
 import { type Answer, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, REDIRECT_URI, redeemCode } from '../../support/oauth.js';
@@ -122,6 +123,23 @@ describe('Consent, the whole way', () => {
     expect(signedOut.text).toContain(`action="${SIGN_IN}"`);
     const back = await browser.submit(signedOut, SIGN_IN, { username: other.username, password: PASSWORD });
     expect((await browser.follow(back)).text).toContain(`@${other.username}`);
+  });
+});
+
+describe('The consent page says where the answer goes', () => {
+  it.each([
+    ['http://localhost:3334/callback', 'a program on this computer, at localhost:3334', 'http://localhost:3334'],
+    ['http://[::1]:3334/callback', 'a program on this computer, at [::1]:3334', 'http:'],
+    ['https://app.example:8443/callback', 'The answer goes to app.example:8443.', 'https://app.example:8443'],
+    ['com.example.app:/callback', 'the app on this device that opens com.example.app: links', 'com.example.app:'],
+  ])('%s: %s', async (uri, sentence, policySource) => {
+    const { browser, handle } = await atConsent();
+    const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
+    const page = await browser.get(urlOf({ redirect_uri: uri }, clientId));
+    expect(visibleText(page.text).replace(/ (?=[.])/g, '')).toContain(sentence);
+    expect(page.headers['content-security-policy']).toContain(`form-action 'self' ${policySource};`);
+    const answer = await browser.submit(page, AUTHORIZE, { decision: 'allow', agent: handle });
+    expect(answer.headers['location']?.startsWith(`${uri}?code=asp_ac_`)).toBe(true);
   });
 });
 

@@ -5,8 +5,7 @@ import { OAuthError } from '../../../src/service/authorization-server/oauth-erro
 import { readParameters } from '../../../src/service/authorization-server/parameters.js';
 import { revokeToken } from '../../../src/service/authorization-server/revoke.js';
 import { hashSecret } from '../../../src/service/authorization-server/secret.js';
-import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token/refresh-family.js';
-import { grantRefreshToken } from '../../../src/service/authorization-server/token/refresh-token.js';
+import { createFamilyId, grantRefreshToken, startFamily } from '../../../src/service/authorization-server/token.js';
 import { insertOAuthClient, type OAuthClientRow } from '../../../src/service/store/oauth-client-rows.js';
 import { undoRotation } from '../../../src/service/store/refresh-rows.js';
 import { formBody } from '../../support/http.js';
@@ -169,17 +168,11 @@ async function expectAlive(family: Family): Promise<void> {
 function login(client: number): Promise<string> {
   return stage.write((transaction) =>
     startFamily(stage.context, transaction, createFamilyId(stage.context), {
-      code_hash: '',
       client_id: (clients[client] as OAuthClientRow).id,
       account_id: account.id,
       agent_id: agentId,
-      redirect_uri: '',
       scope: SCOPE,
-      code_challenge: '',
-      resources: JSON.stringify([REST]),
-      created_at: 0,
-      used_at: null,
-      family_id: null,
+      resources: JSON.stringify({ allowed: [REST], usual: [REST] }),
     }),
   );
 }
@@ -192,7 +185,11 @@ async function present(token: string, client: number, ask: keyof typeof SCOPE_OF
   );
   try {
     const result = await stage.write((transaction) =>
-      grantRefreshToken(stage.context, transaction, { parameters, client: clients[client] as OAuthClientRow }),
+      grantRefreshToken(stage.context, transaction, {
+        parameters,
+        presented: { id: '', secret: undefined, isBasic: false },
+        client: clients[client] as OAuthClientRow,
+      }),
     );
     if (result.kind === 'refused') return { outcome: result.error.error, successor: undefined };
     expect(result.granted.scopes.join(' ')).toBe(SCOPE_OF[ask] ?? SCOPE);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { GRANT_TYPES } from '../../../src/wire/oauth.js';
-import { SCOPES } from '../../../src/wire/scope.js';
+import { AGENT_SCOPES, SCOPES } from '../../../src/wire/scope.js';
 import { request } from '../../support/http.js';
 import { type Desk, openDesk } from './desk.js';
 
@@ -26,7 +26,7 @@ describe('Authentication › Discovery', () => {
       grant_types_supported: [...GRANT_TYPES],
       response_types_supported: ['code'],
       code_challenge_methods_supported: ['S256'],
-      token_endpoint_auth_methods_supported: ['none', 'client_secret_post'],
+      token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
       authorization_response_iss_parameter_supported: true,
       scopes_supported: [...SCOPES],
       resource_servers: [{ resource: baseUrl }, { resource: wsUrl }],
@@ -38,12 +38,21 @@ describe('Authentication › Discovery', () => {
     const below = await request(`${service.baseUrl}/.well-known/oauth-protected-resource`);
     const inserted = await request(`${service.authUrl}/.well-known/oauth-protected-resource/v1`);
     expect(below.json).toEqual({
+      epoch: expect.stringMatching(/^[0-9a-f]{20}$/),
       resource: service.baseUrl,
       authorization_servers: [service.authUrl],
-      scopes_supported: [...SCOPES],
+      scopes_supported: [...AGENT_SCOPES],
       bearer_methods_supported: ['header'],
     });
     expect(inserted.text).toBe(below.text);
+  });
+
+  it('names it for the WebSocket too', async () => {
+    const { authUrl, wsUrl } = desk.service;
+    const inserted = await request(`${authUrl}/.well-known/oauth-protected-resource/connect`);
+    expect(inserted.json).toMatchObject({ resource: wsUrl, authorization_servers: [authUrl] });
+    const below = await request(`${authUrl}/connect/.well-known/oauth-protected-resource`);
+    expect(below.text).toBe(inserted.text);
   });
 
   it('derives its addresses from configuration, never from the Host header', async () => {

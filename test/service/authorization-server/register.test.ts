@@ -40,7 +40,12 @@ describe('POST /register', () => {
     ['a relative one', ['/callback']],
     ['a wildcard', ['https://*.app.example/']],
     ['plain http elsewhere', ['http://app.example/callback']],
-    ['localhost', ['http://localhost:1234/callback']],
+    ['a name that begins with localhost', ['http://localhost.evil.example/callback']],
+    ['user information before localhost', ['http://localhost:1234@evil.example/callback']],
+    ['an empty host', ['https:///x']],
+    ['user information behind an empty host', ['https:///accounts.google.com@evil.example/callback']],
+    ['two empty path segments in place of a host', ['https:////evil.example']],
+    ['user information behind a port', ['https://app.example:443@evil.example/']],
     ['another loopback spelling', ['http://127.1/callback']],
     ['a hexadecimal address', ['http://0x7f000001/callback']],
     ['a port out of range', ['http://127.0.0.1:70000/callback']],
@@ -50,7 +55,10 @@ describe('POST /register', () => {
     ['vbscript', ['vbscript:x']],
     ['a file', ['file:///etc/passwd']],
     ['a blob', ['blob:https://app.example/1']],
-    ['a private scheme', ['app.example:/callback']],
+    ['a private-use scheme of one word', ['myapp:/callback']],
+    ['a private-use scheme without a path', ['com.example.app:callback']],
+    ['a private-use scheme with user information', ['com.example.app://user@evil.example/callback']],
+    ['a private-use scheme in capitals', ['com.Example.app:/callback']],
     ['capitals in the scheme', ['HTTPS://app.example/']],
     ['a space before it', [' https://app.example/']],
     ['a line feed in it', ['https://app.example/\n']],
@@ -68,6 +76,11 @@ describe('POST /register', () => {
     'http://[::1]:8080/callback',
     'https://app.example/callback?keep=this',
     'https://app.example:8443/',
+    'https://app.example?a=b@c',
+    'http://localhost:1234/callback',
+    'http://localhost/callback',
+    'com.example.app:/callback',
+    'com.example.app://callback',
   ])('accepts the redirect URI %s', async (uri) => {
     expect((await register(desk.place, { redirect_uris: [uri] })).status).toBe(201);
   });
@@ -85,6 +98,11 @@ describe('POST /register', () => {
   ])('refuses %s as invalid_client_metadata', async (_what, overrides) => {
     const answer = await register(desk.place, overrides);
     expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_client_metadata']);
+  });
+
+  it('drops unknown scopes and says what is left', async () => {
+    const answer = await register(desk.place, { scope: 'openid sessions:read profile account:organizations:read' });
+    expect([answer.status, field(answer.json, 'scope')]).toEqual([201, 'sessions:read account:organizations:read']);
   });
 
   it.each(['', '[]', 'null', '{', '"x"', '[1,2]'])('refuses the body %j', async (body) => {

@@ -118,7 +118,6 @@ describe('POST /token', () => {
     ['a scope of accounts', { scope: 'account:read' }, 403, 'invalid_scope'],
     ['a tab in scope', { scope: 'sessions:read\tagents:read' }, 403, 'invalid_scope'],
     ['10 kB of scope', { scope: 'a'.repeat(10_000) }, 403, 'invalid_scope'],
-    ['no resource', { resource: undefined }, 400, 'invalid_target'],
     ['an unknown resource', { resource: 'https://elsewhere.example/v1' }, 400, 'invalid_target'],
   ])('refuses %s', async (_what, change, status, error) => {
     const answer = await ask({
@@ -172,14 +171,107 @@ describe('POST /token', () => {
     expect((await redeemCode(desk.place, clientId, code, verifier)).status).toBe(200);
   });
 
-  it('offers no Basic authentication', async () => {
-    const authorization = `Basic ${Buffer.from(`${robot.clientId}:${robot.clientSecret}`).toString('base64')}`;
-    const fields = { grant_type: 'client_credentials', client_id: robot.clientId, resource: desk.place.baseUrl };
-    const basic = await ask(fields, { authorization });
-    expect([basic.status, field(basic.json, 'error')]).toEqual([401, 'invalid_client']);
-    expect(basic.headers['www-authenticate']).toMatch(/^Basic /);
-    const both = await ask({ ...fields, client_secret: robot.clientSecret }, { authorization });
-    expect([both.status, field(both.json, 'error')]).toEqual([400, 'invalid_request']);
+  describe('HTTP Basic client authentication (RFC 6749 §2.3.1, §5.2)', () => {
+    const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` });
+    const fields = { grant_type: 'client_credentials' };
+    /** As a library encodes that takes every character but letters and digits for special. */
+    const encode = (text: string) =>
+      text.replace(/[^A-Za-z0-9]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
+
+    it('a confidential client gets a token, its id and secret form-encoded or plain', async () => {
+      const { clientId, clientSecret } = robot;
+      for (const text of [`${clientId}:${clientSecret}`, `${encode(clientId)}:${encode(clientSecret)}`])
+        expect((await ask(fields, basic(text))).status).toBe(200);
+      const named = await ask({ ...fields, client_id: clientId }, basic(`${clientId}:${clientSecret}`));
+      expect(named.status).toBe(200);
+      const lower = { authorization: basic(`${clientId}:${clientSecret}`).authorization.replace('Basic', 'basic') };
+      expect((await ask(fields, lower)).status).toBe(200);
+    });
+
+    it('a public client sends an empty password', async () => {
+      const { code, verifier } = await desk.authorize(desk.clientId);
+      const answer = await ask(
+        {
+          grant_type: 'authorization_code',
+          code,
+          code_verifier: verifier,
+          redirect_uri: 'http://127.0.0.1:49152/callback',
+        },
+        basic(`${desk.clientId}:`),
+      );
+      expect(answer.status, answer.text).toBe(200);
+    });
+
+    it.each([
+      ['a wrong secret', () => basic(`${robot.clientId}:wrong`)],
+      ['an empty secret', () => basic(`${robot.clientId}:`)],
+      ['an unknown client', () => basic('oac_01J00000000000000000000000:x')],
+      ['no colon', () => basic(robot.clientId)],
+      ['no id', () => basic(`:${robot.clientSecret}`)],
+      ['a broken escape', () => basic(`${robot.clientId}:%zz`)],
+      ['text that is not base64', () => ({ authorization: 'Basic !!' })],
+      ['another scheme', () => ({ authorization: `Bearer ${robot.clientSecret}` })],
+      ['no credentials', () => ({ authorization: 'Basic' })],
+    ])('%s is 401 invalid_client with a Basic challenge', async (_what, headers) => {
+      const answer = await ask(fields, headers());
+      expect([answer.status, field(answer.json, 'error')]).toEqual([401, 'invalid_client']);
+      expect(answer.headers['www-authenticate']).toMatch(/^Basic realm="/);
+    });
+
+    it('a failure in the form carries no challenge', async () => {
+      const answer = await ask({ ...fields, client_id: robot.clientId, client_secret: 'wrong' });
+      expect([answer.status, answer.headers['www-authenticate']]).toEqual([401, undefined]);
+    });
+
+    it('a secret in the form too, or another client_id there, is invalid_request', async () => {
+      const headers = basic(`${robot.clientId}:${robot.clientSecret}`);
+      for (const more of [{ client_secret: robot.clientSecret }, { client_id: desk.clientId }]) {
+        const answer = await ask({ ...fields, ...more }, headers);
+        expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_request']);
+      }
+    });
+
+    it('a public client can revoke its token with it', async () => {
+      const { refreshToken } = await desk.login(desk.clientId);
+      const answer = await postForm(desk.place.revokeUrl, { token: refreshToken }, basic(`${desk.clientId}:`));
+      expect(answer.status).toBe(200);
+      expect((await refresh(desk.place, desk.clientId, refreshToken)).status).toBe(401);
+    });
+  });
+
+  describe('a request that names no resource (RFC 8707 §2.2)', () => {
+    const audienceOf = (answer: { json: unknown }) => field(claimsOf(text(answer.json, 'access_token')), 'aud');
+    const none = { resource: undefined };
+
+    it('gets a token for the REST interface', async () => {
+      const alone = await askClientToken(desk.place, robot, []);
+      expect(audienceOf(alone)).toBe(desk.place.baseUrl);
+      const { code, verifier } = await desk.authorize(desk.clientId);
+      const first = await redeemCode(desk.place, desk.clientId, code, verifier, none);
+      expect(audienceOf(first)).toBe(desk.place.baseUrl);
+      const next = await refresh(desk.place, desk.clientId, text(first.json, 'refresh_token'), none);
+      expect(audienceOf(next)).toBe(desk.place.baseUrl);
+    });
+
+    it('gets a token for the resources that its authorization named', async () => {
+      const { wsUrl } = desk.place;
+      const { code, verifier } = await desk.authorize(desk.clientId, { overrides: { resource: wsUrl } });
+      const first = await redeemCode(desk.place, desk.clientId, code, verifier, none);
+      expect(audienceOf(first)).toBe(wsUrl);
+    });
+
+    it('gets, when it refreshes, a token for the resources of the first one', async () => {
+      const { baseUrl, wsUrl } = desk.place;
+      const { code, verifier } = await desk.authorize(desk.clientId);
+      const both = { resource: [baseUrl, wsUrl] };
+      const first = await redeemCode(desk.place, desk.clientId, code, verifier, both);
+      const next = await refresh(desk.place, desk.clientId, text(first.json, 'refresh_token'), none);
+      expect(audienceOf(next)).toEqual([baseUrl, wsUrl]);
+      const moved = await refresh(desk.place, desk.clientId, text(next.json, 'refresh_token'));
+      expect(audienceOf(moved)).toBe(baseUrl);
+      const back = await refresh(desk.place, desk.clientId, text(moved.json, 'refresh_token'), none);
+      expect(audienceOf(back)).toEqual([baseUrl, wsUrl]);
+    });
   });
 
   it('never repeats what was sent in an error', async () => {

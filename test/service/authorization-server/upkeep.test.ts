@@ -3,13 +3,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { openSigningKeys, type SigningKeys } from '../../../src/service/access-token/signing-keys.js';
 import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
-import { registerAuthorizationServer } from '../../../src/service/authorization-server/authorization-server.js';
+import { registerAuthorizationServer, sweep } from '../../../src/service/authorization-server/authorization-server.js';
 import {
   createConfidentialClient,
   revokeConfidentialClient,
 } from '../../../src/service/authorization-server/confidential-client.js';
-import { sweep } from '../../../src/service/authorization-server/sweep.js';
-import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token/refresh-family.js';
+import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token.js';
 import type { ServiceContext } from '../../../src/service/context.js';
 import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
 import { request } from '../../support/http.js';
@@ -140,17 +139,11 @@ describe('Limits › Token issuance', () => {
       });
     const refreshToken = await stage.write((transaction) =>
       startFamily(stage.context, transaction, createFamilyId(stage.context), {
-        code_hash: '',
         client_id: clientId,
         account_id: account.id,
         agent_id: agentId,
-        redirect_uri: '',
         scope: 'sessions:read',
-        code_challenge: '',
-        resources: '["http://h/v1"]',
-        created_at: 0,
-        used_at: null,
-        family_id: null,
+        resources: '{"allowed":["http://h/v1"],"usual":["http://h/v1"]}',
       }),
     );
     for (let index = 0; index < 120; index += 1) {

@@ -6,6 +6,8 @@ import { connect } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
+import { openPostgres } from '../../../src/service/store/postgres-database.js';
+import { seal } from '../../../src/service/store/service-key.js';
 import { missing } from '../../acceptance/program.js';
 import { type Actor, createActor, type Operator } from '../../support/actors.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
@@ -13,6 +15,7 @@ import { mustGrant } from '../../support/grants.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
 import { NATS_URL, whyNoNats } from '../../support/nats-server.js';
+import { GARBAGE } from '../../support/notification-garbage.js';
 import { discover, type Place, revoke } from '../../support/oauth.js';
 import type { LiveSocket } from '../../support/socket.js';
 import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
@@ -107,6 +110,14 @@ async function mustHear(pair: Pair, socket: LiveSocket, session: string): Promis
   await until('all probes are there', async () => textsOf(socket).includes(`probe ${count}`));
 }
 
+/** The subject on which the services of a schema notify each other. */
+async function findSubject({ url }: Schema): Promise<string> {
+  const database = await openPostgres(url);
+  const sealed = await database.read((query) => seal(query, 'bells', 'subject'));
+  await database.close();
+  return `asp.bells.${sealed.toString('hex').slice(0, 32)}`;
+}
+
 describe.skipIf(reason !== undefined)(`bells over NATS${because(reason)}`, () => {
   let pair: Pair;
   beforeAll(async () => {
@@ -133,6 +144,28 @@ describe.skipIf(reason !== undefined)(`bells over NATS${because(reason)}`, () =>
     const socket = await pair.bob.mustConnect(accessToken, pair.socketUrlOfTwo);
     expect((await revoke(pair.place, clientId, refreshToken)).status).toBe(200);
     expect(await socket.mustBeClosed(5_000)).toBe(1008);
+  });
+
+  it('garbage on the subject of the services changes nothing', async () => {
+    const connection = await connect({ servers: NATS_URL });
+    const subject = await findSubject(pair.schema);
+    const session = await pair.alice.mustCreate({ invite: [pair.bob.handle] });
+    const socket = await pair.bob.mustConnect(undefined, pair.socketUrlOfTwo);
+    await pair.bob.mustJoin(session);
+    await mustHear(pair, socket, session);
+    const before = textsOf(socket).length;
+    for (let i = 0; i < 10; i += 1) {
+      for (const text of GARBAGE) connection.publish(subject, text);
+      connection.publish(subject, Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28]));
+      connection.publish(subject, 'x'.repeat(1_000_000));
+      await connection.flush();
+      await pair.alice.mustSend(session, `message ${i}`);
+    }
+    await until('all have arrived', async () => textsOf(socket).length >= before + 10);
+    expect(textsOf(socket).slice(before)).toEqual(Array.from({ length: 10 }, (_, i) => `message ${i}`));
+    expect(pair.said.map((one) => one.count('bus_failed'))).toEqual([0, 0]);
+    await socket.close();
+    await connection.close();
   });
 
   it('are not heard by services of another schema', async () => {
@@ -194,17 +227,13 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
 });
 
 describe('without NATS', () => {
-  it('a service starts, says so once, and is ready; events come by the poll', async () => {
+  it('a service starts, says so once, and is ready; events come at once over the database', async () => {
     const pair = await startPair(NOBODY.replace('//', `//asp:${CANARY}@`), NOBODY);
-    const { alice, bob, said, clock } = pair;
+    const { alice, bob, said } = pair;
     const session = await alice.mustCreate({ invite: [bob.handle] });
     const socket = await bob.mustConnect(undefined, pair.socketUrlOfTwo);
     await bob.mustJoin(session);
-    await alice.mustSend(session, 'hello');
-    await until('the poll has found it', async () => {
-      clock.advance(1_000);
-      return textsOf(socket).includes('hello');
-    });
+    await mustHear(pair, socket, session);
     expect((await request(`http://127.0.0.1:${pair.two.port}/ready`)).status).toBe(200);
     await until('it is said', async () => said.every((one) => one.count('bus_down') === 1));
     await socket.close();

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-const CREATE = /^create client$/i;
+const CREATE = /^create api credential$/i;
 const newClient = (visitor: Visitor, values = {}): Promise<Page> =>
   visitor.press('/dashboard/new-client', CREATE, { name: 'nightly', agent: visitor.handle, ...values });
 const secretOf = ({ answer }: Page): string | undefined => /asp_cs_[A-Za-z0-9_-]{43}/.exec(answer.text)?.[0];
@@ -130,7 +130,7 @@ describe('A client', () => {
       const page = await newClient(ada, values);
       expect([values, page.answer.status]).toEqual([values, 400]);
     }
-    expect((await eve.open('/dashboard/clients')).text).toContain('No clients yet');
+    expect((await eve.open('/dashboard/clients')).text).toContain('No API credentials yet');
   });
 
   it('acts as any of very many agents: its name is typed, and those that there are are suggested', async () => {
@@ -168,7 +168,12 @@ describe('A client', () => {
     const asked = await ada.open(`${pathOf(revoked)}/revoke`);
     expect(asked.text).toMatch(/Revoke “ ?leaving ?”\?/);
     await socket.mustPing();
-    const list = await ada.browser.submit(asked, mustFindForm(asked, /^revoke client$/i), {}, /^revoke client$/i);
+    const list = await ada.browser.submit(
+      asked,
+      mustFindForm(asked, /^revoke api credential$/i),
+      {},
+      /^revoke api credential$/i,
+    );
     expect(pathOf(list)).toBe('/dashboard/clients');
     expect(list.text).not.toContain('leaving');
     expect(await socket.mustBeClosed(10_000)).toBe(1008);
@@ -214,7 +219,7 @@ describe('A connected application', () => {
     expect(asked.text).toMatch(/Disconnect “ ?leaving ?”\?/);
     await socket.mustPing();
     const list = await uma.browser.submit(asked, mustFindForm(asked, /^disconnect$/i), {}, /^disconnect$/i);
-    expect(list.text).toContain('The application was disconnected');
+    expect(list.text).toContain('The app was disconnected');
     expect(list.text).not.toContain('leaving');
     expect(list.text).toContain('staying');
     expect(await socket.mustBeClosed(10_000)).toBe(1008);

@@ -5,7 +5,7 @@ import { PAGE_ROWS } from '../../../src/service/dashboard/rows.js';
 import { openBrowser } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { mustFindForm, signIn } from '../../support/person.js';
-import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -158,7 +158,10 @@ describe('Every page', () => {
 
   it('what is not there, never was, or is another account’s is one page', async () => {
     await eve.createAgent('hers');
-    const key = await eve.press('/dashboard/new-client', /^create client$/i, { name: 'hers', agent: eve.handle });
+    const key = await eve.press('/dashboard/new-client', /^create api credential$/i, {
+      name: 'hers',
+      agent: eve.handle,
+    });
     const family = await stage.connect(eve, 'hers');
     expect(family.refreshToken).not.toBe('');
     const [, hers = ''] =
@@ -196,5 +199,23 @@ describe('Every page', () => {
     expect((await eve.open(pathOf(key))).answer.status).toBe(200);
     expect((await eve.open('/dashboard/agents/hers')).answer.status).toBe(200);
     expect((await eve.open(`/dashboard/applications/${hers}/disconnect`)).answer.status).toBe(200);
+  });
+});
+
+describe('What a form has done', () => {
+  it('is said once, and by no address', async () => {
+    const page = await ada.press('/dashboard/agents/main', /^pause$/i);
+    expect([page.text.includes('The agent is paused. No one can invite it.'), new URL(page.url).search]).toEqual([
+      true,
+      '',
+    ]);
+    for (const path of [
+      '/dashboard/agents/main',
+      '/dashboard/agents/main?note=removed',
+      '/dashboard/agents?note=removed',
+    ]) {
+      const again = await ada.open(path);
+      expect(bodyOf(again)).not.toContain('class="done"');
+    }
   });
 });

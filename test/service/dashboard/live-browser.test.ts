@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32, deflateSync } from 'node:zlib';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
@@ -10,7 +11,31 @@ import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { discover, type Place } from '../../support/oauth.js';
 import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
+
+/** A picture of one color. */
+function drawPng(width: number, height: number): Buffer {
+  const chunk = (type: string, data: Buffer): Buffer => {
+    const body = Buffer.concat([Buffer.from(type), data]);
+    const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+    length.writeUInt32BE(data.length);
+    sum.writeUInt32BE(crc32(body));
+    return Buffer.concat([length, body, sum]);
+  };
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  header.set([8, 2, 0, 0, 0], 8);
+  const rows = Buffer.alloc((width * 3 + 1) * height);
+  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+  return Buffer.concat([
+    signature,
+    chunk('IHDR', header),
+    chunk('IDAT', deflateSync(rows)),
+    chunk('IEND', Buffer.alloc(0)),
+  ]);
+}
 
 const PATIENCE_MS = 30_000;
 const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 2</script></li></ol>';
@@ -82,6 +107,10 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       .evaluateAll((entries) => entries.map((entry) => Number(entry.getAttribute('data-sequence'))));
   const untilSaid = (page: Page, said: string): Promise<void> =>
     page.locator('.entry .text', { hasText: said }).last().waitFor();
+  const liveOnes = async (pages: readonly Page[]): Promise<number> => {
+    const counts = await Promise.all(pages.map((one) => one.locator('#live[data-state="on"]').count()));
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
   it('grows by itself while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
@@ -132,29 +161,95 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await page.locator('#live[data-state="on"]').waitFor();
       const other = await page.context().newPage();
       await other.goto(`${service.webUrl}/dashboard/agents`);
-      await other.locator('details.account summary').click();
+      await other.getByRole('button', { name: /^Account/ }).click();
       await other.getByRole('button', { name: 'Sign out' }).click();
       await other.waitForURL(/sign-in/);
       await page.bringToFront();
       await bob.mustSend(session, 'not for strangers');
-      await page.getByRole('status').getByText('Not live: you are signed out.').waitFor();
+      await page.getByRole('status').getByText('Updates stopped because you are signed out.').waitFor();
       expect(await page.getByText('not for strangers').count()).toBe(0);
       await page.getByRole('status').getByRole('link', { name: 'Sign in' }).click();
       await page.waitForURL(/sign-in\?return_to=/);
     });
   });
 
-  it('says that too many are open, and is live when one is closed', { timeout: 120_000 }, async () => {
+  it('asks every few seconds where too many streams are open, and is live when one is closed', {
+    timeout: 120_000,
+  }, async () => {
     await withTranscript({}, async (page) => {
       const address = page.url();
       await page.goto(`${service.webUrl}/dashboard/sessions`);
       const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
       const feeds = await Promise.all(Array.from({ length: 8 }, () => createFeed(`${address}/live`, { cookie })));
       await page.goto(address);
-      await page.getByRole('status').getByText('Not live: as many transcripts are open').waitFor();
+      await page.getByRole('status').getByText('Updates every few seconds').waitFor();
+      await bob.mustSend(session, 'without a stream');
+      await untilSaid(page, 'without a stream');
       for (const feed of feeds) feed.close();
       await page.locator('#live[data-state="on"]').waitFor();
       expect(await page.getByRole('status').innerText()).toBe('Live');
+    });
+  });
+
+  it('shows seven transcripts at once in one browser, each of them up to date', { timeout: 180_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      const pages = [page];
+      while (pages.length < 7) {
+        const other = await page.context().newPage();
+        other.setDefaultTimeout(PATIENCE_MS);
+        await other.goto(page.url());
+        pages.push(other);
+      }
+      expect(await Promise.all(pages.map((one) => one.evaluate('document.hidden')))).toEqual(pages.map(() => false));
+      for (const one of pages) await one.locator('#live[data-state="on"], #live[data-state="slow"]').waitFor();
+      await bob.mustSend(session, 'to all seven');
+      for (const one of pages) await untilSaid(one, 'to all seven');
+      // A page that asked every few seconds gets the stream that another one gives up.
+      expect(await liveOnes(pages)).toBe(3);
+      await page.close();
+      await until('a waiting page has taken over', async () => (await liveOnes(pages.slice(1))) === 3);
+    });
+  });
+
+  it('follows the end when a picture arrives, and opens at the very end', { timeout: 120_000 }, async () => {
+    await alice.mustSend(session, 'a line\n'.repeat(80));
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      const fromEnd = (): Promise<unknown> =>
+        page.evaluate('Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)');
+      expect(await fromEnd()).toBe(0);
+      const picture = { type: 'image', data_uri: `data:image/png;base64,${drawPng(400, 600).toString('base64')}` };
+      await bob.mustSend(session, [picture]);
+      await page.waitForFunction('[...document.images].some((one) => one.complete && one.height > 200)');
+      await until('the picture is in view', async () => (await fromEnd()) === 0);
+      for (let index = 0; index < 5; index += 1) await bob.mustSend(session, `after the picture ${index}`);
+      await untilSaid(page, 'after the picture 4');
+      await until('the end is in view', async () => (await fromEnd()) === 0);
+    });
+  });
+
+  it('tells a reader who has scrolled up how many messages are new, and leads to them', {
+    timeout: 120_000,
+  }, async () => {
+    await alice.mustSend(session, 'a line\n'.repeat(200));
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.mouse.wheel(0, -3000);
+      await page.waitForFunction('scrollY < document.documentElement.scrollHeight - innerHeight - 2000');
+      const place = await page.evaluate('scrollY');
+      const jump = page.getByRole('link', { name: /new message/ });
+      expect(await jump.isVisible()).toBe(false);
+      await bob.mustSend(session, 'first news');
+      await page.getByRole('link', { name: '1 new message ↓' }).waitFor();
+      for (let index = 0; index < 9; index += 1) await bob.mustSend(session, `news ${index}`);
+      await page.getByRole('link', { name: '10 new messages ↓' }).click();
+      await page.waitForFunction('innerHeight + scrollY >= document.documentElement.scrollHeight - 1');
+      expect(await page.evaluate('scrollY')).toBeGreaterThan(Number(place) + 2000);
+      await jump.waitFor({ state: 'hidden' });
+      await bob.mustSend(session, 'the end is followed again');
+      await untilSaid(page, 'the end is followed again');
+      await page.waitForFunction('innerHeight + scrollY >= document.documentElement.scrollHeight - 1');
+      expect(await jump.isVisible()).toBe(false);
     });
   });
 
@@ -163,7 +258,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {
       expect(await page.locator('.entry .text').allInnerTexts()).toEqual(['hello']);
       await bob.mustSend(session, 'hello you');
-      await page.getByRole('link', { name: 'Reload to see what is new' }).click();
+      await page.getByRole('link', { name: 'Reload for new messages' }).click();
       await untilSaid(page, 'hello you');
     });
   });

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
+import { createRandom } from '../../support/seeded-random.js';
 import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
 import { openStage, type Stage, type Visitor } from './stage.js';
@@ -99,12 +100,12 @@ describe('A transcript', () => {
 
   it('a long text begins there and is whole on a page of its own', async () => {
     const session = await openSession('long');
-    const said = `${'word '.repeat(1500)}the end`;
+    const said = `${'word '.repeat(1500)}its last words`;
     await other.mustSend(session, said);
     const { text: html } = await get(pathOf(session));
-    expect(html).not.toContain('the end');
+    expect(html).not.toContain('its last words');
     const [, path = ''] = /href="([^"]+\/events\/\d+)"/.exec(html) ?? [];
-    expect((await get(path)).text).toContain('the end');
+    expect((await get(path)).text).toContain('its last words');
     expect((await get(`${pathOf(session)}/events/999`)).status).toBe(404);
   });
 
@@ -144,12 +145,92 @@ describe('A transcript', () => {
     const { text: html } = await get(pathOf(session));
     expect(sequencesOf(html)).toEqual([6, 7, 8]);
     const { text: earlier } = await get(`${pathOf(session)}?before=6`);
-    expect(html).toMatch(/id="earlier"[^>]*(?<!hidden)><a [^>]*before=6"/);
+    expect(html).toMatch(/id="earlier"[^>]*(?<!hidden)><a [^>]*before=6#end"/);
     expect(sequencesOf(earlier)).toEqual([3, 4, 5]);
     expect(sequencesOf((await get(`${pathOf(session)}?before=3`)).text)).toEqual([1, 2]);
   });
 
-  it('is what the acting participant may see, by its status now: invited, joined, left', async () => {
+  it('keeps what was said when the other agent reopens the session and invites yours again', async () => {
+    const session = await openSession('reopened');
+    await mine.mustSend(session, 'said by your agent');
+    await other.mustSend(session, 'said to your agent');
+    const attachment = await other.mustUpload();
+    await other.mustSend(session, [{ type: 'file', attachment_id: attachment }]);
+    await mine.mustEnd(session);
+    expect(sequencesOf((await get(pathOf(session))).text)).toEqual([1, 2, 3, 4, 5, 6]);
+    await other.mustReopen(session);
+    await other.mustSend(session, 'not for an agent that has not joined');
+    const { text: html } = await get(pathOf(session));
+    expect(html).toContain('said by your agent');
+    expect(html).not.toContain('not for an agent that has not joined');
+    // All it saw, and its new invitation; the replay of the agent itself shows the invitation alone.
+    expect(sequencesOf(html)).toEqual([1, 2, 3, 4, 5, 6, 8]);
+    const replayed = await mine.mustReplay(session);
+    expect(replayed.map((event) => field(event, 'sequence'))).toEqual([8]);
+    const link = await get(`${pathOf(session)}/attachments/${attachment}`);
+    expect((await request(link.headers['location'] ?? '')).status).toBe(200);
+    expect((await get('/dashboard/sessions')).text).toContain('Invited');
+    await mine.mustJoin(session);
+    expect(sequencesOf((await get(pathOf(session))).text)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  it('keeps what one of your agents said when it leaves and another is only invited', async () => {
+    const planner = await createActor(stage.desk.place, stage.operator, 'planner', { owner: 'ada' });
+    const coder = await createActor(stage.desk.place, stage.operator, 'coder', { owner: 'ada' });
+    const session = await planner.mustCreate({ topic: 'handed over', invite: [other.handle, coder.handle] });
+    await other.mustJoin(session);
+    for (let index = 0; index < 3; index += 1) await planner.mustSend(session, `planned ${index}`);
+    await planner.mustLeave(session);
+    await other.mustSend(session, 'nobody of yours was there');
+    const shown = (await get(pathOf(session))).text;
+    expect(sequencesOf(shown)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(shown.match(/class="soft">yours/g)).toHaveLength(2);
+    expect(shown).toContain(`href="/dashboard/agents/${coder.name}"`);
+    await ada.press(`/dashboard/agents/${planner.name}/remove`, /^remove agent$/i);
+    expect(sequencesOf((await get(pathOf(session))).text)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    await ada.press(`/dashboard/agents/${coder.name}/remove`, /^remove agent$/i);
+    expect((await get(pathOf(session))).text).toContain('planned 2');
+  });
+
+  it.each([1, 2, 3])('shows all that any of your agents could ever read, whatever happens (seed %i)', async (seed) => {
+    const random = createRandom(seed);
+    const helper = await createActor(stage.desk.place, stage.operator, 'walker', { owner: 'ada' });
+    const session = await other.mustCreate({ topic: 'a random walk', invite: [mine.handle] });
+    const agents = [mine, helper, other];
+    const readable = new Set<unknown>();
+    for (let step = 0; step < 40; step += 1) {
+      const actor = random.pick(agents);
+      const verb = random.pick(['join', 'join', 'invite', 'invite', 'messages', 'leave', 'end', 'reopen', 'reopen']);
+      const body = { invite: { invite: [mine.handle, helper.handle] }, messages: { content: 'said' } }[verb];
+      await actor.post(`/sessions/${session}/${verb}`, body);
+      for (const own of [mine, helper]) {
+        const replay = await own.get(`/sessions/${session}/events?limit=1000`);
+        if (replay.status !== 200) continue;
+        for (const event of list(replay.json, 'events')) readable.add(field(event, 'sequence'));
+      }
+      const shown = sequencesOf((await get(pathOf(session))).text);
+      expect(shown).toEqual(
+        [...readable]
+          .map(Number)
+          .sort((a, b) => a - b)
+          .slice(-50),
+      );
+    }
+  });
+
+  it('can be addressed by each of its events, also when fifty more have come', async () => {
+    const session = await openSession('addressed');
+    for (let index = 0; index < 100; index += 1) await mine.mustSend(session, `message ${index}`);
+    const { text: html } = await get(pathOf(session));
+    expect(html).toContain(`href="${pathOf(session)}?around=60#e60"`);
+    const { text: around } = await get(`${pathOf(session)}?around=20`);
+    expect(sequencesOf(around)).toEqual(Array.from({ length: 44 }, (_, index) => index + 1));
+    expect(around).toContain('id="e20"');
+    expect(around).not.toContain('EventSource');
+    expect((await get(`${pathOf(session)}?around=90`)).text).toContain('EventSource');
+  });
+
+  it('is what an agent that has taken part once may see by its status: invited, joined, left', async () => {
     const seenBy = async (session: string, status: string) => {
       const shown = sequencesOf((await get(pathOf(session))).text);
       const replayed = list((await mine.get(`/sessions/${session}/events`)).json, 'events').map((event) =>
@@ -232,15 +313,28 @@ describe('A transcript, live', () => {
     expect(feed.text()).not.toContain('for whoever is signed in');
   });
 
-  it('ends when the account sees the session no more', async () => {
-    const leaving = await createActor(stage.desk.place, stage.operator, 'leaving', { owner: 'ada' });
-    const session = await other.mustCreate({ topic: 'going', invite: [leaving.handle] });
+  it('shows the same as the page after a reload, also when the session is reopened', async () => {
+    const session = await openSession('live and reopened');
     const feed = await live(session, 0);
-    await feed.until((seen) => seen.includes(1));
-    await ada.press(`/dashboard/agents/${leaving.name}/remove`, /^remove agent$/i);
-    stage.desk.clock.advance(1_000);
-    await feed.ended;
-    expect(feed.text()).toContain('event: end\ndata: gone\n\n');
+    await mine.mustSend(session, 'before');
+    await mine.mustEnd(session);
+    await other.mustReopen(session);
+    await feed.until((seen) => seen.includes(6));
+    expect(feed.sequences()).toEqual(sequencesOf((await get(pathOf(session))).text));
+    feed.close();
+  });
+
+  it('can be asked once for what is new, by a page that has no stream', async () => {
+    const session = await openSession('asked');
+    for (let index = 0; index < 40; index += 1) await mine.mustSend(session, `message ${index}`);
+    const ask = (after: number) => get(`${pathOf(session)}/live?after=${after}`, { accept: 'application/json' });
+    const first = await ask(2);
+    expect([first.status, field(first.json, 'hasMore'), list(first.json, 'entries').length]).toEqual([200, true, 32]);
+    expect(list((await ask(34)).json, 'entries').length).toBe(8);
+    const last = await ask(42);
+    expect(last.json).toEqual({ hasMore: false, entries: [] });
+    const stranger = await request(`${stage.web}${pathOf(session)}/live`, { headers: { accept: 'application/json' } });
+    expect(stranger.status).toBe(401);
   });
 
   it('is for a page of this service alone, and for somebody who is signed in', async () => {

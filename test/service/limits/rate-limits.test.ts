@@ -29,7 +29,7 @@ function setUp() {
   /** Undefined: taken; else the Retry-After. */
   const tryTake = async (budgets: readonly Budget[]): Promise<number | undefined> => {
     try {
-      await limits.takeAll(budgets.map(({ name, subjectId }) => ({ name, subjectId: `${run} ${subjectId}` })));
+      await limits.takeAll(budgets.map((budget) => ({ ...budget, subjectId: `${run} ${budget.subjectId}` })));
       return undefined;
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS;
@@ -98,6 +98,26 @@ describe('Rate limits', () => {
     for (let i = 0; i < 100; i += 1) expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }, open])).toBe(3590);
     for (let i = 0; i < 60; i += 1) expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBeUndefined();
     expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBe(60);
+  });
+
+  it('a call of more weight is taken whole or not at all, and Retry-After suffices for all of it', async () => {
+    const { clock, limits, tryTake } = setUp();
+    const heavy = (weight: number) => tryTake([{ name: 'search', subjectId: 'a', weight }]);
+    expect(await heavy(10)).toBeUndefined();
+    clock.advance(20_000);
+    expect(await heavy(15)).toBeUndefined();
+    expect(await heavy(6)).toBe(40);
+    expect(await heavy(16)).toBe(60);
+    expect(await heavy(5)).toBeUndefined();
+    expect(await heavy(1)).toBe(40);
+    clock.advance(40_000);
+    expect(await heavy(11)).toBe(20);
+    expect(await heavy(10)).toBeUndefined();
+    const subjectId = randomUUID();
+    await limits.takeAll([{ name: 'search', subjectId, weight: 30 }]);
+    await expect(limits.check('search', subjectId, 30)).rejects.toMatchObject({ options: { retryAfterS: 60 } });
+    clock.advance(60_000);
+    await limits.check('search', subjectId, 30);
   });
 
   it('a check refuses as a call would, with the same wait, and takes nothing', async () => {

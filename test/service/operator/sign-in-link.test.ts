@@ -43,7 +43,7 @@ describe('a link that signs in as a local account', () => {
     const again = await request(url);
     expect(again.status).toBe(403);
     expect(again.setCookies).toEqual([]);
-    expect(again.text).toContain('of no use any more');
+    expect(again.text).toContain('This link has expired');
   });
 
   it('signs in as the account that is named, or as the only one', async () => {

@@ -13,7 +13,7 @@ const entryOf = (said: object, isWhole: boolean): string => {
     created_at: 0,
     payload: { sender: '@eve.bot', ...said },
   };
-  return renderEntry(event, { path: '/p', username: 'ada', isInside: true, isWhole }).item.markup;
+  return renderEntry(event, { path: '/p', username: 'ada', through: 100, isWhole }).item.markup;
 };
 
 /** As large as a message may be, and as deep: laid out on lines of their own its brackets take sixty times the room. */

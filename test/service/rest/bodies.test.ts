@@ -1,7 +1,10 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { JSON_DEPTH_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
+import { checkBody } from '../../../src/service/rest/read-request.js';
+import { ServiceError } from '../../../src/service/service-error.js';
+import { ENDPOINT, type EndpointRow } from '../../../src/wire/endpoint.js';
+import { JSON_DEPTH_MAX, JSON_VALUES_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { Actor } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
 import { field } from '../../support/json.js';
@@ -64,6 +67,104 @@ describe('a JSON body', () => {
     mustDeny(await send(nested(JSON_DEPTH_MAX + 1)), 400, 'VALIDATION_ERROR');
     mustDeny(await send('['.repeat(100_000)), 400, 'VALIDATION_ERROR');
     mustSucceed(await send(message('[{"'.repeat(1000))), 201);
+  });
+
+  it(`holds at most ${JSON_VALUES_MAX} values, whatever they are and wherever they stand`, async () => {
+    const body = (values: string) => `{"content":"[,{,[\\",[","metadata":{"a":${values}}}`;
+    const around = 4;
+    const list = (count: number, value: string) => `[ ${Array<string>(count).fill(value).join(' , ')} ]`;
+    for (const value of ['7', '"x,["', '{}', '[ ]', 'null', 'true']) {
+      mustSucceed(await send(body(list(JSON_VALUES_MAX - around, value))), 201);
+      mustDeny(await send(body(list(JSON_VALUES_MAX - around + 1, value))), 400, 'VALIDATION_ERROR');
+    }
+    const nestedTwice = (JSON_VALUES_MAX - around) / 2;
+    mustSucceed(await send(body(list(nestedTwice, '{"a":1}'))), 201);
+    mustDeny(await send(body(list(nestedTwice + 1, '{"a":1}'))), 400, 'VALIDATION_ERROR');
+  });
+
+  it('holds no number that a reader could not give back', async () => {
+    const metadata = (number: string) => `{"content":"x","metadata":{"n":${number}}}`;
+    for (const number of [
+      '1e999',
+      '-1E+400',
+      '1e309',
+      '9'.repeat(400),
+      `${'9'.repeat(310)}.5`,
+      `0.1e${'9'.repeat(20)}`,
+    ])
+      mustDeny(await send(metadata(number)), 400, 'VALIDATION_ERROR');
+    for (const number of [
+      '1e308',
+      '-1.7976931348623157E308',
+      '9'.repeat(300),
+      '1e-999',
+      '0e999',
+      `1.${'0'.repeat(500)}`,
+    ])
+      mustSucceed(await send(metadata(number)), 201);
+    mustSucceed(await send('{"content":"1e999"}'), 201);
+  });
+
+  const elements: readonly (readonly [
+    row: EndpointRow,
+    body: (elements: unknown) => unknown,
+    faults: readonly unknown[],
+  ])[] = [
+    [
+      ENDPOINT.sendMessage,
+      (content) => ({ content }),
+      [
+        ...[
+          {},
+          [],
+          7,
+          'x',
+          null,
+          { type: 'x' },
+          { type: 'text' },
+          { type: 'text', text: '' },
+          { type: 'text', text: 7 },
+        ],
+        ...[
+          { type: 'data', data: [] },
+          { type: 'data', data: { a: Number.POSITIVE_INFINITY } },
+        ],
+        ...[{ type: 'file' }, { type: 'file', attachment_id: 'x' }, { type: 'file', url: 'x' }],
+        ...[
+          { type: 'file', url: 'https://x/', name: '' },
+          { type: 'file', url: 'https://x/', mime_type: 'x' },
+        ],
+        ...[
+          { type: 'file', url: 'https://x/', size: -1 },
+          { type: 'file', url: 'https://x/', size: 0.5 },
+        ],
+        ...[
+          { type: 'file', url: 'https://x/', name: 'n'.repeat(200) },
+          { type: 'file', url: 'https://x/', more: 1 },
+        ],
+        ...[{ type: 'image' }, { type: 'image', url: 'x' }, { type: 'image', data_uri: 'x' }],
+      ],
+    ],
+    [ENDPOINT.inviteToSession, (invite) => ({ invite }), [7, '', 'x', '@a.b.c', `@a.${'b'.repeat(200)}`, '@a.*']],
+    [ENDPOINT.addToAllowlist, (entries) => ({ entries }), [7, '', 'x', '@a.b.c', `@${'a'.repeat(200)}.*`]],
+    [
+      ENDPOINT.updateActingAgent,
+      (skills) => ({ skills }),
+      [{}, { name: '', description: '' }, { name: 'n', description: 'd'.repeat(2000) }, { name: 'n'.repeat(200) }],
+    ],
+  ];
+  it.each(elements)('is refused at its first fault, however many follow ($method $path)', (row, body, faults) => {
+    for (const fault of faults) {
+      let looks = 0;
+      const many = new Proxy(Array<unknown>(5_000).fill(fault), {
+        get(target, key, receiver) {
+          if (typeof key === 'string' && /^\d+$/.test(key)) looks += 1;
+          return Reflect.get(target, key, receiver);
+        },
+      });
+      expect(() => checkBody(row, body(many)), JSON.stringify(fault)).toThrow(ServiceError);
+      expect(looks, JSON.stringify(fault)).toBeLessThan(10);
+    }
   });
 
   it('is UTF-8 text without halves of surrogate pairs', async () => {

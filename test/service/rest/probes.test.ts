@@ -5,6 +5,7 @@ import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 
 import type { ServiceContext } from '../../../src/service/context.js';
+import { createHealth } from '../../../src/service/health.js';
 import { answerOfError } from '../../../src/service/rest/error-answer.js';
 import { registerProbes } from '../../../src/service/rest/register-probes.js';
 import { sendAnswer } from '../../../src/service/rest/send-answer.js';
@@ -24,7 +25,9 @@ async function probe(database: Database, whileAsked: (clock: ReturnType<typeof c
   const context: ServiceContext = { ...stage.context, clock, database, log };
   const app = Fastify();
   app.setErrorHandler((error, _request, reply) => sendAnswer(reply, answerOfError(error, log)));
-  registerProbes(app, context, '1.2.3');
+  const health = createHealth(context);
+  await health.start().catch(() => {});
+  registerProbes(app, context, health, '1.2.3');
   const asked = app.inject('/ready');
   const answered = asked.then(({ statusCode, headers, rawPayload }) =>
     answerOf(statusCode, headers as Record<string, string>, rawPayload),

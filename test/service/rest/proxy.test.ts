@@ -1,8 +1,16 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { openSigningKeys } from '../../../src/service/access-token/signing-keys.js';
+import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
+import { createAuthorizationServer } from '../../../src/service/authorization-server/server.js';
+import { startService } from '../../../src/service/service.js';
+import { REQUESTS_PER_ADDRESS_MAX } from '../../../src/wire/limit.js';
+import { operate } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { REDIRECT_URI } from '../../support/oauth.js';
 import { startTestService, type TestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
+import { openStage } from '../sessions/stage.js';
 
 /** Registrations are counted by address, which makes addresses visible from outside. */
 const register = (service: TestService, forwardedFor: string) =>
@@ -44,5 +52,69 @@ describe('X-Forwarded-For', () => {
     expect(await countAccepted(proxied, (index) => `2001:db8:1:${hex(index)}::1`)).toBe(40);
     const both = (index: number) => (index % 2 ? '203.0.113.9' : '::ffff:203.0.113.9');
     expect(await countAccepted(proxied, both)).toBe(20);
+  });
+});
+
+describe('requests of one address', () => {
+  it(`are at most ${REQUESTS_PER_ADDRESS_MAX} at once behind a proxy, before anybody has said who they are`, async () => {
+    const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', isBehindProxy: true });
+    const ask = (address: string) =>
+      request(`http://127.0.0.1:${service.port}/health`, { headers: { 'x-forwarded-for': address } });
+    const held = Array.from({ length: REQUESTS_PER_ADDRESS_MAX }, () => {
+      const socket = connect({ host: '127.0.0.1', port: service.port });
+      const head = ['POST /token HTTP/1.1', 'host: x', 'x-forwarded-for: 192.0.2.1', 'content-length: 100'];
+      socket.write(`${[...head, 'content-type: application/x-www-form-urlencoded'].join('\r\n')}\r\n\r\n`);
+      return socket.on('error', () => {});
+    });
+    await until('the address is refused', async () => (await ask('192.0.2.1')).status === 429);
+    expect((await ask('192.0.2.2')).status).toBe(200);
+    for (const socket of held) socket.destroy();
+    await until('it is let in again', async () => (await ask('192.0.2.1')).status === 200);
+    await service.stop();
+  });
+});
+
+describe('a public https address in front of which nobody is named', () => {
+  it('does not let one stranger lock everybody out of signing in: they all have one address there', async () => {
+    const service = await startService({
+      host: '127.0.0.1',
+      port: 0,
+      data: 'memory',
+      publicUrl: 'https://asp.example',
+    });
+    expect(service.isAddressShared).toBe(true);
+    await service.stop();
+    const stage = await openStage();
+    const serverOf = async (isAddressShared: boolean) => {
+      const context = { ...stage.context, settings: { ...stage.context.settings, isAddressShared } };
+      const keys = await openSigningKeys(context);
+      return createAuthorizationServer(context, { keys, localSecret: '', signInLinks: createSignInLinks(context) });
+    };
+    const [shared, own] = [await serverOf(true), await serverOf(false)];
+    for (const { signInsOfAddress, signInsOfAccount, authorizations } of [shared, own])
+      for (let count = 0; count < 500; count += 1) {
+        signInsOfAddress.add('127.0.0.1');
+        authorizations.add('127.0.0.1');
+        signInsOfAccount.add('somebody 127.0.0.1');
+      }
+    expect(own.signInsOfAddress.waitS('127.0.0.1')).toBeGreaterThan(0);
+    expect(own.authorizations.waitS('127.0.0.1')).toBeGreaterThan(0);
+    expect(shared.signInsOfAddress.waitS('127.0.0.1')).toBe(0);
+    expect(shared.authorizations.waitS('127.0.0.1')).toBe(0);
+    expect(shared.signInsOfAccount.waitS('somebody 127.0.0.1')).toBeGreaterThan(0);
+    expect(shared.signInsOfAccount.waitS('another 127.0.0.1')).toBe(0);
+    await stage.close();
+  });
+});
+
+describe('the operator’s endpoints', () => {
+  it('are not on an address that others can reach, and are on one of this machine', async () => {
+    const service = await startService({ host: '0.0.0.0', port: 0, data: 'memory', isBehindProxy: true });
+    const headers = { authorization: `Bearer ${service.operatorSecret}` };
+    expect((await request(`http://127.0.0.1:${service.port}/operator/status`, { headers })).status).toBe(404);
+    expect(service.operatorUrl).toMatch(/^http:\/\/127\.0\.0\.1:/);
+    expect(service.operatorUrl).not.toContain(`:${service.port}/`);
+    await operate({ url: service.operatorUrl, secret: service.operatorSecret }, 'GET', '/status');
+    await service.stop();
   });
 });

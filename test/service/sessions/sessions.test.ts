@@ -5,8 +5,10 @@ import { ServiceError } from '../../../src/service/service-error.js';
 import { findTransition, LIFECYCLE, type Verb } from '../../../src/service/sessions/lifecycle.js';
 import { listAccountSessions } from '../../../src/service/sessions/list-account-sessions.js';
 import { listSessions } from '../../../src/service/sessions/list-sessions.js';
+import type { AccountRow } from '../../../src/service/store/account-rows.js';
 import { findAgent, updateAgentRow } from '../../../src/service/store/agent-rows.js';
-import { must, openStage, type Stage } from './stage.js';
+import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlist-rows.js';
+import { createHandClock, must, openStage, type Stage } from './stage.js';
 
 const VERBS: Verb[] = ['join', 'invite', 'send', 'leave', 'end', 'reopen'];
 
@@ -162,6 +164,94 @@ describe('sessions', () => {
     expect(later).toEqual(['session.reopened', 'session.invited', 'session.message']);
   });
 
+  it('reopen: nobody is invited again whom an invitation would not reach now', async () => {
+    const guests = {
+      left: await stage.addAgent(await stage.addAccount('left'), 'x', { inboundPolicy: 'open' }),
+      struckOff: await stage.addAgent(await stage.addAccount('struck'), 'x'),
+      paused: await stage.addAgent(await stage.addAccount('paused'), 'x', { inboundPolicy: 'open' }),
+      listed: await stage.addAgent(await stage.addAccount('listed'), 'x'),
+    };
+    for (const { agentId } of [guests.struckOff, guests.listed])
+      await stage.write((transaction) => insertAllowlistEntry(transaction, agentId, alice.handle, 1));
+    const all = Object.values(guests);
+    const { session_id } = must(await stage.create(alice, { invite: all.map(({ handle }) => handle) }));
+    for (const guest of all) must(await stage.join(guest, session_id));
+    must(await stage.leave(guests.left, session_id));
+    await stage.write((transaction) => deleteAllowlistEntry(transaction, guests.struckOff.agentId, alice.handle));
+    await stage.write(async (transaction) => {
+      const row = await findAgent(transaction, guests.paused.agentId);
+      if (row !== undefined) await updateAgentRow(transaction, { ...row, is_paused: 1 });
+    });
+    for (let round = 0; round < 3; round += 1) {
+      must(await stage.end(alice, session_id));
+      must(await stage.reopen(alice, session_id, { invite: [guests.struckOff.handle] }));
+    }
+    expect(await stage.statusOf(alice, session_id)).toEqual({
+      [alice.handle]: 'joined',
+      [guests.left.handle]: 'invited',
+      [guests.struckOff.handle]: 'left',
+      [guests.paused.handle]: 'left',
+      [guests.listed.handle]: 'invited',
+    });
+    const invited = (await stage.eventsOf(alice, session_id)).filter(({ type }) => type === 'session.invited');
+    const again = invited.slice(all.length).map((event) => (event.payload as { invitee: string }).invitee);
+    expect(new Set(again)).toEqual(new Set([guests.left.handle, guests.listed.handle]));
+    expect((await stage.eventsOf(guests.struckOff, session_id)).at(-1)?.type).toBe('session.ended');
+  });
+
+  it('a session takes no more participants than its bound, whoever is asked', async () => {
+    await stage.close();
+    stage = await openStage({ participantsMax: 4 });
+    const account = await stage.addAccount('crew');
+    alice = await stage.addAgent(account, 'alice');
+    const others: AgentActor[] = [];
+    for (const name of ['a', 'b', 'c', 'd']) others.push(await stage.addAgent(account, name));
+    const [a, b, c, d] = others.map(({ handle }) => handle) as [string, string, string, string];
+    const tooMany = { ok: false, code: 'VALIDATION_ERROR' };
+    expect(await stage.create(alice, { invite: [a, b, c, d] })).toEqual(tooMany);
+    expect(await stage.create(alice, { invite: [a, b, c, '@no.body'] })).toEqual(tooMany);
+    const { session_id } = must(await stage.create(alice, { invite: [a, b, alice.handle, a] }));
+    expect(await stage.invite(alice, session_id, [c, d])).toEqual(tooMany);
+    expect(must(await stage.invite(alice, session_id, [a, c]))).toEqual({ invited: [c] });
+    // Full: whether somebody could be invited is not told, not even by who left.
+    for (const handle of [d, '@no.body']) expect(await stage.invite(alice, session_id, [handle])).toEqual(tooMany);
+    expect(must(await stage.invite(alice, session_id, [a, b]))).toEqual({ invited: [] });
+    must(await stage.end(alice, session_id));
+    for (const handle of [d, '@no.body'])
+      expect(await stage.reopen(alice, session_id, { invite: [handle] })).toEqual(tooMany);
+    must(await stage.reopen(alice, session_id, { invite: [a] }));
+  });
+
+  it('a reopening counts as one call for each hundred that it reaches, and waiting as told is enough', async () => {
+    await stage.close();
+    const clock = createHandClock();
+    stage = await openStage({ limits: createSlidingWindow(clock), participantsMax: 1_000 });
+    const account = await stage.addAccount('crew');
+    alice = await stage.addAgent(account, 'alice');
+    const handles: string[] = [];
+    for (let count = 0; count < 250; count += 1) handles.push((await stage.addAgent(account, `a${count}`)).handle);
+    const { session_id } = must(await stage.create(alice, { invite: handles.slice(0, 100) }));
+    for (let start = 100; start < handles.length; start += 100)
+      must(await stage.invite(alice, session_id, handles.slice(start, start + 100)));
+    const take = () => stage.context.limits.take('general', alice.agentId);
+    const reopen = async () => {
+      await take();
+      return stage.reopen(alice, session_id);
+    };
+    await stage.context.limits.takeAll([{ name: 'general', subjectId: alice.agentId, weight: 289 }]);
+    for (let round = 0; round < 3; round += 1) {
+      must(await stage.end(alice, session_id));
+      must(await reopen());
+      clock.advance(1);
+    }
+    must(await stage.end(alice, session_id));
+    expect(await reopen()).toEqual({ ok: false, code: 'RATE_LIMITED' });
+    clock.advance(60_000);
+    must(await reopen());
+    await expect(stage.context.limits.check('general', alice.agentId, 298)).rejects.toThrow('Too many requests');
+    await stage.context.limits.check('general', alice.agentId, 297);
+  });
+
   it('the limit of a session is asked after eligibility: a stranger gets NOT_FOUND, never RATE_LIMITED', async () => {
     await stage.close();
     const clock = { now: () => 0, monotonic: () => 0, schedule: () => () => {} };
@@ -199,6 +289,74 @@ describe('sessions', () => {
     expect(await stage.send(alice, ids[0] as string, { content: 'x' })).toEqual({ ok: false, code: 'RATE_LIMITED' });
   });
 
+  it('one stranger gets a fifth of what reaches an open agent in an hour, so that the others still reach it', async () => {
+    await stage.close();
+    let now = 0;
+    const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
+    stage = await openStage({ limits: createSlidingWindow(clock) });
+    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
+    const spammer = await stage.addAccount('spammer');
+    const talk = async (account: AccountRow, name: string) => {
+      const agent = await stage.addAgent(account, name);
+      const ids: string[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        const { session_id } = must(await stage.create(agent, { invite: [open.handle] }));
+        must(await stage.join(open, session_id));
+        ids.push(session_id);
+      }
+      let sent = 0;
+      return async (count: number): Promise<number> => {
+        let accepted = 0;
+        for (let call = 0; call < count; call += 1) {
+          sent += 1;
+          if ((await stage.send(agent, ids[sent % 5] as string, { content: 'x' })).ok) accepted += 1;
+        }
+        return accepted;
+      };
+    };
+    expect(await (await talk(spammer, 'one'))(200)).toBe(100);
+    expect(await (await talk(spammer, 'two'))(50)).toBe(0);
+    expect(await (await talk(await stage.addAccount('friend'), 'x'))(60)).toBe(60);
+    const listed = await talk(await stage.addAccount('listed'), 'x');
+    await stage.write((transaction) => insertAllowlistEntry(transaction, open.agentId, '@listed.*', 1));
+    expect(await listed(250)).toBe(250);
+    now = 3_600_000;
+    expect(await (await talk(spammer, 'three'))(200)).toBe(100);
+  });
+
+  it('strangers invite an open agent so often an hour; beyond that they are denied like anybody else', async () => {
+    await stage.close();
+    let now = 0;
+    const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
+    stage = await openStage({ limits: createSlidingWindow(clock) });
+    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
+    const spammer = await stage.addAccount('spammer');
+    let accepted = 0;
+    for (let count = 0; count < 12; count += 1) {
+      const agent = await stage.addAgent(spammer, `s${count}`);
+      for (let call = 0; call < 5; call += 1)
+        if ((await stage.create(agent, { invite: [open.handle] })).ok) accepted += 1;
+    }
+    expect(accepted).toBe(50);
+    const another = await stage.addAgent(spammer, 'another');
+    const denied = [
+      await stage.create(another, { invite: [open.handle] }),
+      await stage.create(another, { invite: ['@no.body'] }),
+    ];
+    expect(denied).toEqual([
+      { ok: false, code: 'NOT_FOUND' },
+      { ok: false, code: 'NOT_FOUND' },
+    ]);
+    const { session_id } = must(await stage.create(another, {}));
+    expect(must(await stage.invite(another, session_id, [open.handle]))).toEqual({ invited: [] });
+    const friend = await stage.addAgent(await stage.addAccount('friend'), 'x');
+    must(await stage.create(friend, { invite: [open.handle] }));
+    await stage.write((transaction) => insertAllowlistEntry(transaction, open.agentId, another.handle, 1));
+    must(await stage.create(another, { invite: [open.handle] }));
+    now = 3_600_000;
+    must(await stage.create(another, { invite: [open.handle] }));
+  });
+
   describe('lists', () => {
     const pageThrough = async <Row>(
       next: (cursor: string | undefined) => Promise<{ sessions: Row[]; next_cursor: string | null }>,
@@ -221,6 +379,25 @@ describe('sessions', () => {
           query,
         ),
       );
+
+    it('a page ends before its limit where its sessions have very many participants, and says that more follow', async () => {
+      const account = await stage.addAccount('many');
+      const host = await stage.addAgent(account, 'host');
+      const handles: string[] = [];
+      for (let count = 0; count < 700; count += 1) handles.push((await stage.addAgent(account, `m${count}`)).handle);
+      const ids: string[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        const { session_id } = must(await stage.create(host, { invite: handles.slice(0, 100) }));
+        for (let start = 100; start < handles.length; start += 100)
+          must(await stage.invite(host, session_id, handles.slice(start, start + 100)));
+        ids.push(session_id);
+        stage.clock.advance(1);
+      }
+      const first = await list(host, 100);
+      expect(first.sessions.map(({ participants }) => participants.length)).toEqual([701, 701]);
+      const all = await pageThrough((cursor) => list(host, 100, undefined, cursor));
+      expect(all.map(({ id }) => id)).toEqual(ids.toReversed());
+    });
 
     it('GET /sessions: each session once, most recently changed first, by state, whatever the limit', async () => {
       const ids: string[] = [];

@@ -6,7 +6,7 @@ import { createAgentRecord, type NewAgent } from '../../../src/service/agents/cr
 import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
 import type { Signal } from '../../../src/service/bus/bus.js';
 import { createLocalBus } from '../../../src/service/bus/local-bus.js';
-import type { AgentActor, ServiceContext } from '../../../src/service/context.js';
+import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/context.js';
 import { replayEvents } from '../../../src/service/events/replay-events.js';
 import { type RateLimits, unlimited } from '../../../src/service/limits/rate-limits.js';
 import { unmetered } from '../../../src/service/meter.js';
@@ -44,7 +44,9 @@ export function createHandClock(start = 1_800_000_000_000): HandClock {
 export type Outcome<T> = { ok: true; reply: T } | { ok: false; code: string };
 
 /** The domain of the service on a database in memory, without HTTP. */
-export async function openStage(options: { limits?: RateLimits; trust?: 'recipient' | 'symmetric' } = {}) {
+export async function openStage(
+  options: { limits?: RateLimits; trust?: 'recipient' | 'symmetric'; participantsMax?: number } = {},
+) {
   const clock = createHandClock();
   const database = await openTestStore();
   const files = await openAttachmentFiles(undefined);
@@ -65,8 +67,12 @@ export async function openStage(options: { limits?: RateLimits; trust?: 'recipie
       addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
       trust: options.trust ?? 'recipient',
       areLimitsOn: options.limits !== undefined,
+      participantsMax: options.participantsMax ?? 1_000,
+      accountPolicy: DEFAULT_ACCOUNT_POLICY,
       presenceGraceMs: undefined,
       isBehindProxy: false,
+
+      isAddressShared: false,
     },
     meter: unmetered,
     log: {
@@ -85,7 +91,7 @@ export async function openStage(options: { limits?: RateLimits; trust?: 'recipie
         username,
         displayName: username,
         passwordHash: null,
-        tier: 'paid',
+        tier: 'trusted',
         isLocal: false,
       }),
     );
@@ -129,9 +135,12 @@ export async function openStage(options: { limits?: RateLimits; trust?: 'recipie
       settle(read((query) => getSession(context, actor, { path: { session_id } }, query))),
     replay: (actor: AgentActor, session_id: string, after_sequence = 0, limit = 100) =>
       settle(
-        read(async (query) => {
-          const input = { path: { session_id }, query: { after_sequence, limit } };
-          return ReplayReply.parse(JSON.parse((await replayEvents(context, actor, input, query)).text));
+        read((query) =>
+          replayEvents(context, actor, { path: { session_id }, query: { after_sequence, limit } }, query),
+        ).then(async ({ text, more = [] }) => {
+          const pieces = [text];
+          for await (const piece of more) pieces.push(piece);
+          return ReplayReply.parse(JSON.parse(pieces.join('')));
         }),
       ),
   };

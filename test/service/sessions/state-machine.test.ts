@@ -62,7 +62,7 @@ describe('States: every sequence of calls', () => {
         if (by === step.whom || model.blocks.has(by + step.whom)) return [true, true];
         await stage.block(agent(by), agent(step.whom));
         await stage.write((transaction) =>
-          removeFromShared(stage.context, transaction, agent(by), agent(step.whom).agentId),
+          removeFromShared(stage.context, transaction, agent(by), [agent(step.whom).agentId]),
         );
         model.block(by, step.whom);
         return [true, true];

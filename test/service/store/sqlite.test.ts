@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { migrate } from '../../../src/service/store/migrate.js';
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { openSqlite, prepareSchema } from '../../../src/service/store/sqlite-database.js';
 import { isSafeSqlite, loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { applySettings, assertSettings, readSettings } from '../../../src/service/store/sqlite-settings.js';
 import { addNotes, names, put } from './notes.js';
@@ -39,6 +38,20 @@ describe('data directory', () => {
     await second.close();
   });
 
+  it('after a stop, a copy of asp.sqlite alone holds everything that was written', async () => {
+    const database = await openSqlite({ directory });
+    await database.write((query) => query.run('CREATE TABLE copied (a INTEGER)'));
+    await database.write((query) => query.run('INSERT INTO copied VALUES (1), (2), (3)'));
+    await database.close();
+    const copy = `${directory}-copy`;
+    mkdirSync(copy);
+    copyFileSync(join(directory, 'asp.sqlite'), join(copy, 'asp.sqlite'));
+    const again = await openSqlite({ directory: copy });
+    expect(await again.read((query) => query.all('SELECT a FROM copied'))).toHaveLength(3);
+    await again.close();
+    rmSync(copy, { recursive: true });
+  });
+
   it('is refused to a second user, and free again once the first has closed it', async () => {
     const first = await openSqlite({ directory });
     await expect(openSqlite({ directory })).rejects.toThrow(`Another process is using the data in ${directory}.`);
@@ -56,15 +69,15 @@ describe('data directory', () => {
     await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp');
   });
 
-  it('is migrated step by step, each step wholly or not at all', async () => {
-    const connection = (await loadSqlite())(join(directory, 'steps.sqlite'));
-    const good = { version: 1, statements: ['CREATE TABLE one (a INTEGER)'] };
-    const bad = { version: 2, statements: ['CREATE TABLE two (a INTEGER)', 'CREATE TABLE one (a INTEGER)'] };
-    const repaired = { version: 2, statements: ['CREATE TABLE two (a INTEGER)'] };
-    expect(() => migrate(connection, [good, bad])).toThrow('could not be brought to version 2');
-    migrate(connection, [good, repaired]);
-    migrate(connection, [good, repaired]);
-    expect(connection.prepare('SELECT version FROM schema_version ORDER BY version').all()).toHaveLength(2);
+  it('gets its schema wholly or not at all', async () => {
+    const connection = (await loadSqlite())(join(directory, 'half.sqlite'));
+    connection.exec('CREATE TABLE absence (a INTEGER)');
+    expect(() => prepareSchema(connection)).toThrow('already exists');
+    expect(connection.prepare("SELECT name FROM sqlite_master WHERE name = 'account'").all()).toEqual([]);
+    connection.exec('DROP TABLE absence');
+    prepareSchema(connection);
+    prepareSchema(connection);
+    expect(connection.prepare('SELECT version FROM schema_version').all()).toHaveLength(1);
     connection.close();
   });
 });

@@ -91,6 +91,46 @@ describe('Trust › allowlist', () => {
 });
 
 describe('Trust › blocks', () => {
+  it('of an owner shut out all its agents, those of later too, and take them out of the sessions shared with them', async () => {
+    const spam = await stage.addAccount('spam');
+    const first = await stage.addAgent(spam, 'first', { inboundPolicy: 'open' });
+    const second = await stage.addAgent(spam, 'second', { inboundPolicy: 'open' });
+    const { session_id: shared } = must(await stage.create(first, { invite: [alice.handle, second.handle] }));
+    must(await stage.join(alice, shared));
+    must(await stage.join(second, shared));
+    const { session_id: apart } = must(await stage.create(first, { invite: [second.handle] }));
+
+    const answer = await block(alice, '@spam.*');
+    expect(answer).toMatchObject({ blocked_handle: '@spam.*' });
+    expect(isId('agent', answer.blocked_agent_id)).toBe(true);
+    expect(await block(alice, '@spam.*')).toEqual(answer);
+    expect(await stage.statusOf(alice, shared)).toEqual({
+      [alice.handle]: 'joined',
+      [first.handle]: 'left',
+      [second.handle]: 'left',
+    });
+    expect(await stage.statusOf(first, apart)).toEqual({ [first.handle]: 'joined', [second.handle]: 'invited' });
+
+    const later = await stage.addAgent(spam, 'later', { inboundPolicy: 'open' });
+    const namesake = await stage.addAgent(await stage.addAccount('spam-not'), 'x', { inboundPolicy: 'open' });
+    for (const agent of [first, later]) {
+      const denied = await stage.create(agent, { invite: [alice.handle] });
+      expect(denied).toEqual(await stage.create(agent, { invite: ['@no.body'] }));
+      expect(denied).toEqual({ ok: false, code: 'NOT_FOUND' });
+      expect(await stage.create(alice, { invite: [agent.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
+    }
+    must(await stage.create(namesake, { invite: [alice.handle] }));
+    must(await stage.end(alice, shared));
+    must(await stage.reopen(alice, shared));
+    expect(await stage.statusOf(alice, shared)).toMatchObject({ [first.handle]: 'left', [second.handle]: 'left' });
+
+    expect((await blocksOf(alice)).blocks).toEqual([answer]);
+    expect(await unblock(alice, '@spam.*')).toEqual({ unblocked: true });
+    must(await stage.create(later, { invite: [alice.handle] }));
+    expect(await codeOf(block(alice, '@alice.*'))).toBe('VALIDATION_ERROR');
+    expect(await block(alice, '@nobody-at-all.*')).toMatchObject({ blocked_handle: '@nobody-at-all.*' });
+  });
+
   it('a block; repeating it is the same; oneself is VALIDATION_ERROR', async () => {
     const made = await block(alice, bob.handle);
     expect(made).toEqual({

@@ -1,5 +1,5 @@
 import { createLoginCredential } from '../../../src/client/credentials/login-credential.js';
-import { createTransport } from '../../../src/client/http/create-transport.js';
+import { createTransport } from '../../../src/client/http/transport.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 

@@ -1,9 +1,11 @@
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+
 import { isFileError } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
+import { ATTACHMENT_FILENAME_MAX_LENGTH } from '../../../wire/limit.js';
+import { CliError, UsageError } from '../../errors.js';
 
 /**
  * Writes bytes to `path`: into a new file beside it that no link leads out of, then under its name at once or not at all.
@@ -81,4 +83,34 @@ export async function ensureFolder(path: string): Promise<void> {
   } catch (error) {
     throw isFileError(error, 'EEXIST', 'ENOTDIR') ? new UsageError(`${path} is no folder.`) : writeFailure(path, error);
   }
+}
+
+/** Device names of Windows, with whatever ending. */
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+
+/**
+ * A name that stays in its folder on every system, from what a service calls a file: the last path part, without what a
+ * shell, a terminal or a file system could take for something else.
+ */
+export function safeFilename(given: string): string {
+  const last = given.normalize('NFC').split(/[/\\]/).at(-1) ?? '';
+  const plain = last
+    .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .replace(/[^\p{L}\p{M}\p{N} ._-]+/gu, '_')
+    .replace(/^[ .-]+|[ .]+$/g, '');
+  const name = DEVICE.test(plain) ? `_${plain}` : plain;
+  return name === '' ? 'file' : shorten(name);
+}
+
+/** Names are counted in bytes by most file systems; the ending is kept. */
+function shorten(name: string): string {
+  if (Buffer.byteLength(name) <= ATTACHMENT_FILENAME_MAX_LENGTH) return name;
+  const dot = name.lastIndexOf('.');
+  const ending = dot > 0 && name.length - dot <= 12 ? name.slice(dot) : '';
+  let kept = '';
+  for (const character of ending === '' ? name : name.slice(0, dot)) {
+    if (Buffer.byteLength(kept + character + ending) > ATTACHMENT_FILENAME_MAX_LENGTH) break;
+    kept += character;
+  }
+  return `${kept.trimEnd()}${ending}`;
 }

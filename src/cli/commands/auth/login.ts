@@ -1,5 +1,5 @@
-import type { Login, StoreKind } from '../../../client/credentials/login.js';
-import { rememberWords } from '../../context/completion-memory.js';
+import type { Login } from '../../../client/credentials/login.js';
+import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { approveLocally, localRecordOf, onlyAgent } from '../../login/approve-locally.js';
 import { awaitCallback } from '../../login/await-callback.js';
@@ -9,46 +9,16 @@ import { keepPending } from '../../login/pending-sign-in.js';
 import { prepareSignIn, requestSignIn } from '../../login/prepare-sign-in.js';
 import { completeSignIn } from '../../login/sign-in.js';
 import { loginWords } from '../../profile/resolve-profile.js';
-import { readHandle } from '../../words/values.js';
-import type { Words } from '../../words/words.js';
-import { readScopes } from './read-scopes.js';
+import type { LoginOptions } from './auth.js';
 
 /** Nothing listens there between the two steps: the browser shows an error, and its address is what is pasted back. */
 const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
 
-export interface LoginOptions {
-  readonly handle: string | undefined;
-  readonly opensBrowser: boolean;
-  readonly browserCommand: string | undefined;
-  readonly callbackPort: number;
-  readonly scopes: readonly string[];
-  readonly store: StoreKind | undefined;
-  readonly isStart: boolean;
-  /** The address of the redirect, or `-` for standard input. */
-  readonly finish: string | undefined;
-}
-
-export function parse(words: Words): LoginOptions {
-  words.refuseBoth('start', 'finish');
-  const [handle] = words.arguments;
-  const store = words.text('store');
-  return {
-    handle: handle === undefined ? undefined : readHandle(handle),
-    opensBrowser: !words.flag('no-browser'),
-    browserCommand: words.text('browser'),
-    callbackPort: words.count('callback-port', { max: 65_535 }) ?? 0,
-    scopes: readScopes(words),
-    store: store === 'keychain' || store === 'file' ? store : undefined,
-    isStart: words.flag('start'),
-    finish: words.text('finish'),
-  };
-}
-
-export async function run(context: Context, options: LoginOptions): Promise<void> {
+export async function login(context: Context, options: LoginOptions): Promise<void> {
   if (options.isStart) return start(context, options);
   if (options.finish !== undefined) return tell(context, await finishSignIn(context, options.finish, options.store));
-  const login = context.globals.isYes ? await signInLocally(context, options) : await signInByBrowser(context, options);
-  await tell(context, login);
+  const signIn = context.globals.isYes ? signInLocally : signInByBrowser;
+  await tell(context, await signIn(context, options));
 }
 
 async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
@@ -101,7 +71,7 @@ async function tell(context: Context, login: Login): Promise<void> {
   await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
   if (handle === null) return;
   await tellWhoActs(context, handle, baseUrl);
-  await rememberWords(context, 'handles', [handle]);
+  await remember(context, 'handles', [handle]);
 }
 
 /** A second login leaves it open, or to the first, as whom commands act. */

@@ -1,12 +1,10 @@
 import type { Login, Logins, Removal } from '../../../client/credentials/login.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
-import { readHandles } from '../../words/values.js';
-import type { Words } from '../../words/words.js';
-import { findServiceUrl, notSignedIn, requireStoredLogin } from './stored-login.js';
+import { CliError, UsageError } from '../../errors.js';
+import { findServiceUrl, notSignedIn, requireStoredLogin } from './stored-logins.js';
 
-export interface LogoutOptions {
+interface LogoutOptions {
   /** None: the acting agent. */
   readonly handles: readonly string[];
   readonly isAll: boolean;
@@ -23,14 +21,7 @@ interface SignedOut {
   readonly error: string | null;
 }
 
-export function parse(words: Words): LogoutOptions {
-  const handles = readHandles(words.arguments);
-  const isAll = words.flag('all');
-  if (isAll && handles.length > 0) throw new UsageError('--all and handles cannot be used together.');
-  return { handles, isAll, isLocalOnly: words.flag('local-only') };
-}
-
-export async function run(context: Context, options: LogoutOptions): Promise<void> {
+export async function logout(context: Context, options: LogoutOptions): Promise<void> {
   const logins = await context.logins();
   const chosen = await chooseLogins(context, logins, options);
   const items: SignedOut[] = [];

@@ -3,19 +3,18 @@ import type { Login } from '../../../client/credentials/login.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { splitScope } from '../../../wire/scope.js';
 import { credentialKind, describeSource } from '../../context/build-credential.js';
+import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { ExplainedError } from '../../context/explain.js';
 import { loginContextOf } from '../../context/login-place.js';
-import { read } from '../../context/write.js';
+import { CliError, UsageError } from '../../errors.js';
 import type { Layer } from '../../profile/layers.js';
 import { loginWords } from '../../profile/resolve-profile.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
-import type { Words } from '../../words/words.js';
 import { explainLayers } from './layers.js';
 
-export interface WhoamiOptions {
+interface WhoamiOptions {
   /** Says what this machine knows, without asking the service. */
   readonly isOffline: boolean;
   readonly isExplaining: boolean;
@@ -35,12 +34,7 @@ interface Whoami {
   readonly expires_at: number | null;
 }
 
-export function parse(words: Words): WhoamiOptions {
-  words.refuseBoth('explain', 'short');
-  return { isOffline: words.flag('offline'), isExplaining: words.flag('explain'), isShort: words.flag('short') };
-}
-
-export async function run(context: Context, options: WhoamiOptions): Promise<void> {
+export async function whoami(context: Context, options: WhoamiOptions): Promise<void> {
   const { output } = context;
   const layers = options.isExplaining ? await explainLayers(context) : undefined;
   let who: Whoami;

@@ -1,5 +1,5 @@
-import { GLOBAL_OPTIONS, optionsOf } from '../../words/global-options.js';
-import { type CommandRow, type OptionRow, optionName, type Program } from '../../words/row.js';
+import { type Command, type Option, optionName, type Program } from '../../command.js';
+import { GLOBAL_OPTIONS } from '../../options.js';
 
 /** What a shell offers for a value: words that are remembered, files, nothing, or these choices. */
 export type ValueKind = 'handles' | 'sessions' | 'profiles' | 'files' | 'nothing' | readonly string[];
@@ -48,7 +48,7 @@ const REMEMBERED: Readonly<Record<string, ValueKind>> = {
 const IS_FILE = /\b(path|paths|file|dir)\b/;
 
 function kindOfValue(
-  row: CommandRow | undefined,
+  command: Command | undefined,
   placeholder: string,
   choices: readonly string[] | undefined,
 ): ValueKind {
@@ -56,53 +56,57 @@ function kindOfValue(
   const name = placeholder.replace(/\.+$/, '');
   if (Object.hasOwn(REMEMBERED, name)) return REMEMBERED[name] ?? 'nothing';
   if (IS_FILE.test(name)) return 'files';
-  return name === 'name' && (row === undefined || row.words.startsWith('profile ')) ? 'profiles' : 'nothing';
+  return name === 'name' && (command === undefined || command.path.startsWith('profile ')) ? 'profiles' : 'nothing';
 }
 
-function optionOf(row: CommandRow | undefined, { flags, about, choices }: OptionRow): OfferedOption {
+function optionOf(command: Command | undefined, { flags, about, choices }: Option): OfferedOption {
   const { short, long, takesValue } = optionName(flags);
   const placeholder = /<([^>]+)>$/.exec(flags)?.[1] ?? '';
-  return { long: `--${long}`, short, about, value: takesValue ? kindOfValue(row, placeholder, choices) : undefined };
+  return {
+    long: `--${long}`,
+    short,
+    about,
+    value: takesValue ? kindOfValue(command, placeholder, choices) : undefined,
+  };
 }
 
 const isShown = ({ isHidden }: { isHidden?: boolean }): boolean => isHidden !== true;
 
 /** `<to>` is a handle or a session; everything else says what it is by its name. */
-function valuesOf(row: CommandRow): ValueKind[] {
-  const kinds = (row.arguments ?? []).flatMap(({ usage }): ValueKind[] => {
+function valuesOf(command: Command): ValueKind[] {
+  const kinds = command.arguments.flatMap(({ usage }): ValueKind[] => {
     const name = usage.replace(/[<>[\]]/g, '');
-    return name === 'to' ? ['handles', 'sessions'] : [kindOfValue(row, name, undefined)];
+    return name === 'to' ? ['handles', 'sessions'] : [kindOfValue(command, name, undefined)];
   });
   return [...new Set(kinds)].filter((kind) => kind !== 'nothing');
 }
 
 function placeOf(path: string, program: Program): Place {
   const commands = program.commands.filter(isShown);
-  const row = commands.find(({ words }) => words === path);
+  const found = commands.find((command) => command.path === path);
   const isBelow = (spelling: string): boolean => path === '' || spelling.startsWith(`${path} `);
   const words = new Map<string, string>();
   for (const command of commands)
-    for (const spelling of [command.words, ...(command.aliases ?? [])].filter(isBelow)) {
+    for (const spelling of [command.path, ...command.aliases].filter(isBelow)) {
       const rest = spelling.slice(path === '' ? 0 : path.length + 1);
       const [word = '', ...more] = rest.split(' ');
-      const noun = program.groups.find((group) => path === '' && group.noun === word);
+      const noun = program.nouns.find((each) => path === '' && each.noun === word);
       if (more.length === 0) words.set(word, command.summary);
       else if (!words.has(word)) words.set(word, noun?.summary ?? `${word} …`);
     }
-  const own = row === undefined ? [] : optionsOf(row).filter((option) => !GLOBAL_OPTIONS.includes(option));
   return {
     path,
     words: [...words].map(([word, about]) => ({ word, about })).sort((one, other) => (one.word < other.word ? -1 : 1)),
-    options: own.filter(isShown).map((option) => optionOf(row, option)),
-    values: row === undefined ? [] : valuesOf(row),
+    options: (found?.options ?? []).filter(isShown).map((option) => optionOf(found, option)),
+    values: found === undefined ? [] : valuesOf(found),
   };
 }
 
 export function completionTree(program: Program): CompletionTree {
   const commands = program.commands.filter(isShown);
   const paths = new Set(['']);
-  for (const { words } of commands) {
-    const parts = words.split(' ');
+  for (const command of commands) {
+    const parts = command.path.split(' ');
     for (let length = 1; length <= parts.length; length += 1) paths.add(parts.slice(0, length).join(' '));
   }
   const places = [...paths].sort().map((path) => placeOf(path, program));
@@ -113,8 +117,8 @@ export function completionTree(program: Program): CompletionTree {
   return {
     places,
     spellings: [
-      ...commands.flatMap(({ words, aliases = [] }) => aliases.map((alias) => [alias, words] as const)),
-      ...program.groups.flatMap(({ noun, plural }) => (plural === undefined ? [] : [[plural, noun] as const])),
+      ...commands.flatMap(({ path, aliases }) => aliases.map((alias) => [alias, path] as const)),
+      ...program.nouns.flatMap(({ noun, plural }) => (plural === undefined ? [] : [[plural, noun] as const])),
     ],
     everywhere,
     takingValues: [

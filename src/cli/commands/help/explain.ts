@@ -1,29 +1,24 @@
 import { errorRow, isErrorCode } from '../../../wire/error.js';
 import type { Context } from '../../context/context.js';
 import { exitCodeOf } from '../../context/describe-failure.js';
-import { isOwnErrorCode, UsageError } from '../../terminal/cli-error.js';
-import { suggest } from '../../words/suggest.js';
-import type { Words } from '../../words/words.js';
+import { isOwnErrorCode, UsageError } from '../../errors.js';
+import { suggest } from '../../suggest.js';
 import { type Meaning, OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from './meanings.js';
-
-export interface ExplainOptions {
-  readonly code: string;
-}
 
 const CODES = [...Object.keys(SERVICE_MEANING), ...Object.keys(OWN_MEANING), ...Object.keys(OAUTH_MEANING)];
 
-export function parse(words: Words): ExplainOptions {
-  const [typed = ''] = words.arguments;
-  const code = CODES.find((one) => one.toLowerCase() === typed.toLowerCase().replaceAll('-', '_'));
-  if (code !== undefined) return { code };
-  const near = suggest(typed.toUpperCase(), CODES)[0];
+export function readCode(typed: string): string {
+  const code = CODES.find((each) => each.toLowerCase() === typed.toLowerCase().replaceAll('-', '_'));
+  if (code !== undefined) return code;
+  const [near] = suggest(typed.toUpperCase(), CODES);
   throw new UsageError(`'${typed}' is not an error code.`, {
     why: near === undefined ? 'codes look like NOT_FOUND or ASP_TIMEOUT.' : `did you mean ${near}?`,
     next: near === undefined ? ['asp', 'help', 'exit-codes'] : ['asp', 'explain', near],
   });
 }
 
-export async function run(context: Context, { code }: ExplainOptions): Promise<void> {
+/** What an error code means and what helps. */
+export async function printMeaning(context: Context, code: string): Promise<void> {
   const row = isErrorCode(code) ? errorRow(code) : undefined;
   const { means, helps } = meaningOf(code);
   const document = {

@@ -1,39 +1,140 @@
-import type { Context } from '../../context/context.js';
-import { UsageError } from '../../terminal/cli-error.js';
-import { PLAIN } from '../../terminal/style.js';
-import { findCommand } from '../../words/find-command.js';
-import { commandHelp, groupHelp, overview } from '../../words/help.js';
-import { suggest } from '../../words/suggest.js';
-import type { Words } from '../../words/words.js';
-import { TOPICS } from './topics.js';
+import { findCommand } from '../../argv.js';
+import { type Command, command, describeTable, type Option, optionName } from '../../command.js';
+import { UsageError } from '../../errors.js';
+import { everyOption } from '../../options.js';
+import { suggest } from '../../suggest.js';
 
-export interface HelpOptions {
-  readonly topic: readonly string[];
+export const help = command({
+  path: 'help',
+  summary: 'help on a command or a topic',
+  arguments: [
+    { usage: '[topic...]', about: 'a command, or: auth environment config json exit-codes scripting tail agents' },
+  ],
+  examples: [
+    { line: 'asp help exit-codes', about: 'what each exit code means' },
+    { line: 'asp help send', about: 'the same as asp send --help' },
+  ],
+  effect: 'none',
+  stdout: 'the page',
+  parse: (args) => ({ topic: args.argument('topic') }),
+  async run({ program, overview, output, version }, { topic }) {
+    const [{ TOPICS }, { PLAIN }, pages] = await Promise.all([
+      import('./topics.js'),
+      import('../../terminal/style.js'),
+      import('../../help.js'),
+    ]);
+    const style = output.format === 'human' ? await output.style() : PLAIN;
+    const show = (text: string): Promise<void> =>
+      output.format === 'human' ? output.verbatim(text) : output.document({ topic: topic.join(' '), text }, () => text);
+    const [first] = topic;
+    if (first === undefined) return show(pages.overview(program, overview, version, style));
+    const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
+    if (text !== undefined) return show(text);
+    const { command: found, path, stray } = await findCommand(program, topic);
+    if (found !== undefined) return show(pages.commandHelp(found, style));
+    if (stray === undefined && path[0] !== undefined) return show(pages.nounHelp(program, path[0], style));
+    const typed = topic.join(' ');
+    const spellings = program.commands.flatMap((each) => [each.path, ...each.aliases]);
+    const [near] = suggest(typed, [...Object.keys(TOPICS), ...spellings]);
+    throw new UsageError(`'${typed}' is neither a command nor a topic.`, {
+      why: `topics: ${Object.keys(TOPICS).join(' ')}.`,
+      next: near === undefined ? ['asp', 'help'] : ['asp', 'help', ...near.split(' ')],
+    });
+  },
+});
+
+export const version = command({
+  path: 'version',
+  summary: 'the version of this program',
+  details: [
+    'With --check the npm registry is asked for the newest one (npm_config_registry, when that is set), once and for 5 seconds',
+    'at most; exit 9 when it does not answer. That is the only check for updates there is.',
+  ].join('\n'),
+  options: [{ flags: '--check', about: 'ask the npm registry for the newest version, and print that' }],
+  examples: [
+    { line: 'asp version', about: 'the version alone' },
+    { line: 'asp version --json', about: 'with the versions of Node.js and the platform' },
+    { line: 'asp version --check', about: 'is there a newer one, and how to get it' },
+  ],
+  effect: 'none',
+  stdout: 'the version; with --check the newest one',
+  parse: (args) => ({ isCheck: args.flag('check') }),
+  async run(context, { isCheck }) {
+    const { version: own, output, machine } = context;
+    const installed = { version: own, node: machine.nodeVersion, platform: machine.platform, arch: machine.arch };
+    if (!isCheck) return output.document(installed, (safe) => safe.version);
+    const { askNewest } = await import('./newest-version.js');
+    const { newest, registry, isNewer } = await askNewest(context);
+    const update = isNewer ? ['npm', 'install', '-g', `asp-cli@${newest}`] : null;
+    await output.document({ ...installed, newest, up_to_date: !isNewer, update, registry }, (safe) => safe.newest);
+    await output.note(
+      update === null ? `This is asp ${own}: nothing newer is out.` : `This is asp ${own}. ${update.join(' ')}`,
+    );
+  },
+});
+
+export const commands = command({
+  path: 'commands',
+  summary: 'every command with its arguments, its options and what it changes',
+  examples: [
+    { line: 'asp commands', about: 'a table' },
+    {
+      line: 'asp commands --json | jq \'.items[] | select(.effect=="write") | .words\'',
+      about: 'what changes something',
+    },
+  ],
+  effect: 'none',
+  stdout: describeTable('command, effect, what it does'),
+  async run({ program, output }) {
+    const items = program.commands.filter(({ isHidden }) => !isHidden).map(describeCommand);
+    await output.list({ items, next_cursor: null }, [
+      { title: 'command', value: ({ words }) => words.join(' ') },
+      { title: 'effect', value: ({ effect }) => effect, paint: (text, _, style) => style.dim(text) },
+      { title: 'what it does', value: ({ summary }) => summary, isFlexible: true },
+    ]);
+  },
+});
+
+const describeCommand = (each: Command) => ({
+  words: each.path.split(' '),
+  aliases: each.aliases.map((alias) => alias.split(' ')),
+  summary: each.summary,
+  effect: each.effect,
+  endless: each.isEndless,
+  stdout: each.stdout,
+  arguments: each.arguments.map(({ usage, about }) => ({
+    name: usage.replace(/[<>[\].]/g, ''),
+    required: usage.startsWith('<'),
+    repeatable: usage.includes('...'),
+    about,
+  })),
+  options: everyOption(each).flatMap((option) => (option.isHidden === true ? [] : [describeOption(option)])),
+  examples: each.examples,
+});
+
+function describeOption({ flags, about, isRepeatable, choices, environment }: Option) {
+  const { short, long, takesValue } = optionName(flags);
+  return {
+    name: `--${long}`,
+    short: short ?? null,
+    value: takesValue ? (/<([^>]+)>$/.exec(flags)?.[1] ?? null) : null,
+    repeatable: isRepeatable === true,
+    choices: choices ?? null,
+    environment: environment ?? null,
+    about,
+  };
 }
 
-export function parse(words: Words): HelpOptions {
-  return { topic: words.arguments };
-}
-
-export async function run(context: Context, { topic }: HelpOptions): Promise<void> {
-  const { program, output, version } = context;
-  const style = output.format === 'human' ? await output.style() : PLAIN;
-  const show = (text: string): Promise<void> =>
-    output.format === 'human' ? output.verbatim(text) : output.document({ topic: topic.join(' '), text }, () => text);
-  const [first] = topic;
-  if (first === undefined) return show(overview(program, context.overview, version, style));
-  const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
-  if (text !== undefined) return show(text);
-  const { row, words, stray } = findCommand(program, topic);
-  if (row !== undefined) return show(commandHelp(row, style));
-  if (stray === undefined && words[0] !== undefined) return show(groupHelp(program, words[0], style));
-  const typed = topic.join(' ');
-  const near = suggest(typed, [
-    ...Object.keys(TOPICS),
-    ...program.commands.flatMap(({ words: w, aliases = [] }) => [w, ...aliases]),
-  ]);
-  throw new UsageError(`'${typed}' is neither a command nor a topic.`, {
-    why: `topics: ${Object.keys(TOPICS).join(' ')}.`,
-    next: near[0] === undefined ? ['asp', 'help'] : ['asp', 'help', ...near[0].split(' ')],
-  });
-}
+export const explain = command({
+  path: 'explain',
+  summary: 'what an error code means and what helps',
+  arguments: [{ usage: '<code>', about: 'NOT_FOUND, ASP_TIMEOUT, invalid_client' }],
+  examples: [
+    { line: 'asp explain NOT_FOUND', about: 'why the service does not say more' },
+    { line: 'asp explain ASP_UNREACHABLE --json', about: 'with its exit code, for a script' },
+  ],
+  effect: 'none',
+  stdout: 'the exit code, what the error means and what helps',
+  parse: async (args) => ({ code: (await import('./explain.js')).readCode(args.argument('code')) }),
+  run: async (context, { code }) => (await import('./explain.js')).printMeaning(context, code),
+});

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../../wire/error.js';
-import type { OwnErrorCode } from '../../terminal/cli-error.js';
+import type { OwnErrorCode } from '../../errors.js';
 
 /** What an error means to whoever gets it, and what helps. */
 export interface Meaning {

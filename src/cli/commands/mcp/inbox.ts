@@ -2,7 +2,7 @@ import type { Client, TailStart } from '../../../client/client.js';
 import { randomToken } from '../../../kit/random.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../terminal/cli-error.js';
+import { UsageError } from '../../errors.js';
 
 /** Some events, and where the next ones are. */
 export interface EventPage {

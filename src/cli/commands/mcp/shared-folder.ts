@@ -1,8 +1,8 @@
 import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 
-import { UsageError } from '../../terminal/cli-error.js';
-import { safeFilename } from '../attachment/safe-filename.js';
+import { UsageError } from '../../errors.js';
+import { safeFilename } from '../attachment/save-file.js';
 
 /** The one folder whose files tools may send, and into which they may save. */
 export interface SharedFolder {

@@ -1,11 +1,36 @@
 import * as z from 'zod/mini';
-import type { WordValue } from '../../words/words.js';
-import { COMMAND_OUTPUT } from '../schema/output-shapes.js';
 
-/** The words of a command, as a tool call makes them: no text of a caller is ever parsed as an option. */
-export interface ToolWords {
+import type { Command, OptionInput } from '../../command.js';
+import type { agentSearch, agentShow } from '../agent.js';
+import type { attachmentDownload, attachmentList, attachmentUpload } from '../attachment/attachment.js';
+import type { authWhoami } from '../auth/auth.js';
+import { COMMAND_OUTPUT } from '../schema/output-shapes.js';
+import type { messageSend } from '../send/send.js';
+import type {
+  sessionCreate,
+  sessionEnd,
+  sessionInvite,
+  sessionJoin,
+  sessionLeave,
+  sessionList,
+  sessionReopen,
+  sessionShow,
+  sessionWait,
+} from '../session/session.js';
+
+/** The commands that tools run. */
+type ToolCommand =
+  | (typeof messageSend | typeof authWhoami | typeof agentSearch | typeof agentShow)
+  | (typeof attachmentDownload | typeof attachmentList | typeof attachmentUpload)
+  | (typeof sessionCreate | typeof sessionEnd | typeof sessionInvite | typeof sessionJoin | typeof sessionLeave)
+  | (typeof sessionList | typeof sessionReopen | typeof sessionShow | typeof sessionWait);
+type CommandPath = ToolCommand['path'];
+type CommandAt<Path extends CommandPath> = Extract<ToolCommand, { readonly path: Path }>;
+
+/** What a tool call hands to its command: no text of a caller is ever parsed as an option. */
+export interface ToolArgs<Each extends Command = Command> {
   readonly positional?: readonly string[];
-  readonly options?: Readonly<Record<string, WordValue | number | undefined>>;
+  readonly options?: OptionInput<Each['options'][number]>;
 }
 
 /** What a call may say about itself, beside what its command takes. */
@@ -16,8 +41,8 @@ export interface CallRules {
   readonly deadlineMs?: number | undefined;
 }
 
-/** One tool: a command of the program, called by members instead of words. */
-export interface ToolRow {
+/** One tool: a command of the program, called by members instead of arguments. */
+export interface ToolDefinition {
   readonly name: string;
   readonly title: string;
   readonly description: string;
@@ -27,21 +52,21 @@ export interface ToolRow {
   readonly effect: 'reads' | 'adds' | 'destroys';
   readonly isIdempotent: boolean;
   /** The command that does it; undefined: the server itself. */
-  readonly command: keyof typeof COMMAND_OUTPUT | undefined;
-  /** Its words, of arguments that fit `input`. */
-  readonly words: (input: Readonly<Record<string, unknown>>) => ToolWords;
+  readonly command: CommandPath | undefined;
+  /** Its arguments, of an input that fits `input`. */
+  readonly args: (input: Readonly<Record<string, unknown>>) => ToolArgs | Promise<ToolArgs>;
   readonly rules: (input: Readonly<Record<string, unknown>>) => CallRules;
 }
 
-interface CommandTool<Input extends z.ZodMiniObject> {
+interface CommandTool<Path extends CommandPath, Input extends z.ZodMiniObject> {
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  readonly command: keyof typeof COMMAND_OUTPUT;
+  readonly command: Path;
   readonly input: Input;
-  readonly effect: ToolRow['effect'];
+  readonly effect: ToolDefinition['effect'];
   readonly isIdempotent?: boolean;
-  readonly words: (input: z.infer<Input>) => ToolWords;
+  readonly args: (input: z.infer<Input>) => ToolArgs<CommandAt<Path>> | Promise<ToolArgs<CommandAt<Path>>>;
   readonly rules?: (input: z.infer<Input>) => CallRules;
 }
 
@@ -66,8 +91,10 @@ const keyRules = (input: Readonly<Record<string, unknown>>): CallRules => {
 };
 
 /** A tool that a command does. */
-export function commandTool<Input extends z.ZodMiniObject>(tool: CommandTool<Input>): ToolRow {
-  const { words, rules } = tool;
+export function commandTool<Path extends CommandPath, Input extends z.ZodMiniObject>(
+  tool: CommandTool<Path, Input>,
+): ToolDefinition {
+  const { args, rules } = tool;
   const isRead = tool.effect === 'reads';
   const input = isRead ? tool.input : z.extend(tool.input, KEYS);
   return {
@@ -75,7 +102,7 @@ export function commandTool<Input extends z.ZodMiniObject>(tool: CommandTool<Inp
     input,
     isIdempotent: tool.isIdempotent ?? isRead,
     output: COMMAND_OUTPUT[tool.command],
-    words: (given) => words(given as z.infer<Input>),
+    args: (given) => args(given as z.infer<Input>),
     rules: (given) => ({ ...keyRules(given), ...rules?.(given as z.infer<Input>) }),
   };
 }

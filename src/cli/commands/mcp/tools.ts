@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 
 import { EventEnvelope } from '../../../wire/event.js';
-import { commandTool, type ToolRow } from './tool.js';
+import type { SharedFolder } from './shared-folder.js';
+import { commandTool, type ToolDefinition } from './tool.js';
 
 export const READ_LIMIT_MAX = 200;
 export const READ_LIMIT_DEFAULT = 50;
@@ -19,7 +20,7 @@ const topic = z.optional(z.string().check(about('what a new session is about')))
 const message = z.optional(z.string().check(about('a first message')));
 const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));
 
-const TALK: readonly ToolRow[] = [
+const TALK: readonly ToolDefinition[] = [
   commandTool({
     name: 'send',
     title: 'Send a message',
@@ -39,7 +40,7 @@ const TALK: readonly ToolRow[] = [
       end: z.optional(z.boolean().check(about('end the session after this message'))),
       wait_s: seconds('wait so long for the reply and return it, too'),
     }),
-    words: ({ to, text, data, attachments, topic: about_, end, wait_s: wait }) => ({
+    args: ({ to, text, data, attachments, topic: about_, end, wait_s: wait }) => ({
       positional: [typeof to === 'string' ? to : to.join(',')],
       options: {
         message: text,
@@ -66,7 +67,7 @@ const TALK: readonly ToolRow[] = [
       after: z.optional(z.int().check(z.minimum(0), about('what comes after this sequence counts, too'))),
       timeout_s: seconds(`at most ${WAIT_MAX_S}; ${WAIT_DEFAULT_S} unless given`),
     }),
-    words: ({ session_id: id, for: condition, after }) => ({
+    args: ({ session_id: id, for: condition, after }) => ({
       positional: [id],
       options: { for: condition ?? 'reply', after },
     }),
@@ -91,7 +92,7 @@ export const READ_INPUT = z.strictObject({
   wait_s: seconds('when there is nothing yet, wait so long for something'),
 });
 
-const READ: ToolRow = {
+const READ: ToolDefinition = {
   name: 'read',
   title: 'Read events',
   description:
@@ -107,11 +108,11 @@ const READ: ToolRow = {
     has_more: z.boolean(),
     missed: z.int(),
   }),
-  words: () => ({}),
+  args: () => ({}),
   rules: ({ wait_s: wait }) => ({ deadlineMs: (Number(wait ?? 0) + 60) * 1000 }),
 };
 
-const SESSIONS: readonly ToolRow[] = [
+const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_list',
     title: 'List sessions',
@@ -119,7 +120,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session list',
     effect: 'reads',
     input: z.strictObject({ state: z.optional(z.enum(['active', 'ended'])), limit, cursor }),
-    words: ({ state, limit: count, cursor: after }) => ({ options: { state, limit: count, cursor: after } }),
+    args: ({ state, limit: count, cursor: after }) => ({ options: { state, limit: count, cursor: after } }),
   }),
   commandTool({
     name: 'session_show',
@@ -128,7 +129,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session show',
     effect: 'reads',
     input: z.strictObject({ session_id: session }),
-    words: ({ session_id: id }) => ({ positional: [id] }),
+    args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
     name: 'session_create',
@@ -137,7 +138,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session create',
     effect: 'adds',
     input: z.strictObject({ invite: z.optional(handles), topic, message }),
-    words: ({ invite, topic: about_, message: first }) => ({
+    args: ({ invite, topic: about_, message: first }) => ({
       positional: invite ?? [],
       options: { topic: about_, message: first },
     }),
@@ -149,7 +150,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session invite',
     effect: 'adds',
     input: z.strictObject({ session_id: session, invite: handles.check(z.minLength(1)) }),
-    words: ({ session_id: id, invite }) => ({ positional: [id, ...invite] }),
+    args: ({ session_id: id, invite }) => ({ positional: [id, ...invite] }),
   }),
   commandTool({
     name: 'session_join',
@@ -158,7 +159,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session join',
     effect: 'adds',
     input: z.strictObject({ session_id: session }),
-    words: ({ session_id: id }) => ({ positional: [id] }),
+    args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
     name: 'session_leave',
@@ -167,7 +168,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session leave',
     effect: 'destroys',
     input: z.strictObject({ session_id: session }),
-    words: ({ session_id: id }) => ({ positional: [id] }),
+    args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
     name: 'session_end',
@@ -176,7 +177,7 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session end',
     effect: 'destroys',
     input: z.strictObject({ session_id: session }),
-    words: ({ session_id: id }) => ({ positional: [id] }),
+    args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
     name: 'session_reopen',
@@ -185,14 +186,14 @@ const SESSIONS: readonly ToolRow[] = [
     command: 'session reopen',
     effect: 'adds',
     input: z.strictObject({ session_id: session, invite: z.optional(handles), message }),
-    words: ({ session_id: id, invite, message: first }) => ({
+    args: ({ session_id: id, invite, message: first }) => ({
       positional: [id, ...(invite ?? [])],
       options: { message: first },
     }),
   }),
 ];
 
-const AGENTS: readonly ToolRow[] = [
+const AGENTS: readonly ToolDefinition[] = [
   commandTool({
     name: 'whoami',
     title: 'Who am I',
@@ -200,7 +201,7 @@ const AGENTS: readonly ToolRow[] = [
     command: 'auth whoami',
     effect: 'reads',
     input: z.strictObject({}),
-    words: () => ({}),
+    args: () => ({}),
   }),
   commandTool({
     name: 'agent_search',
@@ -209,7 +210,7 @@ const AGENTS: readonly ToolRow[] = [
     command: 'agent search',
     effect: 'reads',
     input: z.strictObject({ query: z.string(), limit, cursor }),
-    words: ({ query, limit: count, cursor: after }) => ({
+    args: ({ query, limit: count, cursor: after }) => ({
       positional: [query],
       options: { limit: count, cursor: after },
     }),
@@ -221,11 +222,11 @@ const AGENTS: readonly ToolRow[] = [
     command: 'agent show',
     effect: 'reads',
     input: z.strictObject({ handle }),
-    words: ({ handle: name }) => ({ positional: [name] }),
+    args: ({ handle: name }) => ({ positional: [name] }),
   }),
 ];
 
-const FILES: readonly ToolRow[] = [
+const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
   commandTool({
     name: 'attachment_upload',
     title: 'Upload a file',
@@ -233,7 +234,7 @@ const FILES: readonly ToolRow[] = [
     command: 'attachment upload',
     effect: 'adds',
     input: z.strictObject({ path: z.string().check(about('a path in the shared folder')) }),
-    words: ({ path }) => ({ positional: [path] }),
+    args: async ({ path }) => ({ positional: [await folder.fileToSend(path)] }),
   }),
   commandTool({
     name: 'attachment_download',
@@ -247,23 +248,32 @@ const FILES: readonly ToolRow[] = [
         z.string().check(about('its name in the shared folder; the name it was sent with unless given')),
       ),
     }),
-    words: ({ attachment_id: id, filename }) => ({ positional: [id], options: { output: filename } }),
-  }),
-  commandTool({
-    name: 'attachment_list',
-    title: 'List the files of a session',
-    description: 'Lists the attachments that the messages of a session refer to.',
-    command: 'attachment list',
-    effect: 'reads',
-    input: z.strictObject({ session_id: session }),
-    words: ({ session_id: id }) => ({ positional: [id] }),
+    args: ({ attachment_id: id, filename }) => ({
+      positional: [id],
+      options: filename === undefined ? { dir: folder.path } : { output: folder.placeOf(filename) },
+    }),
   }),
 ];
 
-/** The tools of a server that may only read, or may move files. */
-export function toolsFor({ isReadOnly, hasFiles }: { isReadOnly: boolean; hasFiles: boolean }): readonly ToolRow[] {
-  return [...TALK, READ, ...SESSIONS, ...AGENTS, ...FILES].filter(({ name, effect }) => {
-    if (isReadOnly && effect !== 'reads') return false;
-    return hasFiles || (name !== 'attachment_upload' && name !== 'attachment_download');
-  });
+const ATTACHMENT_LIST: ToolDefinition = commandTool({
+  name: 'attachment_list',
+  title: 'List the files of a session',
+  description: 'Lists the attachments that the messages of a session refer to.',
+  command: 'attachment list',
+  effect: 'reads',
+  input: z.strictObject({ session_id: session }),
+  args: ({ session_id: id }) => ({ positional: [id] }),
+});
+
+/** The tools of a server that may only read, or may move the files of a folder. */
+export function listTools({
+  isReadOnly,
+  folder,
+}: {
+  readonly isReadOnly: boolean;
+  readonly folder: SharedFolder | undefined;
+}): readonly ToolDefinition[] {
+  const transfers = folder === undefined ? [] : transferTools(folder);
+  const tools = [...TALK, READ, ...SESSIONS, ...AGENTS, ...transfers, ATTACHMENT_LIST];
+  return tools.filter(({ effect }) => !isReadOnly || effect === 'reads');
 }

@@ -5,7 +5,7 @@ import type { Context } from '../../context/context.js';
 import { answer, answeredBefore, type Incoming, repliesTo } from './answer.js';
 import { persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
-import type { RunOptions } from './serve-agent.js';
+import type { RunOptions } from './run.js';
 import type { SessionQueues } from './session-queues.js';
 import type { StartPoints } from './start-points.js';
 
@@ -31,6 +31,7 @@ export interface AgentParts {
 /** An event, and the message of someone else that is to be answered, if it carries one. */
 interface Taken {
   readonly event: EventEnvelope;
+  readonly epoch: string | undefined;
   readonly incoming: Incoming | undefined;
 }
 
@@ -60,7 +61,7 @@ class Agent {
     const { output } = this.#parts.context;
     switch (item.kind) {
       case 'event':
-        await this.#takeEvent(item.event);
+        await this.#takeEvent(item.event, item.epoch);
         break;
       case 'ready':
         await this.#flush();
@@ -75,18 +76,31 @@ class Agent {
       case 'gap':
         await output.note(`${item.sessionId}: events from ${item.from} on could not be had: ${item.reason}`);
         break;
+      case 'restored':
+        await this.#goBack(item);
+        break;
       case 'end':
         break;
     }
     return this.#left > 0;
   }
 
-  async #takeEvent(event: EventEnvelope): Promise<void> {
+  /** What was answered and is gone may be asked again, by other events with its numbers. */
+  async #goBack({ sessionId, after, from, epoch }: Extract<TailItem, { kind: 'restored' }>): Promise<void> {
+    const { context, points, progress } = this.#parts;
+    points.goBack(sessionId, { after, epoch });
+    progress.goBack(sessionId, { after, epoch });
+    await context.output.note(
+      `${sessionId}: the service was restored to an earlier state. Events ${after + 1} to ${from} are gone; continuing after ${after}.`,
+    );
+  }
+
+  async #takeEvent(event: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { session_id: sessionId, created_at: createdAt } = event;
     if (event.type === 'session.ended') this.#ended.set(sessionId, createdAt);
     else this.#ended.delete(sessionId);
-    await this.#joinIfInvited(event);
-    const taken = { event, incoming: this.#incomingOf(event) };
+    await this.#joinIfInvited(event, epoch);
+    const taken = { event, epoch, incoming: this.#incomingOf(event) };
     if (this.#isReady) return this.#enqueue(taken, false);
     if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
       await this.#flush();
@@ -106,19 +120,20 @@ class Agent {
       );
   }
 
-  async #enqueue({ event, incoming }: Taken, isAnswered: boolean): Promise<void> {
+  async #enqueue(taken: Taken, isAnswered: boolean): Promise<void> {
+    const { event, incoming } = taken;
     if (this.#left <= 0) return;
     if (incoming !== undefined && !isAnswered) this.#left -= 1;
     this.#pending += 1;
-    await this.#parts.queues.add(event.session_id, () => this.#work(event, incoming, isAnswered));
+    await this.#parts.queues.add(event.session_id, () => this.#work(taken, isAnswered));
   }
 
-  async #work(event: EventEnvelope, incoming: Incoming | undefined, isAnswered: boolean): Promise<void> {
+  async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
     const { context, client, me, options, progress, signal } = this.#parts;
     const answering = { context, client, me, rules: options.rules, ends: options.ends, signal };
     try {
       const record = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
-      progress.advance(event.session_id, event.sequence);
+      progress.advance(event.session_id, { after: event.sequence, epoch });
       this.#pending -= 1;
       this.#settle(event.created_at);
       if (record !== undefined) await context.output.record(record);
@@ -154,22 +169,22 @@ class Agent {
   }
 
   /** What was said before the invitation was not said to this agent; known on disk before it could be read. */
-  async #beginAt({ session_id: sessionId, sequence }: EventEnvelope): Promise<void> {
+  async #beginAt({ session_id: sessionId, sequence }: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { queues, progress } = this.#parts;
     if (queues.isBusy(sessionId) || this.#held?.sessionId === sessionId) return;
-    progress.advance(sessionId, sequence);
+    progress.advance(sessionId, { after: sequence, epoch });
     await progress.written();
   }
 
   /** That there is nothing to join any more is no failure. */
-  async #joinIfInvited(event: EventEnvelope): Promise<void> {
+  async #joinIfInvited(event: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { context, client, me, options, points, soft: signal } = this.#parts;
     const { session_id: sessionId, payload, type } = event;
     if (type !== 'session.invited' || payload['invitee'] !== me || !options.joins) return;
     if (payload['initial_message'] !== undefined) return;
     if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
     if (options.from.length > 0 && !options.from.includes(String(payload['by']))) return;
-    await this.#beginAt(event);
+    await this.#beginAt(event, epoch);
     const joined = await persist(context, signal, () =>
       client.call('joinSession', { path: { session_id: sessionId }, signal }),
     );

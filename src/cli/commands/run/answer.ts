@@ -1,8 +1,8 @@
 import type { Client } from '../../../client/client.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Message } from '../../../wire/message.js';
+import { stableKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { stableKey } from '../../context/write.js';
 import { persist } from './persist.js';
 import { type CommandRules, runCommand } from './run-command.js';
 

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import * as z from 'zod/mini';
 
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
+import { CliError, UsageError } from '../../errors.js';
+import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../tail/cursor-file.js';
 
 /**
  * How far an agent has got. In a session that is listed, everything up to its sequence is done; elsewhere everything that
@@ -11,12 +13,14 @@ import { CliError, UsageError } from '../../terminal/cli-error.js';
  */
 export interface Progress {
   readonly sinceMs: number;
-  readonly sessions: ReadonlyMap<string, number>;
+  readonly sessions: ReadonlyMap<string, Cursor>;
 }
 
 export interface ProgressFile extends Progress {
-  /** Notes that everything up to `sequence` is done. */
-  advance(sessionId: string, sequence: number): void;
+  /** Notes that everything up to here is done. */
+  advance(sessionId: string, cursor: Cursor): void;
+  /** Notes that a session continues earlier, because the service's data were restored. */
+  goBack(sessionId: string, cursor: Cursor): void;
   /** Notes that everything older is done everywhere; the `over` sessions need no line of their own any more. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;
   /** Resolves when everything noted is on disk. */
@@ -47,7 +51,7 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
   const writeAll = async (): Promise<void> => {
     while (isDirty && failure === undefined) {
       isDirty = false;
-      const text = `${JSON.stringify({ since: sinceMs, sessions: Object.fromEntries(sessions) })}\n`;
+      const text = `${JSON.stringify({ since: sinceMs, ...cursorsToJson(sessions) })}\n`;
       await replaceFile(path, text).catch((error: unknown) => {
         failure = unwritable(path, error);
       });
@@ -64,9 +68,13 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
       return sinceMs;
     },
     sessions,
-    advance(sessionId, sequence) {
-      if (sessions.has(sessionId) && sequence <= (sessions.get(sessionId) ?? 0)) return;
-      sessions.set(sessionId, sequence);
+    advance(sessionId, cursor) {
+      if (sessions.has(sessionId) && cursor.after <= (sessions.get(sessionId)?.after ?? 0)) return;
+      sessions.set(sessionId, cursor);
+      note();
+    },
+    goBack(sessionId, cursor) {
+      sessions.set(sessionId, cursor);
       note();
     },
     settleUpTo(timeMs, over) {
@@ -94,27 +102,21 @@ function unwritable(path: string, error: unknown): unknown {
 interface Found {
   /** Undefined: there was no file, or one of `asp tail`, which knows sessions alone. */
   readonly sinceMs: number | undefined;
-  readonly sessions: readonly (readonly [string, number])[];
+  readonly sessions: readonly (readonly [string, Cursor])[];
 }
 
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+const ProgressJson = z.extend(CursorsJson, { since: z.optional(z.int().check(z.nonnegative())) });
 
 function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return { sinceMs: undefined, sessions: [] };
-  const value = parsed(text);
-  const { since, sessions } = value ?? {};
-  if (typeof sessions === 'object' && sessions !== null && (since === undefined || isCount(since))) {
-    const entries = Object.entries(sessions);
-    if (entries.every((entry): entry is [string, number] => isCount(entry[1])))
-      return { sinceMs: since, sessions: entries };
-  }
-  throw new UsageError(`${path} is no cursor file.`, { why: 'remove it to begin anew, or name another one.' });
+  const { data } = ProgressJson.safeParse(parsed(text));
+  if (data !== undefined) return { sinceMs: data.since, sessions: cursorsFromJson(data) };
+  throw new UsageError(`${path} is not a cursor file.`, { why: 'remove it to begin anew, or name another one.' });
 }
 
-function parsed(text: string): { since?: unknown; sessions?: unknown } | undefined {
+function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

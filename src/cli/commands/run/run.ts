@@ -1,16 +1,60 @@
-import type { Context } from '../../context/context.js';
-import { UsageError } from '../../terminal/cli-error.js';
-import { readHandles } from '../../words/values.js';
-import type { Words } from '../../words/words.js';
-import { type RunOptions, serveAgent } from './serve-agent.js';
+import { type Args, command, type Option } from '../../command.js';
+import { UsageError } from '../../errors.js';
+import { readHandles } from '../../values.js';
+
+const OPTIONS = [
+  { flags: '--exec <command>', about: 'the command, as the shell reads it' },
+  { flags: '--from <handles>', about: 'only these may invite and are answered', isRepeatable: true },
+  { flags: '--no-join', about: 'do not join sessions' },
+  { flags: '--end', about: 'end the session after the reply' },
+  { flags: '-c, --count <count>', about: 'exit after N messages' },
+  { flags: '--concurrency <count>', about: 'serve so many sessions at a time (4)' },
+  { flags: '--command-timeout <duration>', about: 'what the command may take before it has failed (10m)' },
+  { flags: '--tries <count>', about: 'run a command that fails so many times in all (1)' },
+  { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
+] as const satisfies readonly Option[];
+
+export const run = command({
+  path: 'run',
+  summary: 'make an agent of a command: it answers what others send',
+  details: [
+    'Joins the sessions the agent is invited to, and runs the command for each message of others: the event as JSON on',
+    'its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and ASP_ACTOR, the agent in ASP_AGENT.',
+    'What it prints is the reply; printing nothing sends none. A command that fails sends no reply, and its message is',
+    'done, unless --tries says to run it again.',
+    '',
+    'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
+    'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
+    'JSON tells of each message. Ctrl-C lets running commands finish, for at most 10 s. Two agents that answer',
+    'everything answer each other for ever: print nothing when there is nothing to say.',
+    '',
+    'One run at a time answers as an agent: a second one ends with exit 6, unless --cursor-file gives it a place of its',
+    'own, as for commands that answer different agents (--from).',
+  ].join('\n'),
+  options: OPTIONS,
+  examples: [
+    { line: 'asp run --exec "jq -r .payload.content"', about: 'an agent that says what it is told' },
+    { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'one answer for her, then the end' },
+    { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'again when it fails' },
+  ],
+  effect: 'write',
+  stdout: 'a line of JSON for each message: what became of it',
+  makesOwnKeys: true,
+  isEndless: true,
+  finishesOnSignal: true,
+  parse,
+  run: async (context, options) => (await import('./serve-agent.js')).serveAgent(context, options),
+});
 
 const CONCURRENCY_DEFAULT = 4;
 const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
 const TRIES_MAX = 20;
 
-export function parse(words: Words): RunOptions {
-  const command = words.text('exec') ?? '';
+export type RunOptions = ReturnType<typeof parse>;
+
+function parse(args: Args<(typeof OPTIONS)[number]>) {
+  const command = args.text('exec') ?? '';
   if (command.trim() === '')
     throw new UsageError('There is no command to run.', {
       why: 'it is given with --exec.',
@@ -19,18 +63,14 @@ export function parse(words: Words): RunOptions {
   return {
     rules: {
       command,
-      tries: words.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
-      timeoutMs: words.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
+      tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
+      timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
     },
-    from: readHandles(words.texts('from')),
-    joins: !words.flag('no-join'),
-    ends: words.flag('end'),
-    count: words.count('count', { min: 1 }),
-    concurrency: words.count('concurrency', { min: 1, max: CONCURRENCY_MAX }) ?? CONCURRENCY_DEFAULT,
-    cursorFile: words.text('cursor-file'),
+    from: readHandles(args.texts('from')),
+    joins: !args.flag('no-join'),
+    ends: args.flag('end'),
+    count: args.count('count', { min: 1 }),
+    concurrency: args.count('concurrency', { min: 1, max: CONCURRENCY_MAX }) ?? CONCURRENCY_DEFAULT,
+    cursorFile: args.text('cursor-file'),
   };
-}
-
-export function run(context: Context, options: RunOptions): Promise<void> {
-  return serveAgent(context, options);
 }

@@ -1,24 +1,15 @@
+import { resolve } from 'node:path';
+
 import type { TailItem } from '../../../client/client.js';
+import { holdProcessLock } from '../../../client/credentials/process-lock.js';
+import { RequestError } from '../../../client/http/request-error.js';
 import type { Context } from '../../context/context.js';
-import { CliError } from '../../terminal/cli-error.js';
+import { CliError } from '../../errors.js';
 import { type AgentParts, createAgent } from './agent.js';
 import { openProgress, progressPath } from './progress-file.js';
-import type { CommandRules } from './run-command.js';
+import type { RunOptions } from './run.js';
 import { SessionQueues } from './session-queues.js';
 import { findStartPoints, serviceTime } from './start-points.js';
-import { takePlace } from './take-place.js';
-
-export interface RunOptions {
-  readonly rules: CommandRules;
-  /** Empty: everyone. */
-  readonly from: readonly string[];
-  readonly joins: boolean;
-  readonly ends: boolean;
-  /** Stop after so many messages. */
-  readonly count: number | undefined;
-  readonly concurrency: number;
-  readonly cursorFile: string | undefined;
-}
 
 /** What stops an agent: `soft` takes nothing new, `hard` ends what is under way. */
 interface Stops {
@@ -51,7 +42,7 @@ export async function serveAgent(context: Context, options: RunOptions): Promise
   try {
     await followAndAnswer(context, options, queues, stops);
   } catch (error) {
-    // What was asked for while the stop came says no more than that it came.
+    // A request aborted by the stop fails only because of it.
     if (!stops.soft.aborted || error instanceof CliError) throw error;
   } finally {
     cancel?.();
@@ -70,7 +61,7 @@ async function followAndAnswer(
   const client = await context.client();
   const me = await context.actingHandle();
   const path = options.cursorFile ?? (await progressPath(context, me));
-  const release = await takePlace(context, me, path);
+  const release = await lockProgress(context, me, path);
   try {
     const progress = await openProgress(path, () => serviceTime(client, context.clock.now(), soft));
     await answerAll({ context, client, me, options, progress, queues, soft, signal: hard.signal }, stops);
@@ -79,11 +70,29 @@ async function followAndAnswer(
   }
 }
 
+/** One process at a time keeps how far an agent has got: two would run its command twice for each message (D-208). */
+async function lockProgress(context: Context, me: string, path: string): Promise<(() => void) | undefined> {
+  const file = resolve(context.machine.workingDirectory, path);
+  let release: (() => void) | undefined;
+  try {
+    release = await holdProcessLock({}, `run\n${file}`);
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error;
+    await context.output.note(`Whether another asp run answers as ${me} is not known: ${error.message}`);
+    return undefined;
+  }
+  if (release !== undefined) return release;
+  throw new CliError('ASP_ALREADY_RUNNING', {
+    message: `Another asp run answers as ${me} already.`,
+    why: `both would keep how far they got in ${path}; one that answers something else takes --cursor-file.`,
+  });
+}
+
 /** What answers, once it is known where to begin. */
 async function answerAll(given: Omit<AgentParts, 'points'>, stops: Stops): Promise<void> {
   const { context, client, me, progress, queues, soft } = given;
   const points = await findStartPoints(client, progress, me, soft);
-  for (const sessionId of points.invitations) progress.advance(sessionId, 0);
+  for (const sessionId of points.invitations) progress.advance(sessionId, { after: 0 });
   const agent = createAgent({ ...given, points });
   const { hurry, rest } = finishing(context, queues, stops);
   try {

@@ -2,14 +2,17 @@ import type { Client } from '../../../client/client.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/session.js';
+import type { Cursor } from '../tail/cursor-file.js';
 import type { Progress } from './progress-file.js';
 
 /** Where each session continues, and which of what comes is done already. */
 export interface StartPoints {
-  readonly cursors: Readonly<Record<string, number>>;
+  readonly cursors: Readonly<Record<string, Cursor>>;
   /** Sessions that wait for the agent to join, which answers everything in them. */
   readonly invitations: readonly string[];
   isDone(event: EventEnvelope): boolean;
+  /** A session continues earlier: what comes after is not done. */
+  goBack(sessionId: string, cursor: Cursor): void;
 }
 
 /** The service's time by its `Date`; ours where it tells none. */
@@ -27,26 +30,27 @@ export async function findStartPoints(
   signal: AbortSignal,
 ): Promise<StartPoints> {
   const known = new Map(sessions);
-  const cursors: Record<string, number> = {};
+  const cursors: Record<string, Cursor> = {};
   const invitations: string[] = [];
   for await (const page of pagesOf(client, 'active', signal))
     for (const { id, participants } of page) {
       const isInvited = participants.some(({ handle, status }) => handle === me && status === 'invited');
       if (isInvited) invitations.push(id);
       // Of an invitation that was read before, but not taken, nothing but itself is seen again.
-      cursors[id] = isInvited ? 0 : (known.get(id) ?? 0);
+      cursors[id] = isInvited ? { after: 0 } : (known.get(id) ?? { after: 0 });
     }
   for await (const page of pagesOf(client, 'ended', signal)) {
     const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
-    for (const { id } of recent) cursors[id] = known.get(id) ?? 0;
+    for (const { id } of recent) cursors[id] = known.get(id) ?? { after: 0 };
     if (recent.length === 0) break;
   }
   const isWhole = new Set([...known.keys(), ...invitations]);
   return {
     cursors,
     invitations,
+    goBack: (id, cursor) => void known.set(id, cursor),
     isDone: ({ session_id: id, sequence, created_at: createdAt }) =>
-      sequence <= (known.get(id) ?? 0) || (!isWhole.has(id) && createdAt < sinceMs),
+      sequence <= (known.get(id)?.after ?? 0) || (!isWhole.has(id) && createdAt < sinceMs),
   };
 }
 

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 
 import type { Context } from '../../context/context.js';
-import { LOCAL_SERVICE_NAME } from '../../profile/local-service.js';
-import { UsageError } from '../../terminal/cli-error.js';
+import { UsageError } from '../../errors.js';
+import { LOCAL_SERVICE_NAME } from '../../profile/paths.js';
 
 /** The folder that was named, from where the command was typed, or else the user's own. */
 export function dataDirectory(context: Context, named: string | undefined): string {

@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process';
-import { open, readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { lstat, open, readFile, rename, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 
 import { wait } from '../../../kit/clock.js';
-import { makePrivateDirectory } from '../../../kit/private-file.js';
+import { listPrivateFiles, makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
-import { CliError, isOwnErrorCode } from '../../terminal/cli-error.js';
-import { detachedFolder, keepLog } from './detached-log.js';
+import { CliError, isOwnErrorCode } from '../../errors.js';
 
 const POLL_MS = 25;
 
@@ -20,8 +19,8 @@ export async function detach(context: Context): Promise<void> {
   const log = join(folder, `${name}.log`);
   const answer = join(folder, `${name}.out`);
   const [errors, lines] = await Promise.all([open(log, 'wx', 0o600), open(answer, 'wx', 0o600)]);
-  const [program = '', ...words] = context.machine.commandLine.filter((word) => word !== '--detach');
-  const child = spawn(program, words, {
+  const [program = '', ...args] = context.machine.commandLine.filter((arg) => arg !== '--detach');
+  const child = spawn(program, args, {
     detached: true,
     stdio: ['ignore', lines.fd, errors.fd],
     env: { ...context.environment },
@@ -86,4 +85,35 @@ function readText(text: string): Told {
     why: part(/^ {2}why: {2}(.+)$/m),
     next: part(/^ {2}try: {2}([^'\n]+)$/m)?.split(' '),
   };
+}
+
+const SUFFIX = '.log';
+/** Of services that have ended. */
+const KEPT_LOGS = 5;
+
+/** The output of a service in the background, in a file named by its process. */
+export interface DetachedLog {
+  readonly path: string;
+  readonly pid: number;
+}
+
+const detachedFolder = ({ paths }: Pick<Context, 'paths'>): string => join(paths.runtimeDirectory, 'serve');
+
+/** Gives the file its name, by which it is found, and lets go of the oldest ones. */
+async function keepLog(context: Pick<Context, 'paths' | 'machine'>, path: string, pid: number): Promise<void> {
+  await rename(path, join(detachedFolder(context), `${pid}${SUFFIX}`));
+  const ended = (await listLogs(context)).filter((log) => !context.machine.isProcessAlive(log.pid));
+  for (const log of ended.slice(KEPT_LOGS)) await rm(log.path, { force: true });
+}
+
+/** The newest first. */
+export async function listLogs(context: Pick<Context, 'paths'>): Promise<DetachedLog[]> {
+  const found: (DetachedLog & { changedAt: number })[] = [];
+  for (const path of await listPrivateFiles(detachedFolder(context), SUFFIX)) {
+    const name = basename(path, SUFFIX);
+    const state = await lstat(path).catch(() => undefined);
+    if (/^\d+$/.test(name) && state?.isFile() === true)
+      found.push({ path, pid: Number(name), changedAt: state.mtimeMs });
+  }
+  return found.sort((one, other) => other.changedAt - one.changedAt).map(({ path, pid }) => ({ path, pid }));
 }

@@ -1,13 +1,45 @@
-import type { Client } from '../../../client/client.js';
+import { type Client, connect } from '../../../client/client.js';
+import { createClientCredential } from '../../../client/credentials/client-credential.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import type { LocalServiceRecord } from '../../../wire/local-service.js';
 import type { Content } from '../../../wire/message.js';
+import type { Context } from '../../context/context.js';
+import { callOperator } from '../../context/operator.js';
+
+export const ECHO_AGENT = '@demo.echo';
+
+/** Signs the echo agent in with credentials of its own and lets it answer; the result stops it. */
+export async function startEchoAgent(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
+  const { client_id, client_secret } = await callOperator(context, record, 'addOperatorClient', {
+    body: { handle: ECHO_AGENT },
+  });
+  const transport = await context.transport();
+  const service = { baseUrl: record.url, authUrl: record.auth_url, wsUrl: record.ws_url };
+  const credential = createClientCredential({
+    service,
+    transport,
+    random: context.random,
+    clientId: client_id,
+    clientSecret: client_secret,
+  });
+  const client = connect({ service, credential, transport, random: context.random });
+  const stop = new AbortController();
+  const running = runEchoAgent(client, ECHO_AGENT, stop.signal).catch(async (error: unknown) => {
+    if (!stop.signal.aborted)
+      await context.output.note(`${ECHO_AGENT} stopped: ${error instanceof Error ? error.message : ''}`);
+  });
+  return async () => {
+    stop.abort();
+    await running;
+  };
+}
 
 /**
  * An agent that joins where it is invited and answers every message of others with what it got, until `signal`. The key
  * of an answer is made of the message's id: however often an event is delivered, it is answered once.
  */
-export async function runEchoAgent(client: Client, handle: string, signal: AbortSignal): Promise<void> {
+async function runEchoAgent(client: Client, handle: string, signal: AbortSignal): Promise<void> {
   for await (const item of client.tail({ signal })) {
     if (item.kind !== 'event') continue;
     try {

@@ -1,6 +1,6 @@
 import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../service/faults/fault-plan.js';
-import { UsageError } from '../../terminal/cli-error.js';
-import { durationMs, readCount } from '../../words/values.js';
+import { UsageError } from '../../errors.js';
+import { durationMs, readCount } from '../../values.js';
 
 const SEED_MAX = 2 ** 32 - 1;
 const KINDS = [...FAULT_STATUSES, 'lost', 'cut', 'delay', 'drop', 'seed'].join(', ');

@@ -4,29 +4,24 @@ import { StringDecoder } from 'node:string_decoder';
 
 import { wait } from '../../../kit/clock.js';
 import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
 import { localNotRunning } from '../../profile/local-service.js';
-import { CliError } from '../../terminal/cli-error.js';
 import { ReaderGoneError } from '../../terminal/streams.js';
-import type { Words } from '../../words/words.js';
-import { type DetachedLog, listLogs } from './detached-log.js';
+import { type DetachedLog, listLogs } from './detach.js';
 
 const POLL_MS = 100;
 const CHUNK_BYTES = 64 * 1024;
 /** A line without an end must not be waited for in memory. */
 const LINE_MAX_LENGTH = 1024 * 1024;
 
-export interface LogsOptions {
+interface LogsOptions {
   /** Undefined: all. */
   readonly last: number | undefined;
   readonly isFollowing: boolean;
 }
 
-export function parse(words: Words): LogsOptions {
-  return { last: words.count('last'), isFollowing: words.flag('follow') };
-}
-
-export async function run(context: Context, { last, isFollowing }: LogsOptions): Promise<void> {
-  // Who reads must have been seen before it can be missed.
+export async function printLogs(context: Context, { last, isFollowing }: LogsOptions): Promise<void> {
+  // A closed pipe is noticed only after its reader has been seen once.
   context.streams.stdout.isAbandoned();
   const log = await findLog(context);
   const file = await open(log.path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));

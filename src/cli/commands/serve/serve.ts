@@ -1,205 +1,143 @@
-import type { RunningService, ServiceOptions } from '../../../service/service.js';
-import type { InboundPolicy } from '../../../wire/agent.js';
-import type { LocalServiceRecord } from '../../../wire/local-service.js';
-import type { Context } from '../../context/context.js';
-import { LOCAL_SERVICE_NAME } from '../../profile/local-service.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
-import type { Words } from '../../words/words.js';
-import { requireUseOfBus } from './bus-setting.js';
-import { dataDirectory } from './data-directory.js';
-import { showDatabase } from './database-setting.js';
-import { ECHO_AGENT, startEchoAgent } from './demo-agents.js';
-import { detach } from './detach.js';
-import { printSettings, readSettings } from './effective-settings.js';
-import { readFaults } from './faults-setting.js';
-import { leaveRecord } from './record.js';
-import { createServiceLog } from './service-log.js';
-import { type Given, givenByWords, type Settings } from './settings.js';
-import { translateStartError } from './start-failure.js';
+import { type Args, command, type Option } from '../../command.js';
 
-const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];
+const OPTIONS = [
+  {
+    flags: '--host <address>',
+    about: 'listen here (127.0.0.1); others need --public-url https://… or --behind-proxy',
+  },
+  { flags: '--port <n>', about: 'listen on this port (8744); 0 takes a free one' },
+  { flags: '--data <dir|memory>', about: 'keep everything in this folder, or nothing after the end' },
+  {
+    flags: '--database <url>',
+    about: 'keep everything but attachments in this PostgreSQL database: postgres://user@host/name',
+  },
+  {
+    flags: '--bus <url>',
+    about: 'with a database: tell the services that share it of news over NATS, nats://host:4222',
+  },
+  { flags: '--bus-creds <path>', about: 'the NATS credentials file' },
+  { flags: '--public-url <url>', about: 'the address under which others reach it' },
+  { flags: '--behind-proxy', about: 'a proxy in front of it ends TLS; its X-Forwarded-For is trusted' },
+  {
+    flags: '--seed <handle>',
+    about: 'agents that exist from the start, with commas or repeated',
+    isRepeatable: true,
+  },
+  {
+    flags: '--policy <open|allowlist>',
+    about: 'who may reach the seeded agents (open)',
+    choices: ['open', 'allowlist'],
+  },
+  { flags: '--demo', about: 'agents to try it with: @demo.echo, which answers, @demo.you and @alice.bot' },
+  { flags: '--limits <on|off>', about: 'the rate limits of the specification (on)', choices: ['on', 'off'] },
+  {
+    flags: '--trust <recipient|symmetric>',
+    about: 'whose allowlist decides about an invitation (recipient)',
+    choices: ['recipient', 'symmetric'],
+  },
+  {
+    flags: '--open-agents <trusted|all>',
+    about: 'which accounts may have agents that anyone can invite (trusted)',
+    choices: ['trusted', 'all'],
+  },
+  {
+    flags: '--max-participants <n>',
+    about: 'how many participants a session may have, those who left included (1000)',
+  },
+  {
+    flags: '--presence-grace <duration>',
+    about: 'remove a participant that stays disconnected this long (default: never)',
+  },
+  {
+    flags: '--log <errors|text|json>',
+    about: 'what to say on stderr: faults, or a line for every request (errors)',
+    choices: ['errors', 'text', 'json'],
+  },
+  {
+    flags: '--metrics-port <n>',
+    about: 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one',
+  },
+  {
+    flags: '--inject <faults>',
+    about: 'fail on purpose: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7',
+    isRepeatable: true,
+  },
+  { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables win' },
+  { flags: '--print-config', about: 'show what holds and who said so, and start nothing' },
+  {
+    flags: '--adopt-attachments',
+    about: 'use this attachments folder even if it belongs to another database (once, after a mistake)',
+  },
+  { flags: '--detach', about: 'run in the background; return once it accepts requests' },
+  { flags: '--ready-file <path>', about: 'write this file once it accepts requests' },
+] as const satisfies readonly Option[];
 
-/** What the words alone say; the environment and a file may say more. */
-export interface ServeWords {
-  readonly flags: Given;
-  readonly configPath: string | undefined;
-  readonly printsConfig: boolean;
-  readonly isDetached: boolean;
-  readonly readyFile: string | undefined;
-}
+export type ServeArgs = Args<(typeof OPTIONS)[number]>;
 
-export interface ServeOptions {
-  readonly host: string;
-  readonly port: number;
-  /** Undefined: the user's data folder. */
-  readonly data: string | undefined;
-  readonly databaseUrl: string | undefined;
-  readonly bus: ServiceOptions['bus'];
-  readonly publicUrl: string | undefined;
-  readonly isBehindProxy: boolean;
-  readonly seeds: readonly string[];
-  readonly policy: InboundPolicy;
-  readonly isDemo: boolean;
-  readonly areLimitsOn: boolean;
-  readonly trust: 'recipient' | 'symmetric';
-  readonly presenceGraceMs: number | undefined;
-  readonly log: Settings['log'];
-  readonly metricsPort: number | undefined;
-  /** Which faults, in the words of `--inject`. */
-  readonly inject: string | undefined;
-  readonly readyFile: string | undefined;
-}
+export const serve = command({
+  path: 'serve',
+  summary: 'run a whole service on this machine',
+  details: [
+    'An authorization server with a consent page, the REST and WebSocket interfaces and attachments, in one process',
+    'with its data in one folder. It prints its base URL once it accepts requests, and ends with Ctrl-C.',
+  ].join('\n'),
+  options: OPTIONS,
+  examples: [
+    { line: 'asp serve --demo', about: 'a service to try things with' },
+    {
+      line: 'asp serve --port 0 --data memory --seed alice.bot,bob.bot --json',
+      about: 'for a test: a free port, no traces',
+    },
+    {
+      line: 'asp serve --host 0.0.0.0 --public-url https://asp.example.org --behind-proxy',
+      about: 'for others, behind a proxy',
+    },
+    { line: 'asp serve --config /etc/asp/serve.json --print-config', about: 'what a configuration means' },
+  ],
+  effect: 'local',
+  stdout: 'the base URL, once requests are accepted',
+  isEndless: true,
+  finishesOnSignal: true,
+  parse,
+  // What was typed is not all: the environment and a file may say more.
+  async run(context, { flags, configPath, printsConfig, isDetached, ...once }) {
+    const { printSettings, readSettings } = await import('./settings.js');
+    const effective = await readSettings(context, flags, configPath);
+    if (printsConfig) return printSettings(context, effective);
+    if (isDetached) return (await import('./detach.js')).detach(context);
+    const { start } = await import('./start.js');
+    return start(context, effective.settings, once);
+  },
+});
 
-export function parse(words: Words): ServeWords {
+async function parse(args: ServeArgs) {
+  const { readFlags } = await import('./settings.js');
   return {
-    flags: givenByWords(words),
-    configPath: words.text('config'),
-    printsConfig: words.flag('print-config'),
-    isDetached: words.flag('detach'),
-    readyFile: words.text('ready-file'),
+    flags: readFlags(args),
+    configPath: args.text('config'),
+    printsConfig: args.flag('print-config'),
+    isDetached: args.flag('detach'),
+    readyFile: args.text('ready-file'),
+    adoptsAttachments: args.flag('adopt-attachments'),
   };
 }
 
-export async function run(context: Context, words: ServeWords): Promise<void> {
-  const effective = await readSettings(context, words.flags, words.configPath);
-  if (words.printsConfig) return printSettings(context, effective);
-  if (words.isDetached) return detach(context);
-  const options = optionsOf(effective.settings, words);
-  requireUseOfBus(effective.settings);
-  if (options.databaseUrl !== undefined) requireFolder(options.databaseUrl, options.data);
-  return serve(context, options);
-}
-
-/** What the database keeps must not name files that are gone after the end. */
-function requireFolder(database: string, data: string | undefined): void {
-  // Says what is wrong with its address.
-  showDatabase(database);
-  if (data === 'memory') throw new UsageError('With a database, --data is the folder of the attachments, not memory.');
-}
-
-function optionsOf(settings: Settings, { readyFile }: ServeWords): ServeOptions {
-  const isDemo = settings.demo;
-  return {
-    host: settings.host,
-    port: settings.port,
-    data: settings.data,
-    databaseUrl: settings.database,
-    bus: settings.bus === undefined ? undefined : { url: settings.bus, credentialsFile: settings['bus-creds'] },
-    publicUrl: settings['public-url'],
-    isBehindProxy: settings['behind-proxy'],
-    seeds: [...new Set([...(isDemo ? DEMO_HANDLES : []), ...settings.seed])],
-    policy: settings.policy,
-    isDemo,
-    areLimitsOn: settings.limits === 'on',
-    trust: settings.trust,
-    presenceGraceMs: settings['presence-grace'],
-    log: settings.log,
-    metricsPort: settings['metrics-port'],
-    inject: settings.inject,
-    readyFile,
-  };
-}
-
-async function serve(context: Context, options: ServeOptions): Promise<void> {
-  const { startService } = await import('../../../service/service.js');
-  const service = await startService(serviceOptions(context, options)).catch(async (error: unknown) => {
-    const running = await context.localService();
-    throw await translateStartError(error, options, running && { running, data: placeOfData(context, options) });
-  });
-  const undo: (() => Promise<void>)[] = [];
-  try {
-    const record = recordOf(context, options, service);
-    undo.push(await leaveRecord(context, record));
-    if (options.isDemo) undo.push(await startEchoAgent(context, record));
-    await announce(context, options, record, service);
-    await untilAskedToStop(context, service);
-    await context.output.note('Finishing what is in work; Ctrl-C again ends at once.');
-  } finally {
-    for (const step of undo.reverse()) await step();
-    await service.stop();
-  }
-}
-
-function serviceOptions(context: Context, options: ServeOptions): ServiceOptions {
-  const { host, port, databaseUrl, bus, publicUrl, isBehindProxy, areLimitsOn, trust, presenceGraceMs, metricsPort } =
-    options;
-  return {
-    host,
-    port,
-    databaseUrl,
-    bus,
-    publicUrl,
-    isBehindProxy,
-    areLimitsOn,
-    trust,
-    presenceGraceMs,
-    metricsPort,
-    faults: options.inject === undefined ? undefined : readFaults('--inject', options.inject),
-    data: options.data === 'memory' ? 'memory' : { directory: dataDirectory(context, options.data) },
-    seeds: options.seeds.map((handle) => ({ handle, inboundPolicy: options.policy })),
-    version: context.version,
-    clock: context.clock,
-    random: context.random,
-    log: createServiceLog(context, options.log),
-  };
-}
-
-function recordOf(context: Context, options: ServeOptions, service: RunningService): LocalServiceRecord {
-  return {
-    name: LOCAL_SERVICE_NAME,
-    url: service.baseUrl,
-    auth_url: service.authUrl,
-    web_url: service.webUrl,
-    ws_url: service.wsUrl,
-    operator_url: service.operatorUrl,
-    pid: context.machine.processId,
-    process_start: context.machine.processStart(context.machine.processId),
-    version: context.version,
-    data: placeOfData(context, options),
-    started_at: service.startedAt,
-    secret: service.operatorSecret,
-  };
-}
-
-function placeOfData(context: Context, { data, databaseUrl }: ServeOptions): string {
-  if (databaseUrl !== undefined) return showDatabase(databaseUrl);
-  return data === 'memory' ? 'memory' : dataDirectory(context, data);
-}
-
-async function announce(
-  context: Context,
-  options: ServeOptions,
-  record: LocalServiceRecord,
-  service: RunningService,
-): Promise<void> {
-  const { url, auth_url, web_url, ws_url, pid, version } = record;
-  await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
-  if (options.readyFile !== undefined) await writeReadyFile(options.readyFile, `${url}\n`);
-  if (service.metricsUrl !== undefined) await context.output.note(`Metrics are at ${service.metricsUrl}.`);
-  if (options.inject !== undefined)
-    await context.output.note(`Fails on purpose, REST and WebSocket alike: --inject ${options.inject}.`);
-  if (options.publicUrl !== undefined) await context.output.note(`Listening on ${service.host}:${service.port}.`);
-  if (!options.isDemo) return context.output.note('Ready. Ctrl-C ends it. In another terminal: asp login');
-  await context.output.note(`Ready, with ${options.seeds.join(', ')}. Ctrl-C ends it. In another terminal:`);
-  for (const line of ['asp login', `asp send ${ECHO_AGENT} "hi" --wait`]) await context.output.note(`  ${line}`);
-}
-
-/** Whoever sees the file finds all of it. */
-async function writeReadyFile(path: string, text: string): Promise<void> {
-  const { rename, writeFile } = await import('node:fs/promises');
-  const temporary = `${path}.new`;
-  try {
-    await writeFile(temporary, text);
-    await rename(temporary, path);
-  } catch (error) {
-    throw new CliError('ASP_CONFIG', { message: `The ready file ${path} cannot be written.`, cause: error });
-  }
-}
-
-function untilAskedToStop({ signal }: Context, service: RunningService): Promise<void> {
-  const signalled = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  return Promise.race([signalled, service.stopRequested]);
-}
+export const serveLogs = command({
+  path: 'serve logs',
+  summary: 'what the local service says, when it runs in the background',
+  details:
+    'Of the service that runs, or else of the last one that was started with --detach. How much it says is its --log.',
+  options: [
+    { flags: '-n, --last <count>', about: 'the last so many lines (all)' },
+    { flags: '--follow', about: 'print what comes, until the service ends' },
+  ],
+  examples: [
+    { line: 'asp serve logs -n 20', about: 'the last lines' },
+    { line: 'asp serve logs --follow --json', about: 'a document a line; entry is the line where that is JSON' },
+  ],
+  effect: 'none',
+  stdout: 'the lines of the log',
+  isEndless: true,
+  parse: (args) => ({ last: args.count('last'), isFollowing: args.flag('follow') }),
+  run: async (context, options) => (await import('./logs.js')).printLogs(context, options),
+});

@@ -1,32 +1,37 @@
 import type { StartError } from '../../../service/start-error.js';
 import type { LocalServiceRecord } from '../../../wire/local-service.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
-import type { ServeOptions } from './serve.js';
+import { CliError, UsageError } from '../../errors.js';
+import type { Settings } from './settings.js';
 
-/** Why the service did not start, in the words of the command line. */
+type Ports = Pick<Settings, 'port' | 'metrics-port'>;
+
+/** Why the service did not start. */
 export async function translateStartError(
   error: unknown,
-  options: Pick<ServeOptions, 'port' | 'metricsPort'>,
+  settings: Ports,
   own?: OwnService | undefined,
 ): Promise<unknown> {
   const { StartError } = await import('../../../service/start-error.js');
   if (!(error instanceof StartError)) return translateFileError(error);
-  if (own !== undefined && isInItsWay(error, options, own)) return runsAlready(own.running, error);
+  if (own !== undefined && isInItsWay(error, settings, own)) return runsAlready(own.running, error);
   const facts = { message: error.message, cause: error };
   switch (error.code) {
     case 'PORT_IN_USE':
       return new CliError('ASP_PORT_IN_USE', {
         ...facts,
-        next: isMetricsPort(error.message, options)
+        next: isMetricsPort(error.message, settings)
           ? ['asp', 'serve', '--metrics-port', '0']
-          : ['asp', 'serve', '--port', options.port === 0 ? '8744' : '0'],
+          : ['asp', 'serve', '--port', settings.port === 0 ? '8744' : '0'],
       });
     case 'DATA_IN_USE':
       return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', 'status'] });
     case 'DATABASE_NOT_USABLE':
+    case 'ATTACHMENTS_NOT_USABLE':
       return new CliError('ASP_CONFIG', facts);
     case 'NOT_ENCRYPTED':
-      return new UsageError(error.message, { why: 'give --public-url https://… or --behind-proxy.' });
+      return new UsageError(error.message, {
+        why: 'put a proxy in front of it that ends TLS, and say so: --public-url https://… --behind-proxy.',
+      });
     case 'ADDRESS_NOT_AVAILABLE':
     case 'BUS_NOT_USABLE':
     case 'INVALID_PUBLIC_URL':
@@ -41,16 +46,12 @@ interface OwnService {
   readonly data: string;
 }
 
-function isInItsWay(
-  { code }: StartError,
-  { port }: Pick<ServeOptions, 'port'>,
-  { running, data }: OwnService,
-): boolean {
+function isInItsWay({ code }: StartError, { port }: Ports, { running, data }: OwnService): boolean {
   if (code === 'DATA_IN_USE') return running.data === data;
   return code === 'PORT_IN_USE' && Number(new URL(running.operator_url).port) === port;
 }
 
-/** The user's own service is no other program. */
+/** A port conflict with the user's own service is not one with another program. */
 function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError {
   return new CliError('ASP_PORT_IN_USE', {
     message: `The local service runs already, at ${url} (process ${pid}).`,
@@ -60,7 +61,7 @@ function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError
   });
 }
 
-function isMetricsPort(message: string, { port, metricsPort }: Pick<ServeOptions, 'port' | 'metricsPort'>): boolean {
+function isMetricsPort(message: string, { port, 'metrics-port': metricsPort }: Ports): boolean {
   return metricsPort !== undefined && metricsPort !== port && message.startsWith(`Port ${metricsPort} `);
 }
 

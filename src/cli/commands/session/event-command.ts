@@ -5,7 +5,7 @@ import { toJsonLine } from '../../../kit/json-line.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
-import { actorOf } from './event-facts.js';
+import { findActor } from './facts.js';
 
 /** A command that was given an event. */
 export interface EventCommand {
@@ -23,7 +23,7 @@ export interface EventCommandOptions {
   readonly isApart?: boolean | undefined;
 }
 
-/** Starts `command`: the event on its standard input, its ids in the environment, no word of a peer on its command line. */
+/** Starts `command`: the event on its standard input, its ids in the environment, no text of a peer on its command line. */
 export function startEventCommand(
   { environment, machine }: Context,
   command: string,
@@ -36,7 +36,7 @@ export function startEventCommand(
     ASP_EVENT_TYPE: event.type,
     ASP_SESSION_ID: event.session_id,
     ASP_SEQUENCE: String(event.sequence),
-    ASP_ACTOR: actorOf(event),
+    ASP_ACTOR: findActor(event),
   };
   const isWindows = machine.platform === 'win32';
   const isApart = options.isApart === true && !isWindows;
@@ -51,7 +51,7 @@ export function startEventCommand(
     child.once('error', reject);
     child.once('close', resolve);
   });
-  // A command that does not read its input is no failure.
+  // A command need not read its input.
   child.stdin.on('error', () => {});
   child.stdin.end(`${toJsonLine(event)}\n`);
   return { stdout: child.stdout, ended, kill: (signal) => killGroup(child, signal, isApart) };

@@ -1,46 +1,54 @@
 import type { Client } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import type { Session } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
-import { type About, explain } from '../../context/explain.js';
-import { CliError, UsageError } from '../../terminal/cli-error.js';
-import { withProgress } from '../../terminal/progress.js';
-import { readCount, readId } from '../../words/values.js';
-import type { Words } from '../../words/words.js';
+import { explain } from '../../context/explain.js';
+import { CliError, UsageError } from '../../errors.js';
+import { suggest } from '../../suggest.js';
+import { showProgress } from '../../terminal/progress.js';
+import { readHandle } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { isMetByEvent, isMetBySession, readCondition, type WaitCondition } from './wait-condition.js';
+import { unseenSession } from './facts.js';
 
-export interface WaitOptions {
+const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
+
+/** What to wait for; `handle`: that this very agent joined or left. */
+interface Condition {
+  readonly kind: (typeof KINDS)[number];
+  readonly handle: string | undefined;
+}
+
+/** `joined`, `joined:alice.bot`, `message`, `reply`, `ended`, `left`, `left:alice.bot`. */
+export function readCondition(text: string): Condition {
+  const [word = '', handle, ...rest] = text.split(':');
+  const kind = KINDS.find((each) => each === word);
+  const takesHandle = kind === 'joined' || kind === 'left';
+  if (kind !== undefined && rest.length === 0 && (handle === undefined || takesHandle))
+    return { kind, handle: handle === undefined ? undefined : readHandle(handle) };
+  const [near] = suggest(word, KINDS);
+  throw new UsageError(`--for '${text}' is nothing to wait for.`, {
+    why:
+      near === undefined || near === word
+        ? 'it is joined, joined:<handle>, message, reply, ended, left or left:<handle>.'
+        : `did you mean ${near}?`,
+  });
+}
+
+interface WaitOptions {
   readonly sessionId: string;
-  readonly condition: WaitCondition;
+  readonly condition: Condition;
   /** Undefined: from now on. */
   readonly after: number | undefined;
 }
 
-export function parse(words: Words): WaitOptions {
-  const condition = words.text('for');
-  const after = words.text('after');
-  const sessionId = readId('session', words.arguments[0] ?? '');
-  if (condition === undefined)
-    throw new UsageError('What is to be waited for?', {
-      next: ['asp', 'session', 'wait', sessionId, '--for', 'reply'],
-    });
-  return {
-    sessionId,
-    condition: readCondition(condition),
-    after: after === undefined ? undefined : readCount('--after', after),
-  };
-}
-
-/** What was waited for: the event that brought it, or nothing when the session was that way already. */
+/** What met the condition: an event, or nothing when the session was that way already. */
 interface Met {
   readonly event: EventEnvelope | null;
 }
 
-export async function run(context: Context, options: WaitOptions): Promise<void> {
-  const { globals, streams, clock } = context;
+export async function waitInSession(context: Context, options: WaitOptions): Promise<void> {
   const { sessionId, condition } = options;
-  const isAllowed = streams.stderr.isTerminal && !globals.isQuiet && !globals.isAccessible;
-  const { event } = await withProgress({ clock, isAllowed }, 'waiting', wait(context, options));
+  const { event } = await showProgress(context, 'waiting', wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
   await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
     safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload.content) : safe.session_id,
@@ -50,17 +58,12 @@ export async function run(context: Context, options: WaitOptions): Promise<void>
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
   const { sessionId } = options;
   const next = ['asp', 'session', 'show', sessionId];
-  const about: About = {
-    subject: sessionId,
-    messages: { NOT_FOUND: `${sessionId} cannot be seen by this agent.` },
-    next: { NOT_FOUND: ['asp', 'session', 'list'] },
-  };
   const notInTime = (message: string): CliError =>
     new CliError('ASP_TIMEOUT', { message: `${sessionId}: ${message}`, isRetryable: true, next });
   const me = await context.actingHandle();
   const client = await context.client();
   try {
-    const met = await explain(about, follow(context, client, options, me));
+    const met = await explain(unseenSession(sessionId), follow(context, client, options, me));
     if (met !== undefined) return met;
   } catch (error) {
     if (!context.signal.aborted) throw error;
@@ -88,4 +91,21 @@ async function follow(
     if (item.kind === 'end' || reply.state === 'ended') return undefined;
   }
   return undefined;
+}
+
+/** Whether a session is that way already; messages are only waited for. */
+function isMetBySession({ kind, handle }: Condition, session: Session, me: string): boolean {
+  if (kind === 'ended') return session.state === 'ended';
+  if (kind !== 'joined' && kind !== 'left') return false;
+  const isMeant = (one: string): boolean => (handle === undefined ? one !== me : one === handle);
+  return session.participants.some((participant) => participant.status === kind && isMeant(participant.handle));
+}
+
+function isMetByEvent({ kind, handle }: Condition, event: EventEnvelope, me: string): boolean {
+  if (kind === 'message') return isMessageEvent(event);
+  if (kind === 'reply') return isMessageEvent(event) && event.payload.sender !== me;
+  if (event.type !== `session.${kind}`) return false;
+  if (kind === 'ended') return true;
+  const { agent } = event.payload;
+  return handle === undefined ? agent !== me : agent === handle;
 }

@@ -4,8 +4,7 @@ import { isFromThisMachine } from '../../local-peer.js';
 import { pageHeaders } from '../../pages/layout.js';
 import { renderErrorPage } from '../../pages/message-page.js';
 import { findAccount } from '../../store/account-rows.js';
-import { redirect } from '../authorize/authorization-answer.js';
-import { placeOf } from '../authorize/show.js';
+import { placeOf, redirect } from '../api-scope.js';
 import { PATH } from '../metadata.js';
 import { queryOf, readParameters } from '../parameters.js';
 import type { AuthorizationServer } from '../server.js';
@@ -32,10 +31,11 @@ export async function enterByLink(
 function refuse(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
   const page = renderErrorPage({
     place: placeOf(server),
-    title: 'This link is of no use any more',
-    message: 'It signs in once, within a minute, on the machine on which it was made.',
-    advice: 'Run “asp serve open” again for another one.',
+    title: 'This link has expired',
+    message: 'Sign-in links work once, for one minute, on the machine that created them.',
+    advice: 'Run “asp serve open” again for a new one.',
     code: 'access_denied',
+    onward: { href: PATH.signIn, label: 'Sign in' },
   });
   return reply.code(403).headers(pageHeaders()).send(page);
 }

@@ -2,22 +2,25 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { HandlePart } from '../../../wire/handle.js';
 import { createAccount } from '../../agents/create-account.js';
-import type { Mistake } from '../../pages/form.js';
+import { isFromThisMachine } from '../../local-peer.js';
+import { durationInWords, type Mistake } from '../../pages/form.js';
+import { pageHeaders } from '../../pages/layout.js';
+import { renderSignedInPage } from '../../pages/message-page.js';
+import { renderSignInPage, type SignInPage } from '../../pages/sign-in-page.js';
 import { ServiceError } from '../../service-error.js';
-import { type AccountRow, findAccountByUsername } from '../../store/account-rows.js';
+import { type AccountRow, findAccountByUsername, hasPasswordAccounts } from '../../store/account-rows.js';
 import { deleteAccountSession } from '../../store/account-session-rows.js';
 import { rebindAuthorizationRequests } from '../../store/authorization-rows.js';
 import { findOAuthClient } from '../../store/oauth-client-rows.js';
-import { bodyOf } from '../api-scope.js';
-import { redirect } from '../authorize/authorization-answer.js';
-import { type Correction, sendSignInPage } from '../authorize/show.js';
-import { requireStoredRequest } from '../authorize/stored-request.js';
+import { listLocalAccounts } from '../../store/operator-rows.js';
+import { bodyOf, placeOf, redirect } from '../api-scope.js';
+import { requireStoredRequest } from '../authorization-request.js';
 import { PATH } from '../metadata.js';
 import { networkOf } from '../network-of.js';
-import { type Parameters, readParameters } from '../parameters.js';
+import { type Parameters, queryOf, readParameters } from '../parameters.js';
 import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
-import { type Browser, isCsrfOf, readBrowser, renewBrowser } from './browser.js';
+import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser, renewBrowser } from './browser.js';
 import { enterAs } from './enter-as.js';
 import { hashPassword, isPasswordOf, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.js';
 import { readReturnAddress } from './return-address.js';
@@ -30,6 +33,27 @@ interface SentForm {
   readonly form: Parameters;
   readonly browser: Browser;
   readonly request: string | undefined;
+}
+
+/** Signing in without an application that waits. */
+export async function showSignIn(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const browser = meetBrowser(server, request, reply);
+  const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
+  const returnTo = readParameters(queryOf(request.raw.url ?? '')).one('return_to');
+  if (account === undefined) return sendSignInPage(server, reply, { browser, waiting: undefined, returnTo });
+  if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
+  const page = renderSignedInPage({
+    place: placeOf(server),
+    csrf: browser.csrfFor(undefined),
+    signOutPath: PATH.signOut,
+    dashboardPath: PATH.dashboard,
+    account: { username: account.username, displayName: account.display_name },
+  });
+  return reply.headers(pageHeaders()).send(page);
 }
 
 /** Signs in with a password. An unknown account and a wrong password have one answer, and take as long. */
@@ -80,7 +104,7 @@ export async function signUp(
   const passwordHash = await hashPassword(password);
   try {
     const account = await context.database.write((transaction) =>
-      createAccount(context, transaction, { username, displayName, passwordHash, tier: 'free', isLocal: false }),
+      createAccount(context, transaction, { username, displayName, passwordHash, tier: 'standard', isLocal: false }),
     );
     return enter(server, reply, sent, account);
   } catch (error) {
@@ -152,8 +176,7 @@ async function refuseHurry(
   sent: SentForm,
   { form, waitS, filled }: Pick<Required<Correction>, 'form' | 'filled'> & { readonly waitS: number },
 ): Promise<FastifyReply> {
-  const minutes = Math.ceil(waitS / 60);
-  const message = `Too many attempts. Try again in ${minutes === 1 ? 'a minute' : `${minutes} minutes`}.`;
+  const message = `Too many attempts. Try again in ${durationInWords(waitS)}.`;
   const later = reply.code(429).header('retry-after', String(waitS));
   return showAgain(server, later, sent, { form, mistakes: [{ message }], filled });
 }
@@ -169,8 +192,43 @@ async function showAgain(
     request === undefined
       ? undefined
       : await context.database.read(async (query) => {
-          const row = await requireStoredRequest(context, query, browser, request);
+          const row = await requireStoredRequest(context, query, browser.hash, request);
           return { id: request, clientName: (await findOAuthClient(query, row.client_id))?.name ?? '' };
         });
   return sendSignInPage(server, reply, { browser, waiting, returnTo: form.one('return_to') }, correction);
+}
+
+/** What is to be shown again after a mistake. */
+export type Correction = Partial<Pick<SignInPage, 'form' | 'mistakes' | 'filled'>>;
+
+export async function sendSignInPage(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  shown: {
+    readonly browser: Browser;
+    readonly waiting: { id: string; clientName: string } | undefined;
+    readonly returnTo: string | undefined;
+  },
+  correction: Correction = {},
+): Promise<FastifyReply> {
+  const isHere = isFromThisMachine(reply.request.raw);
+  const { isFirstUse, hasLocal } = await server.context.database.read(async (query) => ({
+    isFirstUse: !(await hasPasswordAccounts(query)),
+    hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
+  }));
+  const page = renderSignInPage({
+    place: placeOf(server),
+    clientName: shown.waiting?.clientName,
+    request: shown.waiting?.id,
+    returnTo: shown.returnTo,
+    csrf: shown.browser.csrfFor(shown.waiting?.id),
+    signInPath: PATH.signIn,
+    signUpPath: PATH.signUp,
+    form: isFirstUse ? 'sign-up' : 'sign-in',
+    hasLocalAccounts: hasLocal,
+    mistakes: [],
+    filled: {},
+    ...correction,
+  });
+  return reply.headers(pageHeaders()).send(page);
 }

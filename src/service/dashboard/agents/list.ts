@@ -4,7 +4,7 @@ import { askedOf, listedOf } from '../listed.js';
 import { type DashboardAnswer, page, type Visit } from '../visit.js';
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
-  const { context, actor, account, query } = visit;
+  const { context, actor, account, note } = visit;
   const { agents, next_cursor: next } = await context.database.read((view) =>
     listAgents(context, actor, { query: askedOf(visit) }, view),
   );
@@ -13,7 +13,7 @@ export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
       listed: listedOf(visit, agents, next),
       username: account.username,
       baseUrl: context.settings.addresses.baseUrl,
-      note: query.one('note'),
+      note,
     }),
   );
 }

@@ -3,17 +3,15 @@ import { skillsOf, toAgent } from '../../agents/agent-record.js';
 import { updateAgent } from '../../agents/update-agent.js';
 import type { Parameters } from '../../authorization-server/parameters.js';
 import { type ProfileValues, renderProfile } from '../../pages/dashboard/agent-page.js';
-import { withNote } from '../../pages/dashboard/parts.js';
-import type { Mistake } from '../../pages/form.js';
 import type { AgentRecordRow } from '../../store/agent-rows.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, mistaken, movedWithNote, page, type Refusal, type Visit } from '../visit.js';
 import { agentPathOf, requireAgent } from './own-agent.js';
 import { PROFILE_MISTAKE, readMistakes, readProfile, SKILLS_MAX } from './profile-form.js';
 
 const EMPTY_SKILL_ROWS = 2;
 
 export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
-  return profileOf(visit, undefined, []);
+  return profileOf(visit, { mistakes: [], status: 200 });
 }
 
 export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -25,18 +23,17 @@ export async function actProfile(visit: Visit, form: Parameters): Promise<Dashbo
     card_body: values.cardBody === '' ? null : values.cardBody,
     skills: values.skills,
   });
-  if (!read.success) return profileOf(visit, values, readMistakes(read.error.issues, PROFILE_MISTAKE), 400);
+  if (!read.success) return profileAgain(visit, form, mistaken(...readMistakes(read.error.issues, PROFILE_MISTAKE)));
   const path = agentPathOf(visit);
   await context.database.write((transaction) => updateAgent(context, actor, { path, body: read.data }, transaction));
-  return moved(withNote(`/dashboard/agents/${path.name}`, 'saved'));
+  return movedWithNote(visit, `/dashboard/agents/${path.name}`, 'saved');
 }
 
-async function profileOf(
-  visit: Visit,
-  typed: ProfileValues | undefined,
-  mistakes: readonly Mistake[],
-  status = 200,
-): Promise<DashboardAnswer> {
+export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return profileOf(visit, refusal, readProfile(form));
+}
+
+async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: ProfileValues): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const row = await context.database.read((view) => requireAgent(visit, view));
   const values = typed ?? valuesOf(row);

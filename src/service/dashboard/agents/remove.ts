@@ -1,8 +1,7 @@
 import { toAgent } from '../../agents/agent-record.js';
 import { removeAgent } from '../../agents/remove-agent.js';
 import { renderRemoveAgent } from '../../pages/dashboard/agent-page.js';
-import { withNote } from '../../pages/dashboard/parts.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, movedWithNote, page, type Visit } from '../visit.js';
 import { agentPathOf, requireAgent } from './own-agent.js';
 
 export async function showRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
@@ -14,5 +13,5 @@ export async function actRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor } = visit;
   const path = agentPathOf(visit);
   await context.database.write((transaction) => removeAgent(context, actor, { path }, transaction));
-  return moved(withNote('/dashboard/agents', 'removed'));
+  return movedWithNote(visit, '/dashboard/agents', 'removed');
 }

@@ -2,11 +2,10 @@ import { toAgent } from '../../agents/agent-record.js';
 import type { AgentActor } from '../../context.js';
 import type { View } from '../../pages/dashboard/frame.js';
 import type { Listed } from '../../pages/dashboard/list.js';
-import { type NoteName, withNote } from '../../pages/dashboard/parts.js';
+import type { NoteName } from '../../pages/dashboard/parts.js';
 import type { TrustPage } from '../../pages/dashboard/trust-pages.js';
-import type { Mistake } from '../../pages/form.js';
 import type { Query, Transaction } from '../../store/database.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, movedWithNote, page, type Refusal, type Visit } from '../visit.js';
 import { actingAs, requireAgent } from './own-agent.js';
 
 /** One of the two lists that an agent decides by: how it is read, and what its page looks like. */
@@ -20,9 +19,9 @@ export interface TrustList<Item> {
 export async function showTrustList<Item>(
   visit: Visit,
   list: TrustList<Item>,
-  refused?: { readonly mistake: Mistake; readonly typed: string },
+  refused?: Refusal & { readonly typed: string },
 ): Promise<DashboardAnswer> {
-  const { context, csrf, query } = visit;
+  const { context, csrf, note } = visit;
   const { row, listed } = await context.database.read(async (view) => {
     const agent = await requireAgent(visit, view);
     return { row: agent, listed: await list.read(visit, actingAs(visit, agent), view) };
@@ -30,13 +29,14 @@ export async function showTrustList<Item>(
   const view = list.render({
     agent: toAgent(row),
     csrf,
-    note: refused === undefined ? query.one('note') : undefined,
-    mistakes: refused === undefined ? [] : [refused.mistake],
+    note,
+    mistakes: refused?.mistakes ?? [],
     now: context.clock.now(),
+    baseUrl: context.settings.addresses.baseUrl,
     listed,
     filled: refused?.typed ?? '',
   });
-  return page(view, { status: refused === undefined ? 200 : 400 });
+  return page(view, { status: refused?.status ?? 200 });
 }
 
 /** Changes a list as its agent does, and shows it. */
@@ -49,5 +49,5 @@ export async function changeTrustList<Item>(
   await visit.context.database.write(async (transaction) => {
     await work(actingAs(visit, await requireAgent(visit, transaction)), transaction);
   });
-  return moved(withNote(`/dashboard/agents/${visit.part('name')}/${path}`, note));
+  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note);
 }

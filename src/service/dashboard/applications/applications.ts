@@ -1,20 +1,19 @@
 import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
-import { parseScopes } from '../../authorization-server/requested-scope.js';
 import { revokeFamily } from '../../authorization-server/revoke.js';
+import { parseScopes } from '../../authorization-server/scope-and-resource.js';
 import {
   renderApplications,
   renderDisconnect,
   type ShownApplication,
 } from '../../pages/dashboard/applications-page.js';
-import { withNote } from '../../pages/dashboard/parts.js';
 import { ServiceError } from '../../service-error.js';
 import type { Query } from '../../store/database.js';
 import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/refresh-rows.js';
 import { readListed } from '../listed.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, movedWithNote, page, type Visit } from '../visit.js';
 
 export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, query } = visit;
+  const { context, account, note } = visit;
   const { items, ...rest } = await context.database.read((view) =>
     readListed(visit, {
       scope: ['applications', account.id],
@@ -29,7 +28,7 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
       listed: { items: items.map(toShown), ...rest },
       now: context.clock.now(),
       baseUrl: context.settings.addresses.baseUrl,
-      note: query.one('note'),
+      note,
     }),
   );
 }
@@ -47,7 +46,7 @@ export async function actDisconnect(visit: Visit): Promise<DashboardAnswer> {
     const row = await requireFamily(visit, transaction);
     await revokeFamily(context, transaction, row.id);
   });
-  return moved(withNote('/dashboard/applications', 'disconnected'));
+  return movedWithNote(visit, '/dashboard/applications', 'disconnected');
 }
 
 async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccountRow> {

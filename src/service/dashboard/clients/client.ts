@@ -1,7 +1,6 @@
 import { revokeConfidentialClient } from '../../authorization-server/confidential-client.js';
 import { renderClient, renderRevokeClient } from '../../pages/dashboard/clients-page.js';
-import { withNote } from '../../pages/dashboard/parts.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, movedWithNote, page, type Visit } from '../visit.js';
 import { takeSecret } from './secret-cookie.js';
 import { requireClientOf, toShownClient } from './shown-client.js';
 
@@ -30,5 +29,5 @@ export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
     const row = await requireClientOf(visit, transaction);
     await revokeConfidentialClient(context, transaction, row.id);
   });
-  return moved(withNote('/dashboard/clients', 'revoked'));
+  return movedWithNote(visit, '/dashboard/clients', 'revoked');
 }

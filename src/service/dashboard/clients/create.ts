@@ -8,7 +8,7 @@ import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../
 import type { Query } from '../../store/database.js';
 import { findClientOfAccount } from '../../store/oauth-client-rows.js';
 import { createFormKey, keyOf, once } from '../once.js';
-import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
+import { type DashboardAnswer, mistaken, moved, page, type Refusal, type Visit } from '../visit.js';
 import { clientSecretOf, letShowSecret } from './secret-cookie.js';
 
 const PATH = '/dashboard/new-client';
@@ -16,20 +16,19 @@ const NAME_MAX_LENGTH = 100;
 /** How long the form that made a client still leads to its secret: as long as a double click may take. */
 const REPEATED_WITHIN_MS = 30_000;
 
-type Filled = Pick<NewClientPage, 'mistakes' | 'name' | 'chosen' | 'scopes'>;
+type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes'>;
 
 export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
-  return formOf(visit, { mistakes: [], name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES });
+  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES };
+  return formOf(visit, filled, { mistakes: [], status: 200 });
 }
 
 export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
-  const name = (form.one('name') ?? '').trim();
-  const chosen = readAgentName(visit, form);
-  const scopes = AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope));
+  const { name, chosen, scopes } = readForm(visit, form);
   const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
   const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
-  if (mistakes.length > 0) return formOf(visit, { mistakes, name, chosen, scopes }, 400);
+  if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
   const key = keyOf(form, ['name', 'agent', 'scope']);
   const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);
@@ -44,7 +43,19 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
 }
 
-/** The second half of an address, also where somebody has typed both. */
+export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return formOf(visit, readForm(visit, form), refusal);
+}
+
+function readForm(visit: Visit, form: Parameters) {
+  return {
+    name: (form.one('name') ?? '').trim(),
+    chosen: readAgentName(visit, form),
+    scopes: AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope)),
+  };
+}
+
+/** The second half of a handle, also where somebody has typed both. */
 function readAgentName({ account }: Visit, form: Parameters): string {
   const typed = (form.one('agent') ?? '').trim();
   const own = `@${account.username}.`;
@@ -70,7 +81,7 @@ function findMistakes(
   return mistakes;
 }
 
-async function formOf(visit: Visit, filled: Filled, status = 200): Promise<DashboardAnswer> {
+async function formOf(visit: Visit, filled: Filled, { mistakes, status }: Refusal): Promise<DashboardAnswer> {
   const { context, account, csrf } = visit;
   const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
   const view = renderNewClient({
@@ -78,6 +89,7 @@ async function formOf(visit: Visit, filled: Filled, status = 200): Promise<Dashb
     key: createFormKey(context),
     username: account.username,
     agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
+    mistakes,
     ...filled,
   });
   return page(view, { status });

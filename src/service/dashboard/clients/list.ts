@@ -9,7 +9,7 @@ import { toShownClient } from './shown-client.js';
 const BEFORE_ALL = `${ID_PREFIX.oauthClient}Z`;
 
 export async function showClients(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, query } = visit;
+  const { context, account, note } = visit;
   const { items, ...rest } = await context.database.read((view) =>
     readListed(visit, {
       scope: ['clients', account.id],
@@ -22,7 +22,7 @@ export async function showClients(visit: Visit): Promise<DashboardAnswer> {
     renderClients({
       listed: { items: items.map(toShownClient), ...rest },
       now: context.clock.now(),
-      note: query.one('note'),
+      note,
     }),
   );
 }

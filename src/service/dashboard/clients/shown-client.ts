@@ -1,4 +1,4 @@
-import { parseScopes } from '../../authorization-server/requested-scope.js';
+import { parseScopes } from '../../authorization-server/scope-and-resource.js';
 import type { ShownClient } from '../../pages/dashboard/clients-page.js';
 import { ServiceError } from '../../service-error.js';
 import type { Query } from '../../store/database.js';

@@ -1,12 +1,13 @@
 import type { ServerResponse } from 'node:http';
 
 import { findAccountOf, type PageServer } from '../../authorization-server/account/browser.js';
-import { readVisibleEvents, type VisibleEvents } from '../../events/read-events.js';
+import { readAccountRows } from '../../events/account-view.js';
+import { toVisibleEvents, type VisibleEvents } from '../../events/read-events.js';
 import { renderEntry } from '../../pages/dashboard/entry.js';
 import { renderSessionHead } from '../../pages/dashboard/transcript-page.js';
 import type { Onlooker } from './live.js';
 import { findSeenSession, type SeenSession } from './seen-session.js';
-import { placeOfEntries } from './transcript.js';
+import { listOwnAgents, placeOfEntries } from './transcript.js';
 
 const EVENTS_PER_READ = 32;
 const RETRY_MS = 1_000;
@@ -25,8 +26,8 @@ const HEADERS = {
 /** One transcript that somebody is looking at. */
 export interface LiveStream {
   readonly accountId: string;
-  /** As whom the account sees the session by now. */
-  agentId(): string;
+  /** Whether one of these agents is the account's own in this session. */
+  concerns(agentIds: readonly string[]): boolean;
   /** There may be something new. */
   look(): void;
   end(): void;
@@ -34,19 +35,20 @@ export interface LiveStream {
 
 interface StreamParts {
   readonly response: ServerResponse;
-  readonly agentId: string;
+  /** The account's agents in the session. */
+  readonly agentIds: readonly string[];
   /** The number of the last event that the page shows. */
   readonly after: number;
 }
 
 /** What there is to show, or why there will be nothing any more. */
-type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
+export type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
 
 /** Writes what is past the cursor, as far as the browser takes it, until nobody is signed in there any more. */
 export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: StreamParts): LiveStream {
   const { context } = server;
   const { response } = parts;
-  let { agentId, after } = parts;
+  let { agentIds, after } = parts;
   let isLooking = false;
   let mustLookAgain = false;
   const isOver = (): boolean => response.writableEnded || response.destroyed;
@@ -58,7 +60,7 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
       response.end(`event: end\ndata: ${found}\n\n`);
       return false;
     }
-    agentId = found.seen.actor.agentId;
+    agentIds = agentIdsOf(found.seen);
     const last = found.events.at(-1);
     if (last === undefined) return false;
     after = last.sequence;
@@ -85,7 +87,7 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   keepAlive(server, response);
   return {
     accountId: onlooker.accountId,
-    agentId: () => agentId,
+    concerns: (rung) => rung.some((agentId) => agentIds.includes(agentId)),
     look() {
       mustLookAgain = true;
       if (!isLooking) void lookAll();
@@ -94,27 +96,34 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   };
 }
 
-/** By the sign-in, the acting participant and its status as they are now. */
-function readStep(server: PageServer, onlooker: Onlooker, after: number): Promise<Step> {
+/** What the account may see past `after`, by the sign-in and its agents' statuses as they are now. */
+export function readStep(server: PageServer, onlooker: Onlooker, after: number): Promise<Step> {
   const { context } = server;
   const { browser, accountId, sessionId } = onlooker;
   return context.database.read(async (query) => {
     const account = await findAccountOf(server, query, browser);
     if (account?.id !== accountId) return 'signed-out';
-    const seen = await findSeenSession(context, query, accountId, sessionId);
+    const seen = await findSeenSession(query, accountId, sessionId);
     if (seen === undefined) return 'gone';
-    return { seen, ...(await readVisibleEvents(query, seen.participation, after, EVENTS_PER_READ)) };
+    return { seen, ...toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ)) };
   });
 }
 
 /** The entries, and what the page says of the session where that has changed. */
-function renderStep({ seen, events }: Exclude<Step, string>, username: string, now: number): object {
+export function renderStep({ seen, events, hasMore }: Exclude<Step, string>, username: string, now: number): object {
   const place = placeOfEntries(seen, username);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {
+    hasMore,
     entries: events.map((event) => renderEntry(event, place).item.markup),
-    ...(hasChanged && { head: renderSessionHead(seen.session, seen.actor.handle, now).markup }),
+    ...(hasChanged && {
+      head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, now).markup,
+    }),
   };
+}
+
+export function agentIdsOf({ view }: SeenSession): string[] {
+  return view.participations.map((participation) => participation.agent_id);
 }
 
 /** Resolves when the browser has taken enough; one that takes nothing for long is let go, and comes back for the rest. */

@@ -4,7 +4,7 @@ import type { Browser, PageServer } from '../../authorization-server/account/bro
 import { isOfSameOrigin } from '../../authorization-server/account/same-origin.js';
 import { ServiceError } from '../../service-error.js';
 import { readVisit, type Visit } from '../visit.js';
-import { createLiveStream, type LiveStream } from './live-stream.js';
+import { agentIdsOf, createLiveStream, type LiveStream, readStep, renderStep } from './live-stream.js';
 import { findSeenSession } from './seen-session.js';
 import { readSequence } from './transcript.js';
 
@@ -36,7 +36,7 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
   let cancelPoll: (() => void) | undefined;
   const stopListening = bus.listen((signal) => {
     if (signal.kind !== 'events') return;
-    for (const stream of streams) if (signal.agentIds.includes(stream.agentId())) stream.look();
+    for (const stream of streams) if (stream.concerns(signal.agentIds)) stream.look();
   });
   const poll = (): void => {
     cancelPoll ??= clock.schedule(
@@ -61,9 +61,10 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
       const visit = await readVisit(server, request);
       if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'Nobody is signed in in this browser.');
       const onlooker = onlookerOf(visit);
-      const { context } = server;
-      const seen = await context.database.read((query) =>
-        findSeenSession(context, query, onlooker.accountId, onlooker.sessionId),
+      const after = placeOf(request, visit);
+      if (request.headers.accept === 'application/json') return answerPoll(server, reply, onlooker, after);
+      const seen = await server.context.database.read((query) =>
+        findSeenSession(query, onlooker.accountId, onlooker.sessionId),
       );
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
       requireRoom(onlooker.accountId);
@@ -72,8 +73,8 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
       if (reply.raw.destroyed) return reply;
       const stream = createLiveStream(server, onlooker, {
         response: reply.raw,
-        agentId: seen.actor.agentId,
-        after: placeOf(request, visit),
+        agentIds: agentIdsOf(seen),
+        after,
       });
       streams.add(stream);
       reply.raw.once('close', () => streams.delete(stream));
@@ -88,6 +89,20 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
       for (const stream of streams) stream.end();
     },
   };
+}
+
+/** What is new, once: for a page to which its browser has no stream to give. */
+async function answerPoll(
+  server: PageServer,
+  reply: FastifyReply,
+  onlooker: Onlooker,
+  after: number,
+): Promise<FastifyReply> {
+  const found = await readStep(server, onlooker, after);
+  if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
+  if (found === 'gone') throw new ServiceError('NOT_FOUND');
+  reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+  return reply.send(renderStep(found, onlooker.username, server.context.clock.now()));
 }
 
 function onlookerOf({ browser, account, part }: Visit): Onlooker {

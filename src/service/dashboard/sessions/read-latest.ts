@@ -1,8 +1,8 @@
 import type { EventEnvelope } from '../../../wire/event.js';
-import { readVisibleRows, toEnvelope } from '../../events/read-events.js';
+import { type AccountView, lastVisibleTo, readAccountRows } from '../../events/account-view.js';
+import { toEnvelope } from '../../events/read-events.js';
 import type { Query } from '../../store/database.js';
 import type { ReadEventRow } from '../../store/event-rows.js';
-import type { ParticipationRow } from '../../store/participant-rows.js';
 
 const WIDENING = 16;
 /** Of one page: what is shown must be read first, and fifty large messages of brackets take seconds. */
@@ -11,23 +11,23 @@ const READ_MAX_CHARACTERS = 512 * 1024;
 /** The last visible events of a part of the log. */
 export interface Latest {
   readonly events: readonly EventEnvelope[];
-  /** Whether the viewer may see more before these. */
+  /** Whether the account may see more before these. */
   readonly hasEarlier: boolean;
 }
 
 /**
- * The last `count` events before the number `before` that the viewer may see, fewer where they are large. The log is read by
- * the one read that there is, from so far back; who sees few of its events is read from farther back.
+ * The last `count` events before the number `before` that the account may see, fewer where they are large. The log is read
+ * forward from some way back, and from farther back for an account that sees few of its events.
  */
 export async function readLatest(
   query: Query,
-  viewer: ParticipationRow,
+  view: AccountView,
   { before, count }: { readonly before: number; readonly count: number },
 ): Promise<Latest> {
-  const end = Math.min(before, viewer.last_sequence + 1, (viewer.left_sequence ?? Number.MAX_SAFE_INTEGER) + 1);
+  const end = Math.min(before, lastVisibleTo(view) + 1);
   for (let span = count + 1; ; span *= WIDENING) {
     const start = Math.max(0, end - 1 - span);
-    const rows = await readWindow(query, viewer, { start, end, count: count + 1 });
+    const rows = await readWindow(query, view, { start, end, count: count + 1 });
     if (rows.length <= count && start > 0) continue;
     const last = lastOf(rows, count);
     return { events: last.map(toEnvelope), hasEarlier: last.length < rows.length };
@@ -48,13 +48,13 @@ function lastOf(rows: readonly ReadEventRow[], count: number): ReadEventRow[] {
 /** Never more than a page of the log is held, and as much of what is before it. */
 async function readWindow(
   query: Query,
-  viewer: ParticipationRow,
+  view: AccountView,
   { start, end, count }: { readonly start: number; readonly end: number; readonly count: number },
 ): Promise<ReadEventRow[]> {
   let latest: ReadEventRow[] = [];
   let after = start;
   while (true) {
-    const { events, hasMore } = await readVisibleRows(query, viewer, after, count);
+    const { events, hasMore } = await readAccountRows(query, view, after, count);
     const inside = events.filter(({ sequence }) => sequence < end);
     latest = [...latest, ...inside].slice(-count);
     const last = events.at(-1);

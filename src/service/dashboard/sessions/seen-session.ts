@@ -1,35 +1,30 @@
-import { AGENT_SCOPES } from '../../../wire/scope.js';
 import type { Session } from '../../../wire/session.js';
-import type { AgentActor, ServiceContext } from '../../context.js';
-import { getSession } from '../../sessions/get-session.js';
+import { type AccountView, findAccountView } from '../../events/account-view.js';
+import { viewSession } from '../../sessions/session-view.js';
 import type { Query } from '../../store/database.js';
-import { findParticipation, type ParticipationRow } from '../../store/participant-rows.js';
-import { findActingParticipant } from '../../store/session-list-rows.js';
+import { listParticipants } from '../../store/participant-rows.js';
 
-/** A session as the account sees it: as its acting participant does, and no other way. */
+/** A session as an account sees it. */
 export interface SeenSession {
-  readonly actor: AgentActor;
   readonly session: Session;
-  readonly participation: ParticipationRow;
+  readonly view: AccountView;
 }
 
-/** Undefined: there is no such session, or no agent of the account takes part in it. */
+/** Undefined: there is no such session, or none of the account's agents ever took part in it. */
 export async function findSeenSession(
-  context: ServiceContext,
   query: Query,
   accountId: string,
   sessionId: string,
 ): Promise<SeenSession | undefined> {
-  const acting = await findActingParticipant(query, accountId, sessionId);
-  const participation = acting && (await findParticipation(query, sessionId, acting.agent_id));
-  if (acting === undefined || participation === undefined) return undefined;
-  const actor: AgentActor = {
-    kind: 'agent',
-    agentId: acting.agent_id,
-    handle: acting.handle,
-    accountId,
-    scopes: AGENT_SCOPES,
+  const view = await findAccountView(query, accountId, sessionId);
+  if (view === undefined) return undefined;
+  const [row] = view.participations;
+  const facts = {
+    id: row.session_id,
+    state: row.session_state,
+    topic: row.topic,
+    created_at: row.session_created_at,
+    ended_at: row.ended_at,
   };
-  const session = await getSession(context, actor, { path: { session_id: sessionId } }, query);
-  return { actor, session, participation };
+  return { view, session: viewSession(facts, await listParticipants(query, row.session_id)) };
 }

@@ -1,9 +1,12 @@
+import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { getAttachment } from '../../attachments/get-attachment.js';
-import { readVisibleEvents } from '../../events/read-events.js';
+import { signAccountDownload } from '../../attachments/get-attachment.js';
+import type { Parameters } from '../../authorization-server/parameters.js';
+import { lastVisibleTo, readAccountRows } from '../../events/account-view.js';
+import { toVisibleEvents } from '../../events/read-events.js';
 import { type EntryPlace, renderEntry } from '../../pages/dashboard/entry.js';
 import { pathOfSession } from '../../pages/dashboard/sessions-page.js';
-import { renderTranscript, renderWholeEvent } from '../../pages/dashboard/transcript-page.js';
+import { type OwnAgent, renderTranscript, renderWholeEvent } from '../../pages/dashboard/transcript-page.js';
 import { ServiceError } from '../../service-error.js';
 import type { Query } from '../../store/database.js';
 import { type DashboardAnswer, moved, page, type Visit } from '../visit.js';
@@ -14,29 +17,36 @@ const PER_PAGE = 50;
 const SEQUENCE = /^[1-9]\d{0,14}$/;
 
 /** How events of a session are shown to this account. */
-export function placeOfEntries({ session, participation }: SeenSession, username: string): EntryPlace {
-  const { status, joined_at: joinedAt } = participation;
-  const isInside = status === 'joined' || (status === 'left' && joinedAt !== null);
-  return { path: pathOfSession(session.id), username, isInside };
+export function placeOfEntries({ session, view }: SeenSession, username: string): EntryPlace {
+  return { path: pathOfSession(session.id), username, through: view.through };
+}
+
+/** The account's own agents among the participants; a removed agent has no page any more. */
+export function listOwnAgents({ view }: SeenSession): OwnAgent[] {
+  return view.participations.map(({ handle, agent_removed_at: removedAt }) => ({
+    handle,
+    path: removedAt === null ? `/dashboard/agents/${splitHandle(handle).name}` : undefined,
+  }));
 }
 
 export async function showTranscript(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
-  const before = readSequence(query.one('before'));
+  const before = readBefore(query);
   return context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const place = placeOfEntries(seen, account.username);
-    const asked = { before: before ?? Number.MAX_SAFE_INTEGER, count: PER_PAGE };
-    const { events, hasEarlier } = await readLatest(view, seen.participation, asked);
+    const asked = { before, count: PER_PAGE };
+    const { events, hasEarlier } = await readLatest(view, seen.view, asked);
     return page(
       renderTranscript({
         session: seen.session,
-        actingHandle: seen.actor.handle,
+        ownAgents: listOwnAgents(seen),
+        username: account.username,
         path: place.path,
         entries: events.map((event) => renderEntry(event, place)),
         hasEarlier,
         pageSize: PER_PAGE,
-        isNewest: before === undefined,
+        isNewest: before > lastVisibleTo(seen.view),
         now: context.clock.now(),
       }),
     );
@@ -48,7 +58,7 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
   const sequence = readSequence(visit.part('sequence')) ?? 0;
   return visit.context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
-    const { events } = await readVisibleEvents(view, seen.participation, sequence - 1, 1);
+    const { events } = toVisibleEvents(await readAccountRows(view, seen.view, sequence - 1, 1));
     const [event] = events;
     if (event?.sequence !== sequence) throw new ServiceError('NOT_FOUND');
     const place = placeOfEntries(seen, visit.account.username);
@@ -60,10 +70,9 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
 /** To an address that is signed now, for whoever may see the message now. */
 export async function fetchAttachment(visit: Visit): Promise<DashboardAnswer> {
   const { context } = visit;
-  return context.database.read(async (view) => {
-    const { actor } = await requireSeen(visit, view);
-    const path = { attachment_id: requireAttachmentId(visit) };
-    return moved((await getAttachment(context, actor, { path }, view)).url);
+  return context.database.read(async (query) => {
+    const { view } = await requireSeen(visit, query);
+    return moved(await signAccountDownload(context, view, requireAttachmentId(visit), query));
   });
 }
 
@@ -73,11 +82,18 @@ function requireAttachmentId({ part }: Visit): string {
   return id;
 }
 
-async function requireSeen({ context, account, part }: Visit, view: Query): Promise<SeenSession> {
+async function requireSeen({ account, part }: Visit, view: Query): Promise<SeenSession> {
   const id = part('session_id');
-  const seen = isId('session', id) ? await findSeenSession(context, view, account.id, id) : undefined;
+  const seen = isId('session', id) ? await findSeenSession(view, account.id, id) : undefined;
   if (seen === undefined) throw new ServiceError('NOT_FOUND');
   return seen;
+}
+
+/** The address of an event shows it in the middle of a page. */
+function readBefore(query: Parameters): number {
+  const around = readSequence(query.one('around'));
+  if (around !== undefined) return around + PER_PAGE / 2;
+  return readSequence(query.one('before')) ?? Number.MAX_SAFE_INTEGER;
 }
 
 /** What is no number is taken for none. */

@@ -13,7 +13,15 @@ import {
 import { type Html, html } from '../html.js';
 import { renderBadges } from './agents-page.js';
 import type { View } from './frame.js';
-import { renderButton, renderCommand, renderNote, renderQuestion, renderTrail } from './parts.js';
+import {
+  aspCommand,
+  type NoteName,
+  renderButton,
+  renderCommand,
+  renderNote,
+  renderQuestion,
+  renderTrail,
+} from './parts.js';
 import { renderTime } from './time.js';
 
 const TABS = {
@@ -28,7 +36,7 @@ type Tab = keyof typeof TABS;
 export interface AgentFrame {
   readonly agent: Agent;
   readonly csrf: string;
-  readonly note: string | undefined;
+  readonly note: NoteName | undefined;
   readonly mistakes: readonly Mistake[];
   readonly now: number;
 }
@@ -57,7 +65,8 @@ export interface AccessValues {
 export interface OverviewPage extends AgentFrame {
   readonly access: AccessValues;
   readonly baseUrl: string;
-  readonly tier: 'free' | 'paid';
+  /** Whether the account may have open agents. */
+  readonly mayBeOpen: boolean;
 }
 
 export function renderOverview(page: OverviewPage): View {
@@ -65,9 +74,9 @@ export function renderOverview(page: OverviewPage): View {
   const body = html`<div class="columns"><div class="stack">${renderAccess(page)}</div>
 <div class="stack">
 ${renderStatus(page)}
-<section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Sign a terminal in as this agent, then send and receive:</p>
-${renderCommand([`asp -p ${baseUrl} login ${agent.canonical_handle}`, `asp -p ${baseUrl} tail`])}
-<p class="soft small">For a server without a person, <a href="/dashboard/new-client?agent=${agent.local_name}">create a client</a>.</p></section>
+<section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Connect a terminal as this agent:</p>
+${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCommand({ baseUrl, handle: agent.canonical_handle }, 'tail')])}
+<p class="soft small">For a server that runs by itself, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
@@ -82,30 +91,30 @@ function renderStatus({ agent, csrf }: OverviewPage): Html {
     ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
     : renderButton({ path, csrf, label: 'Pause', values: { paused: 'true' } });
   const words = agent.paused
-    ? 'It is paused: nobody can invite it. Sessions it is in go on.'
+    ? 'No one can invite it. Its current sessions continue.'
     : agent.is_online
-      ? 'It is connected, and receives messages as they arrive.'
-      : 'It is not connected. Messages wait for it.';
+      ? 'Connected. It receives messages as they arrive.'
+      : 'Messages are kept until it connects.';
   return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}</p></section>`;
 }
 
-function renderAccess({ agent, csrf, tier, access, mistakes }: OverviewPage): Html {
-  const open =
-    tier === 'free'
-      ? 'Any agent can start a session with it. Needs a paid account.'
-      : 'Any agent can start a session with it.';
+function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage): Html {
+  const isRefused = !mayBeOpen && agent.inbound_policy !== 'open';
+  const about = isRefused
+    ? 'Not available: only accounts that the operator of this service trusts can have open agents.'
+    : 'Any agent can start a session with this one.';
   return html`<form method="post" action="${pathOf(agent)}" class="card stack" aria-label="Access">${hidden({ csrf })}
 ${renderChoices(
   {
     name: 'inbound_policy',
-    legend: 'Who can invite it',
+    legend: 'Who can start a session with it',
     choices: [
       {
         value: 'allowlist',
-        label: 'Those on its allowlist',
-        about: html`Your own agents at first. <a href="${pathOf(agent)}/allowlist">See the list</a>`,
+        label: 'Only agents on the allowlist',
+        about: html`Your own agents are on it by default. <a href="${pathOf(agent)}/allowlist">See the list</a>`,
       },
-      { value: 'open', label: 'Anyone', about: open },
+      { value: 'open', label: 'Anyone', about, isDisabled: isRefused },
     ],
   },
   access.inboundPolicy,
@@ -114,16 +123,16 @@ ${renderChoices(
 ${renderChoices(
   {
     name: 'visibility',
-    legend: 'Who can find it',
+    legend: 'Who can find this agent',
     choices: [
-      { value: 'public', label: 'Anyone', about: 'It is found by search, and its card can be read.' },
-      { value: 'private', label: 'Only you', about: 'Others can invite it only if they know its address.' },
+      { value: 'public', label: 'Anyone', about: 'Others find it by search and can read its card.' },
+      { value: 'private', label: 'Only you', about: 'Others can invite it only if they know its handle.' },
     ],
   },
   access.visibility,
   mistakes,
 )}
-${renderTick({ id: 'can-initiate', name: 'can_initiate_sessions', value: 'true', label: 'It may start sessions itself', isTicked: access.canInitiateSessions })}
+${renderTick({ id: 'can-initiate', name: 'can_initiate_sessions', value: 'true', label: 'Can start sessions', isTicked: access.canInitiateSessions })}
 <div class="row-actions"><button class="button primary">Save</button></div></form>`;
 }
 
@@ -154,9 +163,9 @@ export function renderProfile(page: ProfilePage): View {
   const skills = Array.from({ length: skillCount }, (_, index) => renderSkill(values, index, mistakes));
   const body = html`<form method="post" action="${pathOf(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField(displayName, mistakes)}
-${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What it is for, in a sentence or two.' }, mistakes)}
+${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to it. Markdown.' }, mistakes)}
-<fieldset><legend>Skills</legend><p class="hint soft small">What it can be asked to do. Empty rows are left out.</p><div class="skills">${skills}</div></fieldset>
+<fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask it to do. Empty rows are left out.</p><div class="skills">${skills}</div></fieldset>
 <div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${pathOf(agent)}">Cancel</a></div></form>`;
   return renderAgentPage(page, 'profile', body);
 }
@@ -180,9 +189,9 @@ export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'c
   const main = renderQuestion({
     title: html`Remove <span class="wrap">${agent.canonical_handle}</span>?`,
     consequences: [
-      'It leaves its active sessions, and nobody can reach it any more.',
-      'Its clients and connected applications are cut off at once.',
-      'Its address stays taken for ever. This cannot be undone.',
+      'It leaves its active sessions, and no one can reach it any more.',
+      'Its API credentials and connected apps are cut off at once.',
+      'The handle can’t be used again. This cannot be undone.',
     ],
     path: `${pathOf(agent)}/remove`,
     csrf,

@@ -4,19 +4,19 @@ import { type Field, hidden, type Mistake, renderArea, renderField, renderProble
 import { type Html, html } from '../html.js';
 import type { View } from './frame.js';
 import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderHeading, renderNote, renderTrail } from './parts.js';
+import { aspCommand, type NoteName, renderCommand, renderHeading, renderNote, renderTrail } from './parts.js';
 
 export interface AgentsPage {
   readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
-  readonly note: string | undefined;
+  readonly note: NoteName | undefined;
 }
 
 export function renderAgents({ listed, username, baseUrl, note }: AgentsPage): View {
   const heading = renderHeading({
     title: 'Agents',
-    about: 'Addresses at which programs send and receive messages in your name.',
+    about: 'Each agent has a handle that other agents can message.',
     ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
   });
   const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
@@ -27,9 +27,9 @@ export function renderAgents({ listed, username, baseUrl, note }: AgentsPage): V
 function renderNoAgents(username: string, baseUrl: string): Html {
   return renderEmpty(
     'No agents yet',
-    html`<p>Give the first one a name, and others reach it at <span class="mono wrap">@${username}.name</span>.</p>
+    html`<p>Choose a name, and other agents can reach it as <span class="mono wrap">@${username}.name</span>.</p>
 <p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>
-<p>Or sign a terminal in, and create one on the way:</p>${renderCommand([`asp -p ${baseUrl} login`])}`,
+<p>Or sign in from a terminal, and create one on the way:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
   );
 }
 
@@ -56,7 +56,7 @@ export function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAge
   const name: Field = {
     id: 'name',
     name: 'name',
-    label: 'Address',
+    label: 'Handle',
     prefix: `@${username}.`,
     value: filled.name ?? '',
     hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It cannot be changed later.`,
@@ -78,7 +78,7 @@ ${renderProblem('There is a problem', mistakes)}
 <form method="post" action="/dashboard/new-agent" class="card stack">${hidden({ csrf, key })}
 ${[name, displayName].map((field) => renderField(field, mistakes))}
 ${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
-<p class="soft small">At first only your own agents can invite it. You decide who else can on its page.</p>
+<p class="soft small">At first, only your own agents can invite it. You can let others in on its page.</p>
 <div class="row-actions"><button class="button primary">Create agent</button><a class="button plain" href="/dashboard/agents">Cancel</a></div>
 </form></div>`;
   return { title: mistakes.length > 0 ? 'Problem: New agent' : 'New agent', section: 'agents', main };

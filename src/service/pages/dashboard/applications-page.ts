@@ -3,7 +3,15 @@ import { renderFace } from '../face.js';
 import { type Html, html, strangersText } from '../html.js';
 import type { View } from './frame.js';
 import { type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderHeading, renderNote, renderQuestion, renderScopes } from './parts.js';
+import {
+  aspCommand,
+  type NoteName,
+  renderCommand,
+  renderHeading,
+  renderNote,
+  renderQuestion,
+  renderScopes,
+} from './parts.js';
 import { renderTime } from './time.js';
 
 /** An application that somebody let act as an agent or as the account. Nobody has verified its name. */
@@ -20,29 +28,28 @@ export interface ApplicationsPage {
   readonly listed: Listed<ShownApplication>;
   readonly now: number;
   readonly baseUrl: string;
-  readonly note: string | undefined;
+  readonly note: NoteName | undefined;
 }
 
 export function renderApplications({ listed, now, baseUrl, note }: ApplicationsPage): View {
   const heading = renderHeading({
-    title: 'Applications',
-    about:
-      'What you have signed in and allowed to act in your name. The names are those that applications gave themselves.',
+    title: 'Connected apps',
+    about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
   });
   const nothing = renderEmpty(
     'Nothing is connected',
-    html`<p>An application asks here before it acts as one of your agents. The command line does so too:</p>${renderCommand([`asp -p ${baseUrl} login`])}`,
+    html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
   );
   const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
   const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
-  return { title: 'Applications', section: 'applications', main };
+  return { title: 'Connected apps', section: 'applications', main };
 }
 
 function renderRow(application: ShownApplication, now: number): Html {
   const { id, name, scopes, createdAt, lastUsedAt } = application;
   return html`<li class="row tall">${renderFace(name)}
 <div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
-<details class="quiet"><summary>What it may do</summary>${renderScopes(scopes)}</details></div>
+<details class="quiet"><summary>Permissions</summary>${renderScopes(scopes)}</details></div>
 <p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
 <a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
 }
@@ -66,14 +73,14 @@ export function renderDisconnect({
   const main = renderQuestion({
     title: html`Disconnect “${strangersText(name)}”?`,
     consequences: [
-      html`It ${renderGrantee(application)}; you allowed it ${renderTime(createdAt, now)}. Its connections are closed, and it gets no more tokens.`,
-      'Tokens it already has end within 15 minutes.',
-      'To act in your name again it must ask you again.',
+      html`It ${renderGrantee(application)}. You allowed it ${renderTime(createdAt, now)}. Its connections are closed at once.`,
+      'Existing access tokens expire within 15 minutes.',
+      'To act for you again, it must ask you.',
     ],
     path: `/dashboard/applications/${id}/disconnect`,
     csrf,
     label: 'Disconnect',
-    back: { label: 'Applications', path: '/dashboard/applications' },
+    back: { label: 'Connected apps', path: '/dashboard/applications' },
   });
-  return { title: 'Disconnect an application?', section: 'applications', main };
+  return { title: 'Disconnect an app?', section: 'applications', main };
 }

@@ -14,7 +14,15 @@ import { type Html, html } from '../html.js';
 import { CAUTION } from '../icon.js';
 import type { View } from './frame.js';
 import { isEmpty, type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderHeading, renderNote, renderQuestion, renderScopes, renderTrail } from './parts.js';
+import {
+  type NoteName,
+  renderCommand,
+  renderHeading,
+  renderNote,
+  renderQuestion,
+  renderScopes,
+  renderTrail,
+} from './parts.js';
 import { renderTime } from './time.js';
 
 export interface ShownClient {
@@ -30,27 +38,26 @@ export interface ShownClient {
 export interface ClientsPage {
   readonly listed: Listed<ShownClient>;
   readonly now: number;
-  readonly note: string | undefined;
+  readonly note: NoteName | undefined;
 }
 
-const NEW_CLIENT = { label: 'New client', path: '/dashboard/new-client' } as const;
+const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
 
 export function renderClients({ listed, now, note }: ClientsPage): View {
   const heading = renderHeading({
-    title: 'Clients',
-    about: 'An id and a secret with which a server acts as one agent, without a person.',
+    title: 'API credentials',
+    about: 'Let a server act as one of your agents, without anyone signing in.',
     ...(!isEmpty(listed) && { action: NEW_CLIENT }),
   });
   const nothing = renderEmpty(
-    'No clients yet',
-    html`<p>Make one for a program that runs by itself: a build, a scheduled job, a back end.</p>
-<p><a class="button primary" href="${NEW_CLIENT.path}">Create a client</a></p>
-<p>Its secret is shown once. The program finds it in its environment:</p>
-${renderCommand(['export ASP_CLIENT_ID=… ASP_CLIENT_SECRET=…', 'asp send @bob.helper "build ok"'])}`,
+    'No API credentials yet',
+    html`<p>Create one for a program that runs by itself: a build, a scheduled job, a back end.</p>
+<p><a class="button primary" href="${NEW_CLIENT.path}">Create an API credential</a></p>
+<p>Its secret is shown once, with the environment variables that the program needs.</p>`,
   );
   const list = renderList('/dashboard/clients', listed, (client) => renderRow(client, now), nothing);
   const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
-  return { title: 'Clients', section: 'clients', main };
+  return { title: 'API credentials', section: 'clients', main };
 }
 
 function renderRow(client: ShownClient, now: number): Html {
@@ -66,7 +73,7 @@ function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
 const LISTED_AGENTS_MAX = 50;
 const SCOPE_TICKS: Choices = {
   name: 'scope',
-  legend: 'It may',
+  legend: 'Permissions',
   choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
 };
 
@@ -89,7 +96,7 @@ export function renderNewClient(page: NewClientPage): View {
     id: 'name',
     name: 'name',
     label: 'Name',
-    hint: 'What it is for, so that you know it again.',
+    hint: 'A name to recognize it by.',
     value: name,
     autocomplete: 'off',
     maxLength: 100,
@@ -98,21 +105,25 @@ export function renderNewClient(page: NewClientPage): View {
 ${renderField(field, mistakes)}
 ${renderAgentChoice(page)}
 ${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
-<div class="row-actions"><button class="button primary">Create client</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
+<div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
     'It needs an agent',
-    html`<p>A client acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+    html`<p>An API credential acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
-  const main = html`<div class="narrow stack">${renderTrail('Clients', '/dashboard/clients')}<h1>New client</h1>
+  const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
 ${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
-  return { title: mistakes.length > 0 ? 'Problem: New client' : 'New client', section: 'clients', main };
+  return {
+    title: mistakes.length > 0 ? 'Problem: New API credential' : 'New API credential',
+    section: 'clients',
+    main,
+  };
 }
 
 /** Chosen from a list, or typed where that would be too long to look through. */
 function renderAgentChoice({ username, agents, chosen, mistakes }: NewClientPage): Html {
   const [only] = agents;
   const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
-  const control = { id: 'agent', name: 'agent', label: 'It acts as' };
+  const control = { id: 'agent', name: 'agent', label: 'Acts as' };
   if (agents.length <= LISTED_AGENTS_MAX) {
     const options = agents.map(({ name, displayName }) => ({
       value: name,
@@ -142,21 +153,21 @@ export interface ClientPage {
 }
 
 export function renderClient({ client, secret, baseUrl, now }: ClientPage): View {
-  const main = html`<div class="stack">${renderTrail('Clients', '/dashboard/clients')}
+  const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
 ${secret !== undefined && renderSecret(client, secret, baseUrl)}
-<div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Client</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when the client was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
-<p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this client…</a></p></section>
-<section class="card stack-tight" aria-labelledby="may"><h2 id="may">It may</h2>${renderScopes(client.scopes)}</section></div></div>`;
+<div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when it was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
+<p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this API credential…</a></p></section>
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div></div>`;
   return { title: client.name, section: 'clients', main };
 }
 
 function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
-  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Keep the secret now</h2>
-<p class="notice">${CAUTION}<span>It is shown this once. The service keeps only its hash; if it is lost, revoke this client and create another.</span></p></div>
+  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
+<p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
 <p class="command"><code class="take" id="client-secret">${secret}</code></p>
-<div class="stack-tight"><p class="soft small">In the environment of the program that uses it:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`])}</div></section>`;
+<div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
 }
 
 export function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
@@ -164,13 +175,13 @@ export function renderRevokeClient({ client, csrf }: { readonly client: ShownCli
   const main = renderQuestion({
     title: html`Revoke “<bdi>${client.name}</bdi>”?`,
     consequences: [
-      html`Whatever uses it can no longer act as <span class="mono wrap">${client.handle}</span>: its connections are closed, and it gets no more tokens.`,
-      'Tokens it already has end within 15 minutes.',
-      'This cannot be undone. A new client has a new id and a new secret.',
+      html`Programs that use it can no longer act as <span class="mono wrap">${client.handle}</span>. Their connections are closed at once.`,
+      'Existing access tokens expire within 15 minutes.',
+      'This cannot be undone. A new API credential has a new id and secret.',
     ],
     path: `${path}/revoke`,
     csrf,
-    label: 'Revoke client',
+    label: 'Revoke API credential',
     back: { label: html`<bdi>${client.name}</bdi>`, path },
   });
   return { title: `Revoke “${client.name}”?`, section: 'clients', main };

@@ -10,8 +10,8 @@ export interface EntryPlace {
   /** Of the session's page. */
   readonly path: string;
   readonly username: string;
-  /** Whoever is or was joined sees messages as events of their own; others see the first one inside their invitation. */
-  readonly isInside: boolean;
+  /** Up to this event the reader sees messages as events of their own; beyond, the first one inside an invitation. */
+  readonly through: number;
   /** All of a long text; else its beginning, and the way to the rest. */
   readonly isWhole?: boolean;
 }
@@ -35,7 +35,7 @@ function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): 
   return renderItem(
     event,
     `said${isOwn ? ' own' : ''}`,
-    html`${renderFace(message.sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${message.sender}</b> ${renderMoment(event)}</p>${renderBubble(event, message, place)}</div>`,
+    html`${renderFace(message.sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${message.sender}</b> ${renderMoment(event, place)}</p>${renderBubble(event, message, place)}</div>`,
   );
 }
 
@@ -47,11 +47,11 @@ function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Messag
 
 function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
   const { initial_message: first } = event.payload as { initial_message?: Message };
-  const message = first !== undefined && !place.isInside && renderBubble(event, first, place);
+  const message = first !== undefined && event.sequence > place.through && renderBubble(event, first, place);
   return renderItem(
     event,
     'happening',
-    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event)}</p>${message}</div>`,
+    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, place)}</p>${message}</div>`,
   );
 }
 
@@ -59,8 +59,9 @@ function renderItem({ sequence }: EventEnvelope, kind: string, body: Html): Html
   return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}">${body}</li>`;
 }
 
-function renderMoment({ sequence, created_at: at }: EventEnvelope): Html {
-  return html`<a class="at" href="#e${sequence}">${renderClock(at)}</a>`;
+/** The time of an event leads to its address, which stays right however much is said after it. */
+function renderMoment({ sequence, created_at: at }: EventEnvelope, { path }: EntryPlace): Html {
+  return html`<a class="at" href="${path}?around=${sequence}#e${sequence}">${renderClock(at)}</a>`;
 }
 
 /** What happened, as a sentence. */
@@ -73,7 +74,7 @@ function describe({ type, payload }: EventEnvelope): Html {
       return html`${who('agent')} joined`;
     case 'session.left':
       return payload['reason'] === 'grace_expired'
-        ? html`${who('agent')} was away too long, and left`
+        ? html`${who('agent')} left after being offline too long`
         : html`${who('agent')} left`;
     case 'session.ended':
       return html`${who('ended_by')} ended the session`;

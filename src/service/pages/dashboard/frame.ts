@@ -12,8 +12,8 @@ const headersWith = headersFor(DASHBOARD_STYLE);
 const SECTIONS = {
   agents: { label: 'Agents', path: '/dashboard/agents' },
   sessions: { label: 'Sessions', path: '/dashboard/sessions' },
-  clients: { label: 'Clients', path: '/dashboard/clients' },
-  applications: { label: 'Applications', path: '/dashboard/applications' },
+  clients: { label: 'Credentials', path: '/dashboard/clients' },
+  applications: { label: 'Apps', path: '/dashboard/applications' },
 } as const;
 export type Section = keyof typeof SECTIONS;
 
@@ -38,7 +38,7 @@ export interface Frame {
 /** A whole page of the dashboard. */
 export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
   const body = html`<body>
-<a class="skip" href="#main">Skip to the content</a>
+<a class="skip" href="#main">Skip to content</a>
 <header class="bar"><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
 <nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
@@ -51,9 +51,9 @@ ${renderAccountMenu(frame)}
 }
 
 function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
-  return html`<details class="account"><summary>${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></summary>
-<div class="menu"><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
-<form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div></details>`;
+  return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></button>
+<div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
 export function frameHeaders({ script }: View): Record<string, string> {

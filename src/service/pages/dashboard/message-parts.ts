@@ -1,4 +1,4 @@
-import type { Message } from '../../../wire/message.js';
+import { attachmentIdOf, type Message } from '../../../wire/message.js';
 import { type Html, html, strangersText } from '../html.js';
 import { FILE, PICTURE } from '../icon.js';
 
@@ -33,11 +33,13 @@ interface AnyPart {
   readonly text?: string;
   readonly data?: unknown;
   readonly attachment_id?: string;
+  readonly file_id?: string;
   readonly url?: string;
   readonly data_uri?: string;
   readonly name?: string;
   readonly mime_type?: string;
   readonly size?: number;
+  readonly size_bytes?: number;
 }
 
 /** What was said, part by part. All of it was written by a stranger. */
@@ -105,18 +107,19 @@ function renderPicture(part: AnyPart, place: PartsPlace): Html {
   if (uri === undefined) return renderFile(part, place, PICTURE, 'Image');
   if (!SHOWN_PICTURE.test(uri))
     return html`<p class="soft small">An image that is not shown: ${strangersText(name)}</p>`;
-  return html`<img class="picture" src="${uri}" alt="${plainText(name)}" loading="lazy">`;
+  return html`<img class="picture" src="${uri}" alt="${plainText(name)}">`;
 }
 
 /** A download by an address that is signed when somebody follows the link, or an address elsewhere. */
 function renderFile(part: AnyPart, { path }: PartsPlace, icon: Html, kind: string): Html {
-  const { attachment_id: id, url = '', name, mime_type: type, size } = part;
+  const { url = '', name, mime_type: type, size = part.size_bytes } = part;
+  const id = attachmentIdOf(part);
   const facts = [type, size === undefined ? undefined : sizeInWords(size)].filter((fact) => fact !== undefined);
   if (id !== undefined)
     return html`<a class="file" href="${path}/attachments/${id}">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">${facts.join(' · ')}</span></span></a>`;
   if (!URL.canParse(url)) return html`<p class="soft small">${kind} without an address</p>`;
   const host = new URL(url).host;
-  return html`<a class="file" href="${url}" target="_blank" rel="noopener noreferrer nofollow">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">Elsewhere, at <bdi>${host}</bdi>${facts.length > 0 && ` · ${facts.join(' · ')}`}</span></span></a>`;
+  return html`<a class="file" href="${url}" target="_blank" rel="noopener noreferrer nofollow">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">External file · <bdi>${host}</bdi>${facts.length > 0 && ` · ${facts.join(' · ')}`}</span></span></a>`;
 }
 
 function sizeInWords(bytes: number): string {

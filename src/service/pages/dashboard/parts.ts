@@ -3,29 +3,28 @@ import { hidden } from '../form.js';
 import { type Html, html } from '../html.js';
 import { TICK } from '../icon.js';
 
-/** What a form has done, told on the page that follows; an address can ask for one of these and for nothing else. */
+/** What a form has done, said on the page that follows. */
 const NOTE = {
   created: 'The agent was created.',
   saved: 'Your changes were saved.',
-  paused: 'The agent is paused: nobody can invite it.',
+  paused: 'The agent is paused. No one can invite it.',
   resumed: 'The agent can be invited again.',
   removed: 'The agent was removed.',
-  listed: 'The allowlist was changed.',
-  blocked: 'The agent is blocked, and was taken out of the sessions you share.',
+  listed: 'Added to the allowlist.',
+  unlisted: 'Removed from the allowlist.',
+  blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
-  revoked: 'The client was revoked: its connections are closed, and it gets no more tokens.',
-  disconnected: 'The application was disconnected: its connections are closed, and it must ask you again.',
+  revoked: 'The API credential was revoked, and its connections are closed.',
+  disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;
 
-/** `path` with the note that its page is to show. */
-export function withNote(path: string, name: NoteName): string {
-  return `${path}?note=${name}`;
+export function isNoteName(name: string): name is NoteName {
+  return Object.hasOwn(NOTE, name);
 }
 
-export function renderNote(asked: string | undefined): Html | undefined {
-  if (asked === undefined || !Object.hasOwn(NOTE, asked)) return undefined;
-  return html`<p class="done" role="status">${TICK}<span>${NOTE[asked as NoteName]}</span></p>`;
+export function renderNote(name: NoteName | undefined): Html | undefined {
+  return name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
 }
 
 export interface Heading {
@@ -45,9 +44,33 @@ export function renderTrail(label: Html | string, path: string): Html {
   return html`<nav class="trail" aria-label="Back"><a href="${path}">${label}</a></nav>`;
 }
 
+/** Which service a command is for, and as which agent it acts. */
+export interface CommandTarget {
+  readonly baseUrl: string;
+  readonly handle?: string | undefined;
+}
+
+/** A command that does on this service, as this agent, what it says; it runs as it is printed. */
+export function aspCommand({ baseUrl, handle }: CommandTarget, ...args: readonly string[]): string {
+  const identity = handle === undefined ? [] : ['--as', handle];
+  return ['asp', '-p', baseUrl, ...identity, ...args].map(quoteForShell).join(' ');
+}
+
+function quoteForShell(arg: string): string {
+  return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
+}
+
 /** Something to type in a terminal. One click takes all of it. */
 export function renderCommand(lines: readonly string[]): Html {
-  return html`<pre class="command" tabindex="0"><code>${lines.map((line) => html`<span class="line">${line}</span>`)}</code></pre>`;
+  return html`<pre class="command" tabindex="0"><code>${lines.map(renderLine)}</code></pre>`;
+}
+
+/** No browser breaks a line behind the hyphens of an option. */
+function renderLine(line: string): Html {
+  const words = line
+    .split(/(?<= )/)
+    .map((word) => (word.startsWith('-') ? html`<span class="option">${word}</span>` : word));
+  return html`<span class="line">${words}</span>`;
 }
 
 export interface SmallForm {

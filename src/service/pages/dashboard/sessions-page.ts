@@ -1,9 +1,10 @@
+import { splitHandle } from '../../../wire/handle.js';
 import type { Participant, Session, SessionState } from '../../../wire/session.js';
 import { renderFace } from '../face.js';
 import { type Html, html, strangersText } from '../html.js';
 import type { View } from './frame.js';
 import { type Listed, renderEmpty, renderList } from './list.js';
-import { renderCommand, renderHeading } from './parts.js';
+import { aspCommand, renderCommand, renderHeading } from './parts.js';
 import { renderTime } from './time.js';
 
 const NAMES_SHOWN = 4;
@@ -21,21 +22,31 @@ interface ShownSession {
   readonly changedAt: number;
 }
 
+/** An agent of the account, and one that it can write to. */
+export interface FirstSession {
+  readonly sender: string;
+  /** Undefined: it can only wait for somebody. */
+  readonly recipient: string | undefined;
+}
+
 export interface SessionsPage {
   readonly listed: Listed<ShownSession>;
   readonly state: SessionState | undefined;
+  readonly username: string;
+  /** What a first session could be; undefined: the account has no agents. */
+  readonly start: FirstSession | undefined;
   readonly now: number;
   readonly baseUrl: string;
 }
 
 export function renderSessions(sessionsPage: SessionsPage): View {
-  const { listed, state, now } = sessionsPage;
+  const { listed, state } = sessionsPage;
   const heading = renderHeading({
     title: 'Sessions',
-    about: 'Conversations that your agents take part in, those with news first.',
+    about: 'Conversations your agents are in, most recent first.',
   });
-  const filters = html`<nav class="tabs" aria-label="Which sessions"><ul>${FILTERS.map(([label, one]) => html`<li><a href="${pathWith(one)}"${one === state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
-  const list = renderList(pathWith(state), listed, (row) => renderRow(row, now), renderNone(sessionsPage));
+  const filters = html`<nav class="tabs" aria-label="Filter sessions"><ul>${FILTERS.map(([label, one]) => html`<li><a href="${pathWith(one)}"${one === state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
+  const list = renderList(pathWith(state), listed, (row) => renderRow(row, sessionsPage), renderNone(sessionsPage));
   const main = html`<div class="stack">${heading}${filters}${list}</div>`;
   return { title: 'Sessions', section: 'sessions', main };
 }
@@ -43,30 +54,43 @@ export function renderSessions(sessionsPage: SessionsPage): View {
 const pathWith = (state: SessionState | undefined): string =>
   state === undefined ? '/dashboard/sessions' : `/dashboard/sessions?state=${state}`;
 
-function renderNone({ state, baseUrl }: SessionsPage): Html {
+function renderNone({ state, baseUrl, start }: SessionsPage): Html {
   if (state !== undefined)
     return renderEmpty(`No ${state} sessions`, html`<p><a href="/dashboard/sessions">Show all sessions</a></p>`);
   return renderEmpty(
     'No sessions yet',
-    html`<p>A session begins when one of your agents writes to another, or is invited. From a terminal that is signed in:</p>
-${renderCommand([`asp -p ${baseUrl} send @demo.echo "hello"`])}`,
+    html`<p>A session begins when one of your agents writes to another agent, or is invited.</p>${renderFirstStep(start, baseUrl)}`,
   );
 }
 
-function renderRow({ session, acting_handle: acting, changedAt }: ShownSession, now: number): Html {
+function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html {
+  if (start === undefined)
+    return html`<p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`;
+  const target = { baseUrl, handle: start.sender };
+  const isAlone = start.recipient === undefined;
+  const command = isAlone ? aspCommand(target, 'tail') : aspCommand(target, 'send', start.recipient, 'hello');
+  const about = isAlone ? 'To wait for one in a terminal' : 'To start one from a terminal';
+  return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
+}
+
+function renderRow({ session, acting_handle: acting, changedAt }: ShownSession, { username, now }: SessionsPage): Html {
   const others = session.participants.filter(({ handle }) => handle !== acting);
   const [first] = others;
   return html`<li class="row">${renderFace((first?.handle ?? acting).slice(1))}
 <div class="who grow"><a class="row-link" href="${pathOfSession(session.id)}">${renderTopic(session)}</a><span class="mono names">${renderNames(acting, others)}</span></div>
-<div class="facts"><span class="badges">${renderState(session)}</span><span class="soft small">${renderTime(changedAt, now)}</span></div></li>`;
+<div class="facts"><span class="badges">${renderState(session, username)}</span><span class="soft small">${renderTime(changedAt, now)}</span></div></li>`;
 }
 
 export function renderTopic({ topic }: Pick<Session, 'topic'>): Html {
   return topic !== null && topic.trim() !== '' ? strangersText(topic) : html`<span class="no-topic">No topic</span>`;
 }
 
-export function renderState({ state }: Pick<Session, 'state'>): Html {
-  return state === 'active' ? html`<span class="badge good">Active</span>` : html`<span class="badge">Ended</span>`;
+/** An active session that none of the account's agents has joined yet waits for one of them. */
+export function renderState({ state, participants }: Session, username: string): Html {
+  if (state === 'ended') return html`<span class="badge">Ended</span>`;
+  const own = participants.filter(({ handle }) => handle.startsWith(`@${username}.`));
+  const isWaiting = own.some(({ status }) => status === 'invited') && own.every(({ status }) => status !== 'joined');
+  return isWaiting ? html`<span class="badge warn">Invited</span>` : html`<span class="badge good">Active</span>`;
 }
 
 function renderNames(acting: string, others: readonly Participant[]): Html {

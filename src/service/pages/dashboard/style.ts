@@ -17,22 +17,20 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .bar ul { list-style: none; display: flex; gap: 0.125rem; height: 100%; }
 .bar nav a {
   display: flex; align-items: center; height: 100%; min-height: 2.75rem; padding-inline: 0.75rem; font-weight: 500; font-size: 0.9375rem;
-  color: var(--soft); text-decoration: none; border-block: 3px solid transparent; border-top: 0; padding-top: 3px;
+  color: var(--soft); text-decoration: none; white-space: nowrap; border-block: 3px solid transparent; border-top: 0; padding-top: 3px;
 }
 .bar nav a:hover { color: var(--ink); }
 .bar nav a[aria-current] { color: var(--ink); font-weight: 600; border-bottom-color: var(--accent); }
-.account { position: relative; display: flex; align-items: center; }
-.account summary { display: flex; align-items: center; gap: 0.5rem; padding: 0.25rem 0.5rem; border-radius: 2rem; color: var(--ink); font-weight: 500; font-size: 0.9375rem; list-style: none; min-height: 2.75rem; }
-.account summary::-webkit-details-marker { display: none; }
-.account summary::after { content: ""; width: 0.4rem; height: 0.4rem; margin: -0.2rem 0.25rem 0; border: solid var(--soft); border-width: 0 2px 2px 0; transform: rotate(45deg); }
-.account summary:hover { background: var(--raised); text-decoration: none; }
-.account[open] summary { margin: 0; background: var(--raised); }
+.account { display: flex; align-items: center; align-self: center; gap: 0.5rem; padding: 0.25rem 0.5rem; border: 0; border-radius: 2rem; background: none; color: var(--ink); font-weight: 500; font-size: 0.9375rem; min-height: 2.75rem; }
+.account::after { content: ""; width: 0.4rem; height: 0.4rem; margin: -0.2rem 0.25rem 0; border: solid var(--soft); border-width: 0 2px 2px 0; transform: rotate(45deg); }
+.account:hover, .account:has(+ .menu:popover-open) { background: var(--raised); }
 .account-name { max-width: 10rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .small-face { width: 2rem; height: 2rem; font-size: 0.875rem; }
 .menu {
-  position: absolute; inset-inline-end: 0; top: calc(100% - 0.25rem); width: 16rem; max-width: calc(100vw - 2rem); padding: 1rem; display: flex; flex-direction: column; gap: 0.875rem;
-  background: var(--sheet); border: 1px solid var(--line); border-radius: var(--radius); box-shadow: var(--shadow);
+  position: fixed; inset: 3.5rem calc(max(0px, (100% - 62rem) / 2) + clamp(1rem, 4vw, 2rem)) auto auto; margin: 0; width: 16rem; max-width: calc(100vw - 2rem); padding: 1rem;
+  color: var(--ink); background: var(--sheet); border: 1px solid var(--line); border-radius: var(--radius); box-shadow: var(--shadow);
 }
+.menu:popover-open { display: flex; flex-direction: column; gap: 0.875rem; }
 .menu .button { width: 100%; }
 
 .page { flex: 1; padding-block: clamp(1.25rem, 4vw, 2.5rem) 3rem; }
@@ -101,6 +99,7 @@ body { min-height: 100vh; min-height: 100dvh; display: flex; flex-direction: col
 .command { margin: 0; padding: 0.75rem 1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; overflow-x: auto; font-size: 0.9375rem; }
 .command code { user-select: all; }
 .command .line { display: block; white-space: pre-wrap; overflow-wrap: anywhere; padding-inline-start: 1.25em; text-indent: -1.25em; }
+.command .option { white-space: nowrap; }
 .take { user-select: all; overflow-wrap: anywhere; font-size: 0.9375rem; }
 .done { display: flex; gap: 0.625rem; padding: 0.75rem 1rem; border-radius: var(--radius); background: var(--tint); color: var(--accent); font-size: 0.9375rem; font-weight: 500; }
 .done svg { width: 1.125rem; height: 1.125rem; flex: none; margin-top: 0.15rem; }
@@ -131,6 +130,7 @@ fieldset .hint { margin-bottom: 0.75rem; }
 
 @media (max-width: 46rem) {
   .bar { position: relative; }
+  .menu { position: absolute; }
   .columns { grid-template-columns: minmax(0, 1fr); }
   .bar-inside { flex-wrap: wrap; justify-content: space-between; row-gap: 0; }
   .bar nav { order: 3; flex: 0 0 100%; overflow-x: auto; scrollbar-width: none; margin-inline: calc(-1 * clamp(1rem, 4vw, 2rem)); padding-inline: calc(clamp(1rem, 4vw, 2rem) - 0.625rem); }

@@ -9,10 +9,17 @@ import { TRANSCRIPT_SCRIPT } from './transcript-script.js';
 
 const STATUS_WORD = { joined: '', invited: 'invited', left: 'left' } as const;
 
+/** An agent of the account that looks at the page. */
+export interface OwnAgent {
+  readonly handle: string;
+  /** Its page, if it still has one. */
+  readonly path: string | undefined;
+}
+
 export interface TranscriptPage {
   readonly session: Session;
-  /** As whom the account looks at it. */
-  readonly actingHandle: string;
+  readonly ownAgents: readonly OwnAgent[];
+  readonly username: string;
   readonly path: string;
   /** The newest last. */
   readonly entries: readonly Entry[];
@@ -27,23 +34,34 @@ export function renderTranscript(transcript: TranscriptPage): View {
   const last = entries.at(-1);
   const live = html` data-live="${path}/live" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
-<div id="head">${renderSessionHead(session, transcript.actingHandle, transcript.now)}</div>
+${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
 ${renderEntries(entries)}
-${entries.length === 0 && html`<p class="soft" id="nothing">Nothing was said that this agent may see.</p>`}
+${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible to your agents yet.</p>`}
 </section>
+<p id="end"></p>
 ${isNewest ? renderLiveState(path) : renderLater(transcript)}</div>`;
   const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
   return { title, section: 'sessions', main, ...(isNewest && { script: TRANSCRIPT_SCRIPT }) };
 }
 
 /** What of a session changes while it is looked at. */
-export function renderSessionHead(session: Session, actingHandle: string, now: number): Html {
-  return html`<div class="session-head"><div class="between"><h1>${renderTopic(session)}</h1>${renderState(session)}</div>
+export function renderSessionHead(
+  session: Session,
+  { ownAgents, username }: Pick<TranscriptPage, 'ownAgents' | 'username'>,
+  now: number,
+): Html {
+  const renderHandle = (handle: string): Html => {
+    const own = ownAgents.find((agent) => agent.handle === handle);
+    if (own === undefined) return html`<span class="mono">${handle}</span>`;
+    const name = own.path === undefined ? handle : html`<a href="${own.path}">${handle}</a>`;
+    return html`<span class="mono">${name}</span> <span class="soft">yours</span>`;
+  };
+  return html`<div class="session-head"><div class="between"><h1>${renderTopic(session)}</h1>${renderState(session, username)}</div>
 <ul class="people" aria-label="Participants">${session.participants.map(
     ({ handle, status }) =>
-      html`<li class="${status === 'left' ? 'gone' : status === 'invited' ? 'asked' : 'in'}"><span class="mono">${handle}</span>${handle === actingHandle && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
+      html`<li class="${status === 'left' ? 'gone' : status === 'invited' ? 'asked' : 'in'}">${renderHandle(handle)}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
   )}</ul>
 <p class="soft small">Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`} · <span class="mono take-id">${session.id}</span></p></div>`;
 }
@@ -62,7 +80,7 @@ function renderEarlier({ entries, hasEarlier, path }: TranscriptPage): Html {
   const [first] = entries;
   const isThere = hasEarlier && first !== undefined;
   const before = first?.sequence ?? 0;
-  return html`<p class="earlier" id="earlier" data-path="${path}"${!isThere && html` hidden`}><a class="button plain small-button" href="${path}?before=${before}">Earlier</a></p>`;
+  return html`<p class="earlier" id="earlier" data-path="${path}"${!isThere && html` hidden`}><a class="button plain small-button" href="${path}?before=${before}#end">Earlier</a></p>`;
 }
 
 function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
@@ -73,11 +91,11 @@ function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
 
 /** Without the script this says how to see what is new; the script chooses which of the others holds. */
 function renderLiveState(path: string): Html {
-  return html`<div class="live-bar"><p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload to see what is new</a></span>
-<span class="on">Live</span><span class="off">Connecting…</span>
-<span class="busy">Not live: as many transcripts are open as can be. Close another one.</span>
-<span class="signed-out">Not live: you are signed out. <a href="${path}">Sign in</a></span>
-<span class="gone">Not live: none of your agents takes part in this session any more.</span></p></div>`;
+  return html`<div class="live-bar"><a class="button primary jump" id="jump" href="#end" hidden></a>
+<p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload for new messages</a></span>
+<span class="on">Live</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
+<span class="signed-out">Updates stopped because you are signed out. <a href="${path}">Sign in</a></span>
+<span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
 
 /** One event with all of its text. */

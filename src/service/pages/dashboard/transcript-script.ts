@@ -1,23 +1,64 @@
 /**
- * Lets a transcript grow while it is looked at. Entries come as markup that the service has escaped; the page works without
- * this, by being loaded again. A tab that nobody sees holds no connection.
+ * Lets a transcript grow while someone looks at it. Entries come as markup that the service has escaped; without this
+ * script the page works by being reloaded. A hidden tab holds no connection, and all tabs of a browser together hold few
+ * streams, since a browser opens only six connections to one host over HTTP/1.1: the other tabs ask every few seconds.
  */
 export const TRANSCRIPT_SCRIPT = `(() => {
 'use strict';
-const KEPT = 500, NEAR = 120, FIRST_WAIT = 1000, LONGEST_WAIT = 30000, PATIENCE = 10000;
-const WHY = { 401: 'signed-out', 404: 'gone', 429: 'busy' };
+const KEPT = 500, KEPT_WHILE_READING = 2000, NEAR = 120;
+const STREAMS = 3, POLL = 3000, POLLS_AFTER_REFUSAL = 5;
+const FIRST_WAIT = 1000, LONGEST_WAIT = 30000, PATIENCE = 10000;
+const WHY = { 401: 'signed-out', 404: 'gone' };
 const log = document.getElementById('log');
 if (!log || !log.dataset.live || !window.EventSource) return;
 const list = log.querySelector('ol');
 const state = document.getElementById('live');
 const head = document.getElementById('head');
 const earlier = document.getElementById('earlier');
-let after = Number(log.dataset.after), wait = FIRST_WAIT, source, timer, isOver = false;
+const jump = document.getElementById('jump');
+
+// Only the reader's own scrolling decides whether the page follows the end: what arrives, and pictures that grow, do not.
+let follows = !location.hash, lastY = scrollY, unseen = 0;
+const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
+const showUnseen = () => {
+  if (follows) unseen = 0;
+  jump.hidden = unseen === 0;
+  if (unseen > 0) jump.textContent = unseen + (unseen === 1 ? ' new message' : ' new messages') + ' ↓';
+};
+const toEnd = () => {
+  scrollTo({ top: document.documentElement.scrollHeight });
+  lastY = scrollY;
+};
+const follow = () => {
+  follows = true;
+  toEnd();
+  showUnseen();
+};
+const keepUp = () => follows && toEnd();
+const look = () => {
+  if (isAtEnd()) follows = true;
+  else if (scrollY < lastY) follows = false;
+  lastY = scrollY;
+  showUnseen();
+};
+addEventListener('scroll', look, { passive: true });
+addEventListener('resize', keepUp);
+new ResizeObserver(keepUp).observe(document.body);
+jump.addEventListener('click', (event) => {
+  event.preventDefault();
+  follow();
+});
+// Data that the reader unfolds must stay in view.
+log.addEventListener('click', (event) => {
+  if (event.target.closest('summary')) follows = false;
+});
+log.addEventListener('toggle', () => requestAnimationFrame(look), true);
+
+let after = Number(log.dataset.after), wait = FIRST_WAIT, turn = 0, refusals = 0, isOver = false;
+let source, release, asked, timer;
 const say = (name) => {
   if (state.dataset.state !== name) state.dataset.state = name;
 };
-const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
-const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
 const add = (markup) => {
   const template = document.createElement('template');
   template.innerHTML = markup;
@@ -27,18 +68,34 @@ const add = (markup) => {
   entry.classList.add('fresh');
   list.append(entry);
   after = sequence;
+  if (entry.classList.contains('said')) unseen += 1;
 };
 const forgetOldest = () => {
-  while (list.childElementCount > KEPT) list.firstElementChild.remove();
+  const kept = follows ? KEPT : KEPT_WHILE_READING;
+  if (list.childElementCount <= kept) return;
+  while (list.childElementCount > kept) list.firstElementChild.remove();
   const first = list.querySelector('[data-sequence]');
-  if (list.childElementCount < KEPT || !first) return;
+  if (!first) return;
   earlier.hidden = false;
-  earlier.firstElementChild.href = earlier.dataset.path + '?before=' + first.dataset.sequence;
+  earlier.firstElementChild.href = earlier.dataset.path + '?before=' + first.dataset.sequence + '#end';
 };
+const show = ({ entries, head: newHead }) => {
+  const nothing = document.getElementById('nothing');
+  if (nothing && entries.length > 0) nothing.remove();
+  for (const entry of entries) add(entry);
+  forgetOldest();
+  if (newHead) head.innerHTML = newHead;
+  keepUp();
+  showUnseen();
+};
+
 const close = () => {
+  turn += 1;
   clearTimeout(timer);
   if (source) source.close();
-  source = undefined;
+  if (asked) asked.abort();
+  if (release) release();
+  source = asked = release = undefined;
 };
 const address = () => log.dataset.live + '?after=' + after;
 const finish = (why) => {
@@ -46,53 +103,76 @@ const finish = (why) => {
   close();
   say(why);
 };
-// What refuses an EventSource does not tell it why (D-201).
-const askWhy = async () => {
-  const asked = new AbortController();
-  const patience = setTimeout(() => asked.abort(), PATIENCE);
-  const answer = await fetch(address(), { signal: asked.signal }).catch(() => undefined);
-  clearTimeout(patience);
-  asked.abort();
-  return answer && WHY[answer.status];
+// One of the streams of this browser, shared by all its tabs; undefined: others have them all.
+const takeStream = async () => {
+  if (!navigator.locks) return () => {};
+  for (let number = 0; number < STREAMS; number += 1) {
+    const free = await new Promise((resolve) => {
+      const hold = (lock) => (lock ? new Promise((give) => resolve(give)) : resolve(undefined));
+      navigator.locks.request('asp-live-' + number, { ifAvailable: true }, hold).catch(() => resolve(undefined));
+    });
+    if (free) return free;
+  }
+  return undefined;
 };
-const retry = async () => {
-  close();
-  const why = (await askWhy()) || 'off';
-  if (isOver || source) return;
-  if (why === 'signed-out' || why === 'gone') return finish(why);
-  say(why);
-  if (document.hidden) return;
+// An EventSource is not told why it was refused; a plain request is, and brings what is new.
+const poll = async () => {
+  const mine = turn;
+  asked = new AbortController();
+  const patience = setTimeout(() => asked && asked.abort(), PATIENCE);
+  const headers = { accept: 'application/json' };
+  const answer = await fetch(address(), { headers, signal: asked.signal }).catch(() => undefined);
+  const found = answer && answer.ok ? await answer.json().catch(() => undefined) : undefined;
+  clearTimeout(patience);
+  if (mine !== turn) return;
+  if (answer && WHY[answer.status]) return finish(WHY[answer.status]);
+  if (found) {
+    wait = FIRST_WAIT;
+    show(found);
+    say('slow');
+    timer = setTimeout(open, found.hasMore ? 0 : POLL);
+    return;
+  }
+  say('off');
   timer = setTimeout(open, wait);
   wait = Math.min(wait * 2, LONGEST_WAIT);
 };
-const open = () => {
-  close();
-  if (isOver || document.hidden) return;
+const stream = () => {
   source = new EventSource(address());
   source.onopen = () => {
     wait = FIRST_WAIT;
     say('on');
   };
-  source.addEventListener('entries', (event) => {
-    const { entries, head: newHead } = JSON.parse(event.data);
-    const follows = isAtEnd();
-    const nothing = document.getElementById('nothing');
-    if (nothing) nothing.remove();
-    for (const entry of entries) add(entry);
-    forgetOldest();
-    if (newHead) head.innerHTML = newHead;
-    if (follows) toEnd();
-  });
+  source.addEventListener('entries', (event) => show(JSON.parse(event.data)));
   source.addEventListener('end', (event) => finish(event.data));
   source.onerror = () => {
-    if (source && source.readyState === EventSource.CLOSED) return retry();
-    say('off');
+    if (source.readyState !== EventSource.CLOSED) return say('off');
+    close();
+    refusals = POLLS_AFTER_REFUSAL;
+    poll();
   };
+};
+const open = async () => {
+  close();
+  const mine = turn;
+  if (isOver || document.hidden) return;
+  if (refusals > 0) {
+    refusals -= 1;
+    return poll();
+  }
+  const free = await takeStream();
+  if (mine !== turn) return free && free();
+  release = free;
+  if (free) stream();
+  else poll();
 };
 document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
 addEventListener('pagehide', close);
 addEventListener('pageshow', (event) => event.persisted && open());
 say('off');
-if (!location.hash) toEnd();
+if (follows) {
+  follow();
+  addEventListener('DOMContentLoaded', keepUp);
+}
 open();
 })();`;

@@ -6,10 +6,9 @@ export const TRANSCRIPT_STYLE = `
 .session-head { display: flex; flex-direction: column; gap: 0.625rem; }
 .people { list-style: none; display: flex; flex-wrap: wrap; gap: 0.375rem 0.5rem; }
 .people li { display: inline-flex; align-items: center; gap: 0.375rem; max-width: 100%; padding: 0.125rem 0.625rem; border: 1px solid var(--line); border-radius: 1rem; background: var(--sheet); font-size: 0.8125rem; }
-.people li::before { content: ""; width: 0.5rem; height: 0.5rem; flex: none; border-radius: 50%; background: var(--accent); }
-.people .asked::before { background: none; border: 2px solid var(--note); }
-.people .gone::before { background: var(--edge); }
-.people .gone .mono { color: var(--soft); }
+.people .asked { border-style: dashed; border-color: var(--edge); }
+.people .gone { background: none; }
+.people .gone .mono, .people .gone a { color: var(--soft); }
 .people .mono { overflow: hidden; text-overflow: ellipsis; }
 .take-id { overflow-wrap: anywhere; }
 
@@ -50,15 +49,19 @@ export const TRANSCRIPT_STYLE = `
 @keyframes arrive { from { opacity: 0; transform: translateY(0.375rem); } }
 @media (prefers-reduced-motion: no-preference) { .fresh { animation: arrive 200ms ease-out; } }
 
-.live-bar { position: sticky; bottom: 0; display: flex; justify-content: center; padding-block: 0.5rem; pointer-events: none; }
+#end { height: 0; margin-top: -1.25rem; }
+.live-bar { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: 0.5rem; padding-block: 0.5rem; pointer-events: none; }
+.live-bar:has(.jump:not([hidden]), [data-state="signed-out"], [data-state="gone"]) { position: sticky; bottom: 0; }
+.jump { pointer-events: auto; min-height: 2.25rem; padding: 0.25rem 1rem; border-radius: 1.25rem; box-shadow: var(--shadow); font-size: 0.875rem; }
+.jump[hidden], .jump:not([hidden]) + [data-state="on"], .jump:not([hidden]) + [data-state="slow"] { display: none; }
 .live { pointer-events: auto; display: inline-flex; align-items: center; gap: 0.5rem; max-width: 100%; padding: 0.25rem 0.875rem; background: var(--sheet); border: 1px solid var(--line); border-radius: 1rem; box-shadow: var(--shadow); font-size: 0.8125rem; font-weight: 500; }
 .live { min-height: 2rem; }
 .live span { display: none; }
-.live:not([data-state]) .still, .live[data-state="on"] .on, .live[data-state="off"] .off, .live[data-state="busy"] .busy,
+.live:not([data-state]) .still, .live[data-state="on"] .on, .live[data-state="off"] .off, .live[data-state="slow"] .slow,
 .live[data-state="signed-out"] .signed-out, .live[data-state="gone"] .gone { display: inline; }
 .live[data-state]::before { content: ""; flex: none; width: 0.5rem; height: 0.5rem; border-radius: 50%; background: var(--edge); }
-.live[data-state="on"]::before { background: var(--accent); }
-.live[data-state="busy"]::before, .live[data-state="signed-out"]::before, .live[data-state="gone"]::before { background: var(--bad); }
+.live[data-state="on"]::before, .live[data-state="slow"]::before { background: var(--accent); }
+.live[data-state="signed-out"]::before, .live[data-state="gone"]::before { background: var(--bad); }
 
 @media (max-width: 46rem) {
   .said .saying { max-width: 100%; flex: 1; }

@@ -1,27 +1,29 @@
+import { ownerGlobOf } from '../../../wire/handle.js';
 import type { Block } from '../../../wire/trust.js';
 import { type Field, hidden, type Mistake, renderField } from '../form.js';
 import { type Html, html } from '../html.js';
 import { type AgentFrame, pathOf, renderAgentPage } from './agent-page.js';
 import type { View } from './frame.js';
 import { type Listed, renderEmpty, renderList } from './list.js';
-import { renderButton, renderCommand } from './parts.js';
+import { aspCommand, renderButton, renderCommand } from './parts.js';
 import { renderTime } from './time.js';
 
 /** A list of those whom an agent lets in, or whom it does not, with the form that adds to it. */
 export interface TrustPage<Item> extends AgentFrame {
+  readonly baseUrl: string;
   readonly listed: Listed<Item>;
   /** What was typed and cannot be added. */
   readonly filled: string;
 }
 
 export function renderAllowlist(page: TrustPage<string>): View {
-  const { agent, csrf, filled, mistakes } = page;
+  const { agent, csrf, filled, mistakes, baseUrl } = page;
   const path = `${pathOf(agent)}/allowlist`;
   const field: Field = {
     id: 'entry',
     name: 'entry',
-    label: 'Let somebody in',
-    hint: html`An agent such as <code>@bob.helper</code>, or all of somebody’s agents: <code>@bob.*</code>. Several with spaces between.`,
+    label: 'Add to allowlist',
+    hint: html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`,
     value: filled,
     autocomplete: 'off',
     maxLength: 2000,
@@ -32,9 +34,15 @@ export function renderAllowlist(page: TrustPage<string>): View {
     const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values: { entry } });
     return renderNamed(entry, about, remove);
   };
+  const add = aspCommand(
+    { baseUrl, handle: agent.canonical_handle },
+    'allowlist',
+    'add',
+    ownerGlobOf(agent.canonical_handle),
+  );
   const nobody = renderEmpty(
-    'Nobody can invite it',
-    html`<p>As long as its policy is the allowlist and the list is empty, no agent can start a session with it. From a terminal:</p>${renderCommand(['asp allowlist add @bob.helper'])}`,
+    'No one is on the list',
+    html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
   );
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, whether or not they are on this list.</p>`}
@@ -50,7 +58,7 @@ export function renderBlocks(page: TrustPage<Block>): View {
     id: 'handle',
     name: 'handle',
     label: 'Block an agent',
-    hint: 'Neither can invite the other, and it is taken out of the sessions you share. It is not told.',
+    hint: 'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.',
     value: filled,
     autocomplete: 'off',
     maxLength: 130,
@@ -61,8 +69,8 @@ export function renderBlocks(page: TrustPage<Block>): View {
     return renderNamed(handle, html`Blocked ${renderTime(at, now)}`, unblock);
   };
   const nobody = renderEmpty(
-    'Nobody is blocked',
-    html`<p>Block an agent that should not reach this one, whatever the policy says. From a terminal:</p>${renderCommand(['asp block add @spam.bot'])}`,
+    'No one is blocked',
+    html`<p>A blocked agent cannot reach this one, whatever the policy says.</p>`,
   );
   const body = html`<div class="stack measure">${renderAddForm({ path, csrf, label: 'Block', field, mistakes })}
 ${renderList(path, page.listed, renderRow, nobody)}</div>`;

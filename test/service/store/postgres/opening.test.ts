@@ -4,11 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { DatabaseUnusableError } from '../../../../src/service/store/database.js';
 import { hasSecret, readDatabaseAddress } from '../../../../src/service/store/database-address.js';
-import { MIGRATIONS } from '../../../../src/service/store/migrate.js';
 import { openPostgres } from '../../../../src/service/store/postgres-database.js';
-import { createClient } from '../../../../src/service/store/postgres-driver.js';
-import { preparePostgres } from '../../../../src/service/store/postgres-migrate.js';
 import { assertSettings, type PostgresSettings } from '../../../../src/service/store/postgres-settings.js';
+import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
@@ -19,8 +17,10 @@ beforeEach(() => {
 afterEach(() => schema.drop());
 
 async function ask<Row>(sql: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: readDatabaseAddress(schema.url).connectionString });
+  const { connectionStrings, schema: name } = readDatabaseAddress(schema.url);
+  const client = new pg.Client({ connectionString: connectionStrings[0] });
   await client.connect();
+  await client.query(`SET search_path = ${name}`);
   try {
     return (await client.query(sql)).rows as Row[];
   } finally {
@@ -29,36 +29,33 @@ async function ask<Row>(sql: string): Promise<Row[]> {
 }
 
 describe('several services that start at the same moment', () => {
-  it('migrate the schema once, and all of them run', async () => {
+  it('create the schema once, and all of them run', async () => {
     const opened = await Promise.all(Array.from({ length: 6 }, () => openPostgres(schema.url)));
-    const versions = await ask<{ version: number }>('SELECT version FROM schema_version ORDER BY version');
-    expect(versions.map((row) => row.version)).toEqual(MIGRATIONS.map((migration) => migration.version));
+    expect(await ask('SELECT version FROM schema_version')).toEqual([{ version: SCHEMA_VERSION }]);
     expect(await ask('SELECT secret FROM service_key')).toHaveLength(1);
     await Promise.all(opened.map((database) => database.close()));
   });
 });
 
-describe('migrations', () => {
-  const one = { version: 1, statements: ['CREATE TABLE one (a INTEGER)'] };
-  const bad = { version: 2, statements: ['CREATE TABLE two (a INTEGER)', 'CREATE TABLE one (a INTEGER)'] };
-
-  it('that fail leave nothing behind', async () => {
-    const address = readDatabaseAddress(schema.url);
-    const client = createClient(address);
-    await client.connect();
-    await expect(preparePostgres(client, address, [one, bad])).rejects.toThrow('already exists');
-    expect(await ask(`SELECT 1 FROM pg_tables WHERE schemaname = current_schema()`)).toEqual([]);
-    await preparePostgres(client, address, [one]);
-    await preparePostgres(client, address, [one]);
-    expect(await ask('SELECT version FROM schema_version')).toEqual([{ version: 1 }]);
-    await client.end();
+describe('the schema', () => {
+  it('is created wholly or not at all', async () => {
+    await (await openPostgres(schema.url)).close();
+    await ask('DROP TABLE schema_version');
+    await expect(openPostgres(schema.url)).rejects.toThrow('already exists');
+    expect(
+      await ask("SELECT 1 FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = current_schema()"),
+    ).toEqual([]);
   });
 
-  it('of a newer program are refused, and not touched', async () => {
+  it.each([
+    [99, 'written by a newer asp (schema version 99'],
+    [7, 'written by an early asp, before the first release (schema version 7'],
+  ])('of version %i is refused, and not touched', async (version, message) => {
     await (await openPostgres(schema.url)).close();
-    await ask('INSERT INTO schema_version (version) VALUES (99)');
-    await expect(openPostgres(schema.url)).rejects.toThrow('written by a newer asp (schema version 99');
+    await ask(`UPDATE schema_version SET version = ${version}`);
+    await expect(openPostgres(schema.url)).rejects.toThrow(message);
     await expect(openPostgres(schema.url)).rejects.toBeInstanceOf(DatabaseUnusableError);
+    expect(await ask('SELECT version FROM schema_version')).toEqual([{ version }]);
   });
 });
 
@@ -108,7 +105,9 @@ describe('a database that cannot be used says why, without its secrets', () => {
     full_page_writes: 'on',
     encoding: 'UTF8',
     is_standby: 0,
+    is_read_only: 0,
     schema: 'public',
+    autovacuum: 'on',
   };
   it.each<[Partial<PostgresSettings>, RegExp]>([
     [{ version: 130_022 }, /PostgreSQL 13, and 14 or later/],
@@ -117,12 +116,31 @@ describe('a database that cannot be used says why, without its secrets', () => {
     [{ full_page_writes: 'off' }, /full_page_writes/],
     [{ encoding: 'SQL_ASCII' }, /not UTF8/],
     [{ is_standby: 1 }, /a standby/],
+    [{ is_read_only: 1 }, /read-only/],
     [{ schema: null }, /names no schema/],
   ])('settings that lose data: %j', (worse, message) => {
     expect(assertSettings(good)).toBe('public');
     for (const level of ['on', 'local', 'remote_write', 'remote_apply'])
       expect(assertSettings({ ...good, synchronous_commit: level })).toBe('public');
     expect(() => assertSettings({ ...good, ...worse })).toThrow(message);
+  });
+
+  it('a connection that leads to another schema than was asked for is refused', () => {
+    expect(assertSettings(good, 'public')).toBe('public');
+    expect(() => assertSettings(good, 'blue')).toThrow('the schema blue was asked for, and the connection uses public');
+  });
+
+  it('several hosts are one address, whatever their ports', () => {
+    const address = readDatabaseAddress(
+      'postgres://asp:x@a:1,b,[::1]:3/asp?target_session_attrs=read-write&sslmode=require',
+    );
+    expect(address.connectionStrings).toEqual([
+      'postgres://asp:x@a:1/asp?sslmode=require',
+      'postgres://asp:x@b/asp?sslmode=require',
+      'postgres://asp:x@[::1]:3/asp?sslmode=require',
+    ]);
+    expect(address.shown).toBe('postgres://asp@a:1,b,[::1]:3/asp');
+    expect(() => readDatabaseAddress('postgres://a/b?target_session_attrs=standby')).toThrow('is standby');
   });
 
   it('is shown without password and parameters', () => {

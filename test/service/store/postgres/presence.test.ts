@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../../src/service/context.js';
+import { createHealth } from '../../../../src/service/health.js';
 import { createPresence, type Presence } from '../../../../src/service/realtime/presence.js';
 import { hasSocket } from '../../../../src/service/store/socket-rows.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
@@ -26,11 +27,17 @@ afterEach(async () => {
 const isOnline = (): Promise<boolean> => stage.read((query) => hasSocket(query, alice.agentId));
 
 /** A service with a clock of its own. */
-async function startProcess(name: string, clock: TestClock): Promise<Presence> {
-  const presence = createPresence({ ...stage.context, clock }, name, new Set());
+async function startProcess(clock: TestClock): Promise<Presence> {
+  const health = createHealth({ ...stage.context, clock });
+  const presence = createPresence({ ...stage.context, clock }, health.processId, new Set());
+  await health.start();
   await presence.start();
-  running.push(presence);
-  return presence;
+  const stop = async (): Promise<void> => {
+    await presence.stop();
+    await health.stop();
+  };
+  running.push({ ...presence, stop });
+  return { ...presence, stop };
 }
 const open = (presence: Presence): Promise<void> =>
   presence.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
@@ -46,8 +53,8 @@ async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void
 describe('sockets of a service that is gone', () => {
   it('count until it has been silent for a minute, and then no more', async () => {
     const clock = createTestClock();
-    await open(await startProcess('one', createTestClock()));
-    await startProcess('two', clock);
+    await open(await startProcess(createTestClock()));
+    await startProcess(clock);
     await goOn([clock], 59);
     expect(await isOnline()).toBe(true);
     await until('nobody is online', async () => {
@@ -57,17 +64,17 @@ describe('sockets of a service that is gone', () => {
   });
 
   it('that has stopped in order count no more for the next that looks', async () => {
-    const one = await startProcess('one', createTestClock());
+    const one = await startProcess(createTestClock());
     await open(one);
     await one.stop();
-    await startProcess('two', createTestClock());
+    await startProcess(createTestClock());
     expect(await isOnline()).toBe(false);
   });
 
   it('are those of one that says nothing, and not of one whose clock is another', async () => {
     const clocks = [createTestClock(), createTestClock(1_800_000_000_000 + HOUR_MS)] as const;
-    await open(await startProcess('late', clocks[0]));
-    await startProcess('early', clocks[1]);
+    await open(await startProcess(clocks[0]));
+    await startProcess(clocks[1]);
     await goOn(clocks, 90);
     expect(await isOnline()).toBe(true);
   });

@@ -1,0 +1,87 @@
+import type { Command, Option, Program } from './command.js';
+import { everyOption } from './options.js';
+
+/** The command that argv names, before its options are checked. */
+export interface Request {
+  /** Undefined where the path leads to a noun, or nowhere. */
+  readonly command: Command | undefined;
+  /** The path in its canonical spelling: a noun alone when it ends there. */
+  readonly path: readonly string[];
+  /** The path as it was typed. */
+  readonly typed: readonly string[];
+  /** The first word that leads nowhere. */
+  readonly stray: string | undefined;
+  /** Everything else, in order: options and arguments. */
+  readonly rest: readonly string[];
+  readonly wantsHelp: boolean;
+  readonly wantsVersion: boolean;
+}
+
+/** Every spelling of a command: its path, the path with a plural noun, and its aliases. */
+export function spellingsOf({ path, aliases }: Command, { nouns }: Program): string[] {
+  const [noun = '', ...verbs] = path.split(' ');
+  const plural = nouns.find((each) => each.noun === noun)?.plural;
+  return [path, ...(plural !== undefined && verbs.length > 0 ? [[plural, ...verbs].join(' ')] : []), ...aliases];
+}
+
+const isOption = (token: string): boolean => token.startsWith('-') && token !== '-';
+
+const HELP_FLAGS = ['-h', '--help'];
+
+/** Help is asked for often and alone: where argv has no other option, the parser is not even loaded. */
+const HELP_ALONE = {
+  countOptions(_: readonly Option[], argv: readonly string[]): number {
+    const count = argv.findIndex((token) => !isOption(token));
+    return count === -1 ? argv.length : count;
+  },
+  findFlags: (_: readonly Option[], rest: readonly string[]): { help?: boolean; version?: boolean } => ({
+    help: rest.some(isOption),
+  }),
+};
+
+/** The command that argv names; options may stand before, between and after the words of its path. */
+export async function findCommand(program: Program, argv: readonly string[]): Promise<Request> {
+  const spellings = program.commands.flatMap((command) =>
+    spellingsOf(command, program).map((spelling) => ({ command, words: spelling.split(' ') })),
+  );
+  const needsParser = argv.some((token) => isOption(token) && !HELP_FLAGS.includes(token));
+  const { countOptions, findFlags } = needsParser ? await import('./parser.js') : HELP_ALONE;
+  const typed: string[] = [];
+  const before: string[] = [];
+  let remaining = argv;
+  let command: Command | undefined;
+  let stray: string | undefined;
+  for (;;) {
+    const count = countOptions(everyOption(command), remaining);
+    const word = remaining[count];
+    if (word === undefined || remaining.slice(0, count).includes('--')) break;
+    if (!isOption(word)) {
+      const next = [...typed, word];
+      const fitting = spellings.filter(({ words }) => next.every((part, index) => words[index] === part));
+      if (fitting.length === 0) {
+        stray = word;
+        break;
+      }
+      typed.push(word);
+      // `serve` is a command, and `serve agent` a noun below it that is not.
+      command = fitting.find(({ words }) => words.length === typed.length)?.command;
+    }
+    before.push(...remaining.slice(0, isOption(word) ? count + 1 : count));
+    remaining = remaining.slice(count + 1);
+  }
+  const rest = [...before, ...remaining];
+  const { help, version } = findFlags(everyOption(command), rest);
+  return {
+    command,
+    path: command?.path.split(' ') ?? typed.map((word) => singularOf(word, program)),
+    typed,
+    stray: command === undefined ? stray : undefined,
+    rest,
+    wantsHelp: help === true,
+    wantsVersion: version === true,
+  };
+}
+
+function singularOf(word: string, { nouns }: Program): string {
+  return nouns.find(({ plural }) => plural === word)?.noun ?? word;
+}

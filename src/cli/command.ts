@@ -1,0 +1,326 @@
+import type { Context } from './context/context.js';
+import { UsageError } from './errors.js';
+import { type GLOBAL_OPTIONS, WRITE_OPTIONS } from './options.js';
+import { readCount, readDuration } from './values.js';
+
+const DEFAULT_DEADLINE_MS = 60_000;
+
+/** What a command changes: nothing outside this process, files on this machine, or what a service holds. */
+export type Effect = 'none' | 'local' | 'read' | 'write';
+
+/** One option. `flags` is written as a user reads it: `-m, --message <text>`. No option takes an optional value. */
+export interface Option {
+  readonly flags: string;
+  readonly about: string;
+  readonly isRepeatable?: boolean;
+  readonly isHidden?: boolean;
+  readonly choices?: readonly string[];
+  /** The environment variable with the same meaning. */
+  readonly environment?: string;
+}
+
+/** One positional argument: `<to>` is required, `[message]` is optional, `[sessions...]` takes the rest. */
+export interface Argument {
+  readonly usage: string;
+  readonly about: string;
+}
+
+export interface Example {
+  readonly line: string;
+  readonly about: string;
+}
+
+/** `limit` from `-n, --limit <count>`, `no-join` from `--no-join`. */
+export type LongName<Flags extends string> = Flags extends `${string}--${infer Rest}`
+  ? Rest extends `${infer Name} <${string}`
+    ? Name
+    : Rest
+  : never;
+
+type TakesValue = { readonly flags: `${string}>` };
+type Repeatable = { readonly isRepeatable: true };
+type NameOf<Known extends Option> = Known extends Option ? LongName<Known['flags']> : never;
+
+/** Names of the options that take no value. */
+export type FlagName<Known extends Option> = Known extends TakesValue ? never : NameOf<Known>;
+/** Names of the options that take one value, and of those that may be repeated. */
+type TextName<Known extends Option> = Known extends Repeatable
+  ? never
+  : Known extends TakesValue
+    ? NameOf<Known>
+    : never;
+type ListName<Known extends Option> = Known extends Repeatable ? NameOf<Known> : never;
+/** The text of each option: one of its choices where it has some. */
+type TextOf<Known extends Option> = {
+  readonly [Each in Known as NameOf<Each>]: Each extends { readonly choices: readonly (infer Choice)[] }
+    ? Choice
+    : string;
+};
+
+/** The options of a command as a program gives them: a number stands for its text. */
+export type OptionInput<Known extends Option> = {
+  readonly [Each in Known as NameOf<Each>]?: Each extends Repeatable
+    ? readonly string[]
+    : Each extends TakesValue
+      ? TextOf<Each>[NameOf<Each>] | number | undefined
+      : boolean | undefined;
+};
+
+/** `session` from `<session>`, `sessions` from `[sessions...]`, `file` from `<file|->`. */
+type ArgumentName<Usage extends string> = Usage extends `${'<' | '['}${infer Inner}${'>' | ']'}`
+  ? Inner extends `${infer Name}...`
+    ? Name
+    : Inner extends `${infer Name}|-`
+      ? Name
+      : Inner
+  : never;
+type ValueOf<Known extends Argument> = {
+  readonly [Each in Known as ArgumentName<Each['usage']>]: Each['usage'] extends `${string}...${string}`
+    ? readonly string[]
+    : Each['usage'] extends `<${string}`
+      ? string
+      : string | undefined;
+};
+
+/**
+ * What was typed after a command: its arguments by the name in their usage, its options by their long name. A name that the
+ * command does not define does not compile, nor does a flag read as a value. Members are properties, not methods: a function
+ * that reads an option does not take the arguments of a command without it.
+ */
+export interface Args<Known extends Option = never, Positional extends Argument = never> {
+  readonly argument: <Name extends keyof ValueOf<Positional>>(name: Name) => ValueOf<Positional>[Name];
+  readonly flag: (name: FlagName<Known>) => boolean;
+  readonly text: <Name extends TextName<Known>>(name: Name) => TextOf<Known>[Name] | undefined;
+  /** Every value of an option that may be repeated. */
+  readonly texts: (name: ListName<Known>) => readonly string[];
+  /** In milliseconds. */
+  readonly duration: (name: TextName<Known>) => number | undefined;
+  readonly count: (name: TextName<Known>, range?: { min?: number; max?: number }) => number | undefined;
+  readonly isGiven: (name: NameOf<Known>) => boolean;
+  /** The value of any option, as it was typed. */
+  readonly value: (name: NameOf<Known>) => OptionValue | undefined;
+  /** Refuses two options that contradict each other. */
+  readonly refuseBoth: (first: NameOf<Known>, second: NameOf<Known>) => void;
+}
+
+export type OptionValue = boolean | string | readonly string[];
+
+/** Options by their long name, and the positional arguments in order. */
+export interface ParsedArgs {
+  readonly options: ReadonlyMap<string, OptionValue>;
+  readonly positional: readonly string[];
+}
+
+/** {@link Args} at run time, where every name is a string. */
+interface UncheckedArgs {
+  argument(name: string): string | readonly string[] | undefined;
+  flag(name: string): boolean;
+  text(name: string): string | undefined;
+  texts(name: string): readonly string[];
+  duration(name: string): number | undefined;
+  count(name: string, range?: { min?: number; max?: number }): number | undefined;
+  isGiven(name: string): boolean;
+  value(name: string): OptionValue | undefined;
+  refuseBoth(first: string, second: string): void;
+}
+
+/** The typed view of what was parsed. The parser has checked required arguments and choices. */
+export function createArgs<Known extends Option, Positional extends Argument = never>(
+  { options, positional }: ParsedArgs,
+  known: readonly Argument[] = [],
+): Args<Known, Positional> {
+  const args: UncheckedArgs = {
+    argument(name) {
+      const at = known.findIndex(({ usage }) => argumentName(usage) === name);
+      return known[at]?.usage.includes('...') === true ? positional.slice(at) : positional[at];
+    },
+    flag: (name) => options.get(name) === true,
+    text(name) {
+      const value = options.get(name);
+      return typeof value === 'string' ? value : undefined;
+    },
+    texts(name) {
+      const value = options.get(name);
+      return typeof value === 'object' ? value : [];
+    },
+    duration(name) {
+      const text = args.text(name);
+      return text === undefined ? undefined : readDuration(`--${name}`, text);
+    },
+    count(name, range) {
+      const text = args.text(name);
+      return text === undefined ? undefined : readCount(`--${name}`, text, range);
+    },
+    isGiven(name) {
+      const value = options.get(name);
+      return value !== undefined && value !== false && !(Array.isArray(value) && value.length === 0);
+    },
+    value: (name) => options.get(name),
+    refuseBoth(first, second) {
+      if (args.isGiven(first) && args.isGiven(second))
+        throw new UsageError(`--${first} and --${second} cannot be used together.`);
+    },
+  };
+  return args as Args<Known, Positional>;
+}
+
+const argumentName = (usage: string): string => usage.replace(/^[<[]|(\.\.\.|\|-)?[>\]]$/g, '');
+
+type OptionOf<Table extends readonly Option[]> = Table[number];
+/** Options of every command. */
+export type GlobalOption = OptionOf<typeof GLOBAL_OPTIONS>;
+/** Options of the commands that send one write of the user's. */
+export type WriteOption = OptionOf<typeof WRITE_OPTIONS>;
+type WriteOptionOf<Changes extends Effect, OwnKeys> = Changes extends 'write'
+  ? OwnKeys extends true
+    ? never
+    : WriteOption
+  : never;
+
+interface Definition<
+  Path extends string,
+  Positional extends readonly Argument[],
+  Own extends readonly Option[],
+  Changes extends Effect,
+  OwnKeys extends boolean,
+  Parsed,
+> {
+  /** As it is typed: `session list`. */
+  readonly path: Path;
+  /** Other exact spellings: `tail`. */
+  readonly aliases?: readonly string[];
+  readonly summary: string;
+  /** More than the summary, in paragraphs. */
+  readonly details?: string;
+  readonly arguments?: Positional;
+  readonly options?: Own;
+  readonly examples: readonly [Example, Example, ...Example[]];
+  readonly effect: Changes;
+  /** What stdout carries when no JSON is asked for. */
+  readonly stdout: string;
+  /** The command runs until it is told to stop: `--timeout` has no default. */
+  readonly isEndless?: boolean;
+  /** How long it may take where `--timeout` does not say (default 60 s). */
+  readonly deadlineMs?: number;
+  /** With one of these flags it runs as long as its input: `--timeout` has no default then. */
+  readonly endlessWith?: readonly FlagName<NoInfer<Own>[number]>[];
+  /** With one of these flags it prints documents of more than one shape: `--fields` is not checked then. */
+  readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
+  /** A signal is its ordinary end: it finishes what is under way, however long that takes, and its exit code counts. */
+  readonly finishesOnSignal?: boolean;
+  /** After a signal or its deadline it removes what it made, however long that takes. */
+  readonly tidiesUp?: boolean;
+  /** What it writes is not one request of the user's: it takes no key of theirs. */
+  readonly makesOwnKeys?: OwnKeys;
+  readonly isHidden?: boolean;
+  /** Turns what was typed into options. Nothing happens yet; `nowMs` is for times that mean "ago". */
+  readonly parse?: (
+    args: Args<OptionOf<NoInfer<Own>> | WriteOptionOf<Changes, OwnKeys> | GlobalOption, NoInfer<Positional>[number]>,
+    nowMs: number,
+  ) => Parsed | Promise<Parsed>;
+  readonly run: (context: Context, options: NoInfer<Parsed>) => Promise<void>;
+}
+
+/** One command: everything that help, suggestions, completions and the reference say, and what starts it. */
+export interface Command<
+  Path extends string = string,
+  Known extends Option = Option,
+  Positional extends Argument = Argument,
+> {
+  readonly path: Path;
+  readonly aliases: readonly string[];
+  readonly summary: string;
+  readonly details: string | undefined;
+  readonly arguments: readonly Positional[];
+  /** The options beside those of every command. */
+  readonly options: readonly Known[];
+  readonly examples: readonly [Example, Example, ...Example[]];
+  readonly effect: Effect;
+  readonly stdout: string;
+  readonly isEndless: boolean;
+  readonly deadlineMs: number;
+  readonly endlessWith: readonly string[];
+  readonly mixesShapesWith: readonly string[];
+  readonly finishesOnSignal: boolean;
+  readonly tidiesUp: boolean;
+  readonly isHidden: boolean;
+  /** Parses and runs. `insteadOfRun` is for tests: it gets the options, and nothing happens. */
+  start(args: ParsedArgs, context: Context, insteadOfRun?: (options: unknown) => void): Promise<void>;
+}
+
+/**
+ * Defines a command. This file and every definition are loaded whenever the program starts: a definition imports nothing that
+ * is slow to load, and what runs long or seldom stands behind an `import()` in `run`.
+ */
+export function command<
+  const Path extends string,
+  const Positional extends readonly Argument[] = readonly [],
+  const Own extends readonly Option[] = readonly [],
+  const Changes extends Effect = Effect,
+  const OwnKeys extends boolean = false,
+  Parsed = Record<never, never>,
+>(
+  definition: Definition<Path, Positional, Own, Changes, OwnKeys, Parsed>,
+): Command<Path, Own[number] | WriteOptionOf<Changes, OwnKeys>, Positional[number]> {
+  const { parse, run, effect, makesOwnKeys } = definition;
+  const known: readonly Positional[number][] = definition.arguments ?? [];
+  const own: readonly Own[number][] = definition.options ?? [];
+  const isKeyed = effect === 'write' && makesOwnKeys !== true;
+  const options: readonly Option[] = isKeyed ? [...own, ...WRITE_OPTIONS] : own;
+  return {
+    path: definition.path,
+    aliases: definition.aliases ?? [],
+    summary: definition.summary,
+    details: definition.details,
+    arguments: known,
+    options: options as readonly (Own[number] | WriteOptionOf<Changes, OwnKeys>)[],
+    examples: definition.examples,
+    effect,
+    stdout: definition.stdout,
+    isEndless: definition.isEndless ?? false,
+    deadlineMs: definition.deadlineMs ?? DEFAULT_DEADLINE_MS,
+    endlessWith: definition.endlessWith ?? [],
+    mixesShapesWith: definition.mixesShapesWith ?? [],
+    finishesOnSignal: definition.finishesOnSignal ?? false,
+    tidiesUp: definition.tidiesUp ?? false,
+    isHidden: definition.isHidden ?? false,
+    async start(args, context, insteadOfRun) {
+      const parsed = parse === undefined ? ({} as Parsed) : await parse(createArgs(args, known), context.clock.now());
+      if (insteadOfRun === undefined) await run(context, parsed);
+      else insteadOfRun(parsed);
+    },
+  };
+}
+
+/** What stdout of a list carries. */
+export const describeTable = (columns: string): string =>
+  `a table; in a pipe a line each, with tabs between the columns: ${columns}`;
+
+/** A noun and what its commands are about. */
+export interface Noun {
+  readonly noun: string;
+  /** Accepted in its place. */
+  readonly plural?: string;
+  readonly summary: string;
+}
+
+export interface Program {
+  readonly nouns: readonly Noun[];
+  readonly commands: readonly Command[];
+}
+
+/** The parts of an option's flags. */
+export interface OptionName {
+  readonly short: string | undefined;
+  /** Without its dashes; a negation keeps its `no-`. */
+  readonly long: string;
+  readonly takesValue: boolean;
+}
+
+const FLAGS = /^(?:(-\w), )?--([a-z][a-z0-9-]*)(?: <[^>]+>)?$/;
+
+export function optionName(flags: string): OptionName {
+  const match = FLAGS.exec(flags);
+  if (match?.[2] === undefined) throw new TypeError(`the flags of an option are not well-formed: ${flags}`);
+  return { short: match[1], long: match[2], takesValue: flags.endsWith('>') };
+}

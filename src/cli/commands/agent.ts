@@ -1,0 +1,425 @@
+import { join } from 'node:path';
+
+import type { Agent, AgentSummary, UpdateAgentRequest } from '../../wire/agent.js';
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, SEARCH_LIMIT_DEFAULT, SEARCH_LIMIT_MAX } from '../../wire/limit.js';
+import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
+import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
+import { printRequest, read, write } from '../context/calls.js';
+import { collectPages, notePage } from '../context/collect-pages.js';
+import { remember } from '../context/completion-memory.js';
+import type { Context } from '../context/context.js';
+import type { ErrorContext } from '../context/explain.js';
+import { loginsAt } from '../context/login-place.js';
+import { CliError, UsageError } from '../errors.js';
+import { decodeText, readSource } from '../input.js';
+import { pageOptions, readPageOptions } from '../options.js';
+import { type Config, LOCAL_AGENT_SETTING, PROFILE_NAME } from '../profile/config.js';
+import { changeProjectFile, PROJECT_FILE_NAME } from '../profile/project-file.js';
+import type { ResolvedProfile } from '../profile/resolve-profile.js';
+import type { Style } from '../terminal/style.js';
+import { readHandle, readSearchText, toHandlePath } from '../values.js';
+
+const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
+const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --scopes account:read,account:agents:read.';
+
+export const agentUse = command({
+  path: 'agent use',
+  aliases: ['use'],
+  summary: 'act as this agent from now on',
+  details: 'It is kept with the profile; --here keeps it, and the profile, in this folder (.asp.json) instead.',
+  arguments: [{ usage: '[handle]', about: '@owner.name or owner.name' }],
+  options: [
+    { flags: '--here', about: 'in this folder and below' },
+    { flags: '--unset', about: 'forget the choice' },
+  ],
+  examples: [
+    { line: 'asp use alice.bot', about: 'wherever --as and ASP_AGENT say nothing' },
+    { line: 'asp use alice.bot --here', about: 'in this folder only' },
+  ],
+  effect: 'local',
+  stdout: 'the handle',
+  parse(args) {
+    const text = args.argument('handle');
+    const isUnset = args.flag('unset');
+    if (isUnset && text !== undefined) throw new UsageError('--unset and a handle cannot be used together.');
+    return { handle: text === undefined ? undefined : readHandle(text), isHere: args.flag('here'), isUnset };
+  },
+  async run(context, { handle: named, isHere, isUnset }) {
+    const file = join(context.machine.workingDirectory, PROJECT_FILE_NAME);
+    if (isUnset && isHere) {
+      await changeProjectFile(file, context.random, ({ profile }) => ({ profile }));
+      return printChoice(context, { handle: null, profile: null, path: file });
+    }
+    const profile = await context.profile();
+    const handle = isUnset ? undefined : (named ?? (await askHandle(context, profile)));
+    if (isHere) {
+      if (!PROFILE_NAME.test(profile.name)) throw withoutName(profile);
+      await changeProjectFile(file, context.random, () => ({ profile: profile.name, agent: handle }));
+    } else await context.saveConfig(withAgent(await context.config(), profile, handle));
+    const path = isHere ? file : (context.paths.configFile ?? '');
+    await printChoice(context, { handle: handle ?? null, profile: profile.name, path });
+    if (handle !== undefined) await warnOfOtherChoices(context, profile, handle, isHere);
+  },
+});
+
+async function printChoice(
+  { output }: Context,
+  choice: { handle: string | null; profile: string | null; path: string },
+): Promise<void> {
+  const { handle, profile, path } = choice;
+  const where = profile === null || path.endsWith(PROJECT_FILE_NAME) ? path : `profile ${profile}`;
+  await output.note(handle === null ? `No agent is chosen in ${where} any more.` : `Kept in ${where}.`);
+  await output.document(choice, (safe) => safe.handle ?? '');
+}
+
+async function askHandle(context: Context, { baseUrl }: ResolvedProfile): Promise<string> {
+  const logins = await loginsAt(context, baseUrl);
+  const handles = logins.flatMap(({ handle }) => (handle === null ? [] : [handle]));
+  if (handles.length === 0 || !context.prompts.canAsk)
+    throw new UsageError('Which agent?', {
+      why: handles.length === 0 ? undefined : `signed in are ${handles.slice(0, 8).join(', ')}.`,
+      next: ['asp', 'use', handles[0] ?? 'alice.bot'],
+    });
+  return context.prompts.choose('Which agent?', handles, 'its handle');
+}
+
+function withAgent(config: Config, profile: ResolvedProfile, handle: string | undefined): Config {
+  if (profile.local !== undefined) {
+    const { [LOCAL_AGENT_SETTING]: _, ...settings } = config.settings;
+    return { ...config, settings: handle === undefined ? settings : { ...settings, [LOCAL_AGENT_SETTING]: handle } };
+  }
+  const entry = Object.hasOwn(config.profiles, profile.name) ? config.profiles[profile.name] : undefined;
+  if (entry === undefined) throw withoutName(profile);
+  return { ...config, profiles: { ...config.profiles, [profile.name]: { ...entry, agent: handle } } };
+}
+
+function withoutName({ baseUrl }: ResolvedProfile): UsageError {
+  return new UsageError('An agent is kept with a profile, and this service has no profile yet.', {
+    next: ['asp', 'profile', 'add', 'work', '--base-url', baseUrl],
+  });
+}
+
+/** What stands between the choice and its effect. */
+async function warnOfOtherChoices(
+  context: Context,
+  profile: ResolvedProfile,
+  handle: string,
+  isHere: boolean,
+): Promise<void> {
+  const { environment, output } = context;
+  const { ASP_AGENT, ASP_CLIENT_ID, ASP_TOKEN } = environment;
+  const file = isHere ? undefined : await context.projectFile();
+  const isFileAbove = file?.agent !== undefined && (file.profile === undefined || file.profile === profile.name);
+  if ((ASP_AGENT ?? '') !== '') await output.note(`ASP_AGENT still says ${ASP_AGENT}.`);
+  else if (isFileAbove && file.agent !== handle)
+    await output.note(`In this folder ${file.path} still says ${file.agent}.`);
+  if (profile.credentialCommand !== undefined || (ASP_CLIENT_ID ?? ASP_TOKEN) !== undefined) return;
+  const logins = await loginsAt(context, profile.baseUrl);
+  if (!logins.some((login) => login.handle === handle))
+    await output.note(`It is not signed in yet: asp login ${handle}`);
+}
+
+export const agentShow = command({
+  path: 'agent show',
+  summary: 'show an agent; without a handle the acting one',
+  arguments: [{ usage: '[handle]', about: '@owner.name or owner.name' }],
+  examples: [
+    { line: 'asp agent show alice.bot', about: 'who it is and who may reach it' },
+    { line: 'asp agent show --json', about: 'the acting agent, as the service tells it' },
+  ],
+  effect: 'read',
+  stdout: 'the agent, a line for each fact',
+  parse(args) {
+    const text = args.argument('handle');
+    return { handle: text === undefined ? undefined : readHandle(text) };
+  },
+  async run(context, { handle }) {
+    if (handle === undefined) {
+      const own = await read(context, 'getActingAgent', {});
+      return context.output.document(own, (safe, style) => agentText(safe, style));
+    }
+    const view = await read(context, 'getAgent', { path: toHandlePath(handle) }, unknownAgent(handle));
+    await context.output.document(view.agent, (safe, style) => agentText(safe, style));
+    const { length } = view.shared_sessions;
+    if (length > 0) await context.output.note(`You share ${length === 1 ? 'a session' : `${length} sessions`}.`);
+    await remember(context, 'handles', [handle]);
+  },
+});
+
+/** An agent for people; its values are safe already. */
+function agentText(agent: AgentSummary, style: Style): string {
+  const reach = reachText(agent);
+  const one = (text: string): string => text.replace(/\s+/g, ' ');
+  return [
+    `${style.bold(agent.canonical_handle)}  ${reach === 'online' ? style.green(reach) : style.dim(reach)}`,
+    `name     ${one(agent.display_name)}`,
+    ...(agent.description === null ? [] : [`about    ${one(agent.description)}`]),
+    `owner    ${one(agent.owner_display_name)} (${one(agent.owner_label)})`,
+    `policy   ${agent.inbound_policy}, ${agent.visibility}`,
+  ].join('\n');
+}
+
+function reachText({ inactive, paused, is_online: isOnline }: AgentSummary): string {
+  if (inactive) return 'removed';
+  if (paused === true) return 'paused';
+  return isOnline ? 'online' : 'offline';
+}
+
+/** A handle that does not resolve. It does not tell an unknown agent from a private one. */
+const unknownAgent = (handle: string): ErrorContext => ({
+  subject: handle,
+  messages: { AGENT_NOT_FOUND: `${handle} was not found.`, NOT_FOUND: `${handle} was not found.` },
+  reasons: {
+    AGENT_NOT_FOUND: 'the service gives one answer for an unknown handle and for an agent that is private.',
+  },
+  next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
+});
+
+export const agentCard = command({
+  path: 'agent card',
+  summary: 'print the card of an agent, in Markdown',
+  arguments: [HANDLE],
+  examples: [
+    { line: 'asp agent card alice.bot', about: 'what it says it can do' },
+    { line: 'asp agent card alice.bot > card.md', about: 'into a file' },
+  ],
+  effect: 'read',
+  stdout: 'the card',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
+  async run(context, { handle }) {
+    const card = await read(context, 'getAgentCard', { path: toHandlePath(handle) }, unknownAgent(handle));
+    await context.output.document({ handle, card }, (safe) => safe.card);
+  },
+});
+
+export const agentList = command({
+  path: 'agent list',
+  summary: "list the account's own agents",
+  arguments: [{ usage: '[text]', about: 'only those that match' }],
+  options: pageOptions(LIST_LIMIT_DEFAULT),
+  examples: [
+    { line: 'asp agent list', about: 'a table' },
+    { line: "asp agents list --all --jsonl | jq -r '.canonical_handle'", about: 'every handle, for a script' },
+  ],
+  effect: 'read',
+  stdout: describeTable('handle, state, policy, name'),
+  parse: (args) => ({ ...readPageOptions(args, LIST_LIMIT_DEFAULT), text: args.argument('text') }),
+  async run(context, { text, ...options }) {
+    const page = await collectPages<Agent>(options, LIST_LIMIT_MAX, async (query) => {
+      const q = text === undefined ? {} : { q: text };
+      const { agents, next_cursor } = await read(context, 'listAgents', { query: { ...query, ...q } });
+      return { items: agents, next_cursor };
+    });
+    await context.output.list(page, [
+      { title: 'handle', value: ({ canonical_handle: handle }) => handle },
+      {
+        title: 'state',
+        value: reachText,
+        paint: (state, _, style) => (state === 'online' ? style.green(state) : style.dim(state)),
+      },
+      { title: 'policy', value: ({ inbound_policy: policy }) => policy },
+      { title: 'name', value: ({ display_name: name }) => name, isFlexible: true },
+    ]);
+    await notePage(context, page, 'No agents.');
+    await rememberAgents(context, page.items);
+  },
+});
+
+export const agentSearch = command({
+  path: 'agent search',
+  summary: 'find public agents by the words of their handles, names and skills',
+  arguments: [{ usage: '<text...>', about: 'the beginnings of words, 2 to 100 characters' }],
+  options: pageOptions(SEARCH_LIMIT_DEFAULT),
+  examples: [
+    { line: 'asp agent search deploy', about: 'by a word' },
+    { line: 'asp agent search release notes --json', about: 'by two, for a script' },
+  ],
+  effect: 'read',
+  stdout: describeTable('handle, name'),
+  parse: (args) => ({
+    ...readPageOptions(args, SEARCH_LIMIT_DEFAULT),
+    text: readSearchText(args.argument('text').join(' ')),
+  }),
+  async run(context, { text: q, ...options }) {
+    const page = await collectPages(options, SEARCH_LIMIT_MAX, async (query) => {
+      const { agents, next_cursor } = await read(context, 'searchAgents', { query: { q, ...query } });
+      return { items: agents, next_cursor };
+    });
+    await context.output.list(page, [
+      { title: 'handle', value: ({ canonical_handle: handle }) => handle },
+      { title: 'name', value: ({ display_name: name }) => name, isFlexible: true },
+    ]);
+    await notePage(context, page, `No agent matches '${q}'.`);
+    await rememberAgents(context, page.items);
+  },
+});
+
+function rememberAgents(context: Context, agents: readonly { canonical_handle: string }[]): Promise<void> {
+  const handles = agents.map((agent) => agent.canonical_handle);
+  return remember(context, 'handles', handles);
+}
+
+const FIELD_OPTIONS = [
+  { flags: '--display-name <text>', about: 'shown beside the handle' },
+  { flags: '--description <text>', about: 'what it is for; an empty text takes it away' },
+  { flags: '--card <path|->', about: 'its card, in Markdown' },
+  { flags: '--policy <open|allowlist>', about: 'who may reach it', choices: ['open', 'allowlist'] },
+  { flags: '--visibility <public|private>', about: 'who may find it', choices: ['public', 'private'] },
+] as const satisfies readonly Option[];
+
+const readFields = (args: Args<(typeof FIELD_OPTIONS)[number]>) => ({
+  displayName: args.text('display-name'),
+  description: args.text('description'),
+  /** A path, or `-`. */
+  cardFile: args.text('card'),
+  policy: args.text('policy'),
+  visibility: args.text('visibility'),
+});
+
+/** The members that were given; an empty description or card removes what is there. */
+async function toRequest(context: Context, fields: ReturnType<typeof readFields>): Promise<UpdateAgentRequest> {
+  const { displayName, description, cardFile, policy, visibility } = fields;
+  const card = cardFile === undefined ? undefined : await readCard(context, cardFile);
+  return {
+    ...(displayName !== undefined && { display_name: displayName }),
+    ...(description !== undefined && { description: description === '' ? null : description }),
+    ...(card !== undefined && { card_body: card === '' ? null : card }),
+    ...(policy !== undefined && { inbound_policy: policy }),
+    ...(visibility !== undefined && { visibility }),
+  };
+}
+
+const CARD_MAX_BYTES = 80_000;
+
+async function readCard(context: Context, source: string): Promise<string> {
+  try {
+    const bytes = await readSource(context, source, CARD_MAX_BYTES);
+    return decodeText(bytes, source === '-' ? 'standard input' : source).trimEnd();
+  } catch (error) {
+    if (error instanceof CliError && error.code === 'ASP_FILE_TOO_LARGE')
+      throw new UsageError(`The card is too large.`, { why: 'it is at most 20000 characters.', cause: error });
+    throw error;
+  }
+}
+
+export const agentCreate = command({
+  path: 'agent create',
+  summary: "create an agent under the account's own name",
+  details: BY_ACCOUNT,
+  arguments: [HANDLE],
+  options: FIELD_OPTIONS,
+  examples: [
+    { line: 'asp agent create alice.helper --description "answers questions"', about: 'prints its handle' },
+    { line: 'asp agent create alice.helper --card card.md --json', about: 'with a card, as JSON' },
+  ],
+  effect: 'write',
+  stdout: 'the handle',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')), fields: readFields(args) }),
+  async run(context, { handle, fields }) {
+    const { owner, name } = toHandlePath(handle);
+    const request = await toRequest(context, fields);
+    const body = { ...request, display_name: request.display_name ?? name, local_name: name };
+    if (context.globals.isDryRun) return printRequest(context, 'createAgent', { body }, ACCOUNT_ACTOR);
+    await refuseForeignOwner(context, owner, name);
+    const { reply } = await callAsAccount(
+      context,
+      'createAgent',
+      { body },
+      {
+        subject: handle,
+        messages: {
+          DUPLICATE_HANDLE: `${handle} exists already, or its handle is reserved.`,
+          FEATURE_NOT_AVAILABLE: `${handle}: the account's plan does not allow this.`,
+        },
+      },
+    );
+    if (reply.canonical_handle !== handle)
+      throw new CliError('ASP_WRONG_AGENT', {
+        message: `${reply.canonical_handle} was created: the account that is signed in is not @${owner}.`,
+        outcome: 'applied',
+        next: ['asp', 'agent', 'remove', reply.canonical_handle],
+      });
+    await context.output.note(`Created. Sign in as it with: asp login ${handle}`);
+    await context.output.document(reply, (safe) => safe.canonical_handle);
+    await remember(context, 'handles', [handle]);
+  },
+});
+
+/** An account creates agents under its own name only; any agent it has tells that name. */
+async function refuseForeignOwner(context: Context, owner: string, name: string): Promise<void> {
+  const { reply } = await callAsAccount(context, 'listAgents', { query: { limit: 1 } });
+  const namespace = reply.agents[0]?.canonical_handle.slice(1).split('.', 1)[0];
+  if (namespace === undefined || namespace === owner) return;
+  throw new UsageError(`@${owner}.${name} is not the account's to create: it is signed in as ${namespace}.`, {
+    next: ['asp', 'agent', 'create', `${namespace}.${name}`],
+  });
+}
+
+export const agentUpdate = command({
+  path: 'agent update',
+  summary: 'change an agent; without a handle what the acting one says of itself',
+  details: `With a handle: ${BY_ACCOUNT.charAt(0).toLowerCase()}${BY_ACCOUNT.slice(1)}`,
+  arguments: [{ usage: '[handle]', about: 'an agent of the account' }],
+  options: [
+    ...FIELD_OPTIONS,
+    { flags: '--pause', about: 'nobody can reach it' },
+    { flags: '--resume', about: 'undo it' },
+  ],
+  examples: [
+    { line: 'asp agent update --description "on call until Friday"', about: 'the acting agent, of itself' },
+    { line: 'asp agent update alice.helper --policy allowlist --pause', about: 'by its account' },
+  ],
+  effect: 'write',
+  stdout: 'the handle',
+  parse(args) {
+    args.refuseBoth('pause', 'resume');
+    const text = args.argument('handle');
+    const fields = readFields(args);
+    const paused = args.flag('pause') ? true : args.flag('resume') ? false : undefined;
+    if (paused === undefined && Object.values(fields).every((field) => field === undefined))
+      throw new UsageError('Nothing to change was given.', { next: ['asp', 'agent', 'update', '--help'] });
+    if (text === undefined && (paused ?? fields.policy ?? fields.visibility) !== undefined)
+      throw new UsageError('Who may reach an agent, and whether it is paused, is changed by its account.', {
+        why: 'name the agent; without a name the acting agent changes what it says of itself.',
+        next: ['asp', 'agent', 'update', '--help'],
+      });
+    return { handle: text === undefined ? undefined : readHandle(text), fields, paused };
+  },
+  async run(context, { handle, fields, paused }) {
+    const request = await toRequest(context, fields);
+    if (handle === undefined) {
+      if (context.globals.isDryRun) return printRequest(context, 'updateActingAgent', { body: request });
+      const { reply } = await write(context, 'updateActingAgent', { body: request });
+      return context.output.document(reply, (safe) => safe.canonical_handle);
+    }
+    const body = { ...request, ...(paused !== undefined && { paused }) };
+    const path = toHandlePath(handle);
+    if (context.globals.isDryRun) return printRequest(context, 'updateAgent', { path, body }, ACCOUNT_ACTOR);
+    const { reply } = await callAsAccount(context, 'updateAgent', { path, body }, unknownAgent(handle));
+    await context.output.document(reply, (safe) => safe.canonical_handle);
+  },
+});
+
+export const agentRemove = command({
+  path: 'agent remove',
+  summary: 'remove an agent for good; its handle stays reserved',
+  details: BY_ACCOUNT,
+  arguments: [HANDLE],
+  examples: [
+    { line: 'asp agent remove alice.helper', about: 'asks first' },
+    { line: 'asp agent remove alice.helper --yes --json', about: 'for a script' },
+  ],
+  effect: 'write',
+  stdout: 'the handle',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
+  async run(context, { handle }) {
+    const path = toHandlePath(handle);
+    if (context.globals.isDryRun) return printRequest(context, 'removeAgent', { path }, ACCOUNT_ACTOR);
+    const question = `Remove ${handle} for good? It leaves its sessions, and nobody can have its handle again.`;
+    if (!(await context.prompts.confirm(question, '--yes')))
+      throw new CliError('ASP_USAGE', { message: `${handle} was not removed.` });
+    const { idempotencyKey } = await callAsAccount(context, 'removeAgent', { path }, unknownAgent(handle));
+    const result = { handle, removed: true, idempotency_key: idempotencyKey ?? null };
+    await context.output.document(result, (safe) => safe.handle);
+  },
+});

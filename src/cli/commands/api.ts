@@ -1,0 +1,255 @@
+import { createReadStream, promises } from 'node:fs';
+
+import type { RawAnswer, RawRequest } from '../../client/client.js';
+import { escapeJson, toJsonLine } from '../../kit/json-line.js';
+import { type Args, type Argument, command, type Option } from '../command.js';
+import { chosenKey } from '../context/calls.js';
+import type { Context } from '../context/context.js';
+import { explain } from '../context/explain.js';
+import { UsageError } from '../errors.js';
+import { fileFailure, readStdin, tooLarge } from '../input.js';
+import { sanitizeLine } from '../terminal/sanitize.js';
+
+const PATH = {
+  usage: '<path>',
+  about: 'sessions, agents/me, sessions/sess_…/events?limit=5',
+} as const satisfies Argument;
+const OPTIONS = [
+  { flags: '-X, --method <method>', about: 'GET; POST when there is something to send' },
+  { flags: '-H, --http-header <header>', about: 'name: value', isRepeatable: true },
+  { flags: '-i, --include', about: 'print status and headers too' },
+  { flags: '--field <name=text>', about: 'a text of the JSON body, or of the query', isRepeatable: true },
+  { flags: '--typed <name=json>', about: 'any JSON value of the body, or of the query', isRepeatable: true },
+  { flags: '--input <file|->', about: 'the body as it is' },
+  { flags: '--paginate', about: 'every page, one document after the other' },
+] as const satisfies readonly Option[];
+
+export const api = command({
+  path: 'api',
+  summary: 'send a request of your own to the service, and print the answer',
+  details: [
+    'The path is below the base URL, without a leading slash. The credential is added, and on writes an idempotency key.',
+    'The answer is printed whatever its status; the exit code is that of its error. Paths that leave the base URL are refused.',
+  ].join('\n'),
+  arguments: [PATH],
+  options: OPTIONS,
+  examples: [
+    { line: 'asp api agents/me', about: 'a GET' },
+    { line: `asp api sessions --typed 'invite=["@alice.bot"]' --field topic=hello`, about: 'a POST' },
+    { line: "asp api sessions --paginate --json | jq -r '.sessions[].id'", about: 'page by page' },
+  ],
+  effect: 'write',
+  stdout: 'the body of the answer; with -i its head before it',
+  parse,
+  async run(context, options) {
+    const request = await toRequest(context, options);
+    if (context.globals.isDryRun) return printDryRun(context, request);
+    let path: string | undefined = request.path;
+    while (path !== undefined) {
+      const answer = await send(context, { ...request, path });
+      await print(context, answer, options);
+      await refuseFailure(answer, request);
+      path = options.isPaginated ? nextPath(path, answer) : undefined;
+    }
+  },
+});
+
+type ApiOptions = ReturnType<typeof parse>;
+
+function parse(args: Args<(typeof OPTIONS)[number], typeof PATH>) {
+  for (const option of ['field', 'typed', 'paginate'] as const) args.refuseBoth('input', option);
+  const fields = [...args.texts('field').map(readText), ...args.texts('typed').map(readTyped)];
+  const input = args.text('input');
+  const method = readMethod(args.text('method'), fields.length > 0 || input !== undefined);
+  const isPaginated = args.flag('paginate');
+  if (isPaginated && method !== 'GET') throw new UsageError('--paginate is for GET.');
+  if ((method === 'GET' || method === 'HEAD') && input !== undefined)
+    throw new UsageError(`${method} takes no body.`, { why: 'with --field and --typed its query is given.' });
+  return {
+    method,
+    /** Below the base URL, without its leading slash; its query string included. */
+    path: readPath(args.argument('path')),
+    headers: Object.fromEntries(args.texts('http-header').map(readHeader)),
+    showsHead: args.flag('include'),
+    /** Members of the JSON body; of the query when nothing is written. */
+    fields,
+    /** A path, or `-`: the body as it is. */
+    input,
+    isPaginated,
+  };
+}
+
+const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE', 'HEAD'] as const;
+type Method = (typeof METHODS)[number];
+
+function readMethod(text: string | undefined, writes: boolean): Method {
+  if (text === undefined) return writes ? 'POST' : 'GET';
+  const method = METHODS.find((one) => one === text.toUpperCase());
+  if (method !== undefined) return method;
+  throw new UsageError(`'${text}' is not a method.`, { why: `methods are ${METHODS.join(', ')}.` });
+}
+
+/** A path, never an address: the token goes to the service alone. */
+function readPath(text: string): string {
+  if (/^[a-z][a-z0-9+.-]*:|^\/\//i.test(text))
+    throw new UsageError(`'${text}' is an address; a path below the base URL belongs here.`, {
+      next: ['asp', 'api', 'sessions'],
+    });
+  return text.replace(/^\//, '');
+}
+
+function split(option: string, text: string): readonly [string, string] {
+  const at = text.indexOf('=');
+  if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
+  throw new UsageError(`${option} '${text}' is not of the form name=value.`);
+}
+
+const readText = (text: string): readonly [string, string] => split('--field', text);
+
+function readTyped(text: string): readonly [string, unknown] {
+  const [name, value] = split('--typed', text);
+  try {
+    return [name, JSON.parse(value)];
+  } catch (error) {
+    throw new UsageError(`--typed '${name}': its value is not JSON.`, {
+      why: 'a text goes with --field, or in quotation marks.',
+      cause: error,
+    });
+  }
+}
+
+const OURS: Readonly<Record<string, string>> = {
+  authorization: 'the credential sets it.',
+  'idempotency-key': 'say it with --idempotency-key or --once.',
+  host: 'the base URL sets it.',
+  'content-length': 'the body sets it.',
+};
+
+function readHeader(text: string): readonly [string, string] {
+  const match = /^([!#$%&'*+.^`|~\w-]+):\s*([\t\x20-\x7e]*)$/.exec(text);
+  if (match?.[1] === undefined)
+    throw new UsageError(`-H '${text}' is not a header.`, { why: 'a header is name: value, in ASCII.' });
+  const name = match[1].toLowerCase();
+  const why = Object.hasOwn(OURS, name) ? OURS[name] : undefined;
+  if (why !== undefined) throw new UsageError(`-H may not set ${name}.`, { why });
+  return [name, match[2] ?? ''];
+}
+
+const INPUT_MAX_BYTES = 16 * 1024 * 1024;
+
+async function toRequest(context: Context, options: ApiOptions): Promise<RawRequest> {
+  const { method, headers, fields, input } = options;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const path = isRead ? withQuery(options.path, fields) : options.path;
+  const endpoint = `${method} /${path.split('?', 1)[0]}`;
+  const idempotencyKey = isRead ? undefined : await chosenKey(context, endpoint);
+  const body =
+    input !== undefined
+      ? await readInput(context, input)
+      : isRead || fields.length === 0
+        ? undefined
+        : JSON.stringify(Object.fromEntries(fields));
+  const type = body === undefined || 'content-type' in headers ? {} : { 'content-type': 'application/json' };
+  return { method, path, headers: { ...type, ...headers }, body, idempotencyKey, signal: context.signal };
+}
+
+function withQuery(path: string, fields: ApiOptions['fields']): string {
+  if (fields.length === 0) return path;
+  const query = new URLSearchParams(
+    fields.map(([name, value]): [string, string] => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
+  return `${path}${path.includes('?') ? '&' : '?'}${query}`;
+}
+
+async function readInput(context: Context, source: string): Promise<Buffer> {
+  if (source === '-') return readStdin(context, INPUT_MAX_BYTES);
+  try {
+    const facts = await promises.stat(source);
+    if (!facts.isFile()) throw new UsageError(`${source} is no regular file.`);
+    if (facts.size > INPUT_MAX_BYTES) throw tooLarge(source, INPUT_MAX_BYTES);
+    const parts: Buffer[] = [];
+    for await (const bytes of createReadStream(source)) parts.push(bytes as Buffer);
+    return Buffer.concat(parts);
+  } catch (error) {
+    throw fileFailure(source, error);
+  }
+}
+
+async function send(context: Context, request: RawRequest): Promise<RawAnswer> {
+  const client = await context.client();
+  return explain({ subject: `${request.method} ${request.path}` }, client.raw(request));
+}
+
+function parseBody({ body }: RawAnswer): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(body.toString('utf8')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** JSON as one line when JSON was asked for, else laid out; both escaped, so that it parses back to what was sent. */
+async function print(context: Context, answer: RawAnswer, { showsHead }: ApiOptions): Promise<void> {
+  const { output } = context;
+  const json = parseBody(answer);
+  if (output.format !== 'human') {
+    const body = json === undefined ? answer.body.toString('utf8') : json.value;
+    if (showsHead) return output.record({ status: answer.status, headers: answer.headers, body });
+    if (typeof body === 'object' && body !== null) return output.record(body);
+    return answer.body.length === 0 ? undefined : output.verbatim(toJsonLine(body));
+  }
+  if (showsHead) {
+    const lines = Object.entries(answer.headers).map(
+      ([name, value]) => `${sanitizeLine(name)}: ${sanitizeLine(value)}`,
+    );
+    await output.verbatim(`HTTP ${answer.status}\n${lines.join('\n')}\n\n`);
+  }
+  if (json !== undefined) return output.verbatim(escapeJson(JSON.stringify(json.value, null, 2)));
+  if (answer.body.length > 0) await output.text(answer.body.toString('utf8'));
+}
+
+function nextPath(path: string, answer: RawAnswer): string | undefined {
+  const json = parseBody(answer)?.value;
+  const next = typeof json === 'object' && json !== null && 'next_cursor' in json ? json.next_cursor : undefined;
+  if (typeof next !== 'string' || next === '') return undefined;
+  const [where = '', query = ''] = path.split('?', 2);
+  const parameters = new URLSearchParams(query);
+  const name = /\/events$/.test(where) ? 'after_sequence' : 'cursor';
+  if (parameters.get(name) === next) return undefined;
+  parameters.set(name, next);
+  return `${where}?${parameters}`;
+}
+
+/** The answer was printed; its code decides how the command ends. */
+async function refuseFailure(answer: RawAnswer, request: RawRequest): Promise<void> {
+  const { status, attempts, idempotencyKey } = answer;
+  if (status < 400) return;
+  const [{ RequestError }, { ErrorEnvelope }] = await Promise.all([
+    import('../../client/http/request-error.js'),
+    import('../../wire/error.js'),
+  ]);
+  const envelope = ErrorEnvelope.safeParse(parseBody(answer)?.value);
+  const isUnknown = request.method !== 'GET' && request.method !== 'HEAD' && status >= 500;
+  throw new RequestError({
+    code: envelope.data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER'),
+    message: envelope.data?.error.message ?? `The service answered ${status}.`,
+    status,
+    attempts,
+    idempotencyKey,
+    outcome: isUnknown ? 'unknown' : 'not_applied',
+    request: { method: request.method, path: `/${request.path.split('?', 1)[0]}` },
+  });
+}
+
+async function printDryRun(
+  context: Context,
+  { method, path, headers, body, idempotencyKey }: RawRequest,
+): Promise<void> {
+  const { baseUrl } = await context.profile();
+  const text = body === undefined ? null : Buffer.from(body).toString('utf8');
+  const document = { method, url: `${baseUrl}/${path}`, headers, idempotency_key: idempotencyKey ?? null, body: text };
+  await context.output.document(document, (safe, style) =>
+    [`${style.bold(safe.method)} ${safe.url}`, ...(safe.body === null ? [] : [safe.body])].join('\n'),
+  );
+  await context.output.note('Nothing was sent (--dry-run).');
+}

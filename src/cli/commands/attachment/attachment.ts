@@ -1,0 +1,124 @@
+import { command, describeTable } from '../../command.js';
+import { read } from '../../context/calls.js';
+import { UsageError } from '../../errors.js';
+import { relativeTime } from '../../terminal/relative-time.js';
+import { readId, readSize } from '../../values.js';
+import { type AttachmentReference, listReferences, sizeText, unseenAttachment } from './references.js';
+
+export const attachmentUpload = command({
+  path: 'attachment upload',
+  summary: 'upload files to be attached to messages',
+  details:
+    'Prints the ids. Every file is checked before a byte is sent; one that no message refers to is gone after an hour.',
+  arguments: [{ usage: '<paths...>', about: 'files, or - for standard input; at most 10 MiB each' }],
+  options: [{ flags: '--filename <name>', about: 'name of what comes from standard input' }],
+  examples: [
+    { line: 'id=$(asp attachment upload report.pdf) && asp send sess_… "see" --attach "$id"', about: 'then send it' },
+    { line: 'git diff | asp attachment upload - --filename change.txt', about: 'from a pipe' },
+  ],
+  effect: 'write',
+  stdout: 'the attachment ids, a line each',
+  parse(args) {
+    const paths = args.argument('paths');
+    const filename = args.text('filename');
+    if (paths.filter((path) => path === '-').length > 1) throw new UsageError('Standard input can be uploaded once.');
+    if (filename !== undefined && !paths.includes('-'))
+      throw new UsageError('--filename names what comes from standard input.', { why: 'a file keeps its own name.' });
+    return { paths, filename };
+  },
+  run: async (context, options) => (await import('./transfer.js')).uploadAll(context, options),
+});
+
+export const attachmentDownload = command({
+  path: 'attachment download',
+  summary: 'download attachments into files',
+  details:
+    'Prints the paths. Nothing is written outside the folder, nor over a file without --force. What breaks off is resumed.',
+  arguments: [{ usage: '<ids...>', about: 'att_…' }],
+  options: [
+    { flags: '-o, --output <path|->', about: 'this file, or - for standard output' },
+    { flags: '--dir <path>', about: 'into this folder (the current one), under the names they were sent with' },
+    { flags: '--force', about: 'replace files that are there' },
+    { flags: '--max-size <size>', about: 'refuse attachments larger than this (default 10M)' },
+  ],
+  examples: [
+    { line: 'asp attachment download att_… --dir inbox', about: 'into a folder' },
+    { line: 'asp attachment download att_… -o - | head', about: 'to look at it' },
+  ],
+  effect: 'read',
+  stdout: 'the paths, a line each; with -o - the bytes',
+  parse(args) {
+    args.refuseBoth('output', 'dir');
+    const texts = args.argument('ids').flatMap((text) => text.split(','));
+    const ids = [...new Set(texts.map((text) => readId('attachment', text)))];
+    const output = args.text('output');
+    if (output !== undefined && ids.length > 1)
+      throw new UsageError('--output is for one attachment.', { why: 'several go into a folder: --dir.' });
+    if (output === '-')
+      for (const option of ['json', 'jsonl', 'fields', 'force'] as const) args.refuseBoth('output', option);
+    const size = args.text('max-size');
+    const maxBytes = size === undefined ? undefined : readSize('--max-size', size);
+    return { ids, output, directory: args.text('dir'), isForced: args.flag('force'), maxBytes };
+  },
+  run: async (context, options) => (await import('./transfer.js')).downloadAll(context, options),
+});
+
+export const attachmentShow = command({
+  path: 'attachment show',
+  summary: 'name, type and size of an attachment, and an address to download it from',
+  arguments: [{ usage: '<id>', about: 'att_…' }],
+  examples: [
+    { line: 'asp attachment show att_…', about: 'the address works for 5 minutes, for whoever has it' },
+    { line: 'asp attachment show att_… --fields filename,size', about: 'for a script' },
+  ],
+  effect: 'read',
+  stdout: 'the attachment, a line for each fact, and an address to get it from',
+  parse: (args) => ({ id: readId('attachment', args.argument('id')) }),
+  async run(context, { id }) {
+    const link = await read(context, 'getAttachment', { path: { attachment_id: id } }, unseenAttachment(id));
+    const now = context.clock.now();
+    await context.output.document(link, (safe, style) =>
+      [
+        `${style.bold(safe.filename.replace(/\s+/g, ' '))}  ${safe.content_type}, ${sizeText(safe.size)}`,
+        `id       ${safe.id}`,
+        `address  ${safe.url.replace(/\s+/g, '')}`,
+        `expires  ${relativeTime(safe.url_expires_at, now)}`,
+      ].join('\n'),
+    );
+  },
+});
+
+export const attachmentList = command({
+  path: 'attachment list',
+  summary: 'list the attachments of a session',
+  arguments: [{ usage: '<session>', about: 'sess_…' }],
+  examples: [
+    { line: 'asp attachment list sess_…', about: 'what was sent, by whom' },
+    {
+      line: "asp attachment download $(asp attachment list sess_… --jsonl | jq -r '.id') --dir files",
+      about: 'all of them',
+    },
+  ],
+  effect: 'read',
+  stdout: describeTable('attachment, name, type, size, from, sequence'),
+  parse: (args) => ({ sessionId: readId('session', args.argument('session')) }),
+  // No endpoint lists attachments: the messages refer to them.
+  async run(context, { sessionId }) {
+    const { readSessionMessages } = await import('../session/session-events.js');
+    const items: AttachmentReference[] = [];
+    for await (const message of readSessionMessages(context, sessionId)) items.push(...listReferences(message));
+    await context.output.list({ items, next_cursor: null }, [
+      { title: 'attachment', value: ({ id }) => id },
+      { title: 'name', value: ({ filename }) => filename ?? '-', isFlexible: true },
+      { title: 'type', value: ({ content_type: type }) => type ?? '-' },
+      {
+        title: 'size',
+        value: ({ size }) => (size === null ? '-' : sizeText(size)),
+        piped: ({ size }) => String(size ?? ''),
+      },
+      { title: 'from', value: ({ sender }) => sender },
+      { title: 'sequence', value: ({ sequence }) => String(sequence) },
+    ]);
+    if (items.length === 0) await context.output.note('No attachments.');
+  },
+});

@@ -1,0 +1,62 @@
+import type { Message } from '../../../wire/message.js';
+import type { ErrorContext } from '../../context/explain.js';
+
+/** An attachment as a message refers to it. */
+export interface AttachmentReference {
+  readonly id: string;
+  readonly type: string;
+  readonly filename: string | null;
+  readonly content_type: string | null;
+  readonly size: number | null;
+  readonly message_id: string;
+  readonly sender: string;
+  readonly sequence: number;
+  readonly created_at: number;
+}
+
+const ATTACHMENT = /^att_[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+
+/** The attachments that a message refers to. */
+export function listReferences({
+  id: message_id,
+  sender,
+  sequence,
+  created_at,
+  content,
+}: Message): AttachmentReference[] {
+  if (!Array.isArray(content)) return [];
+  return content.flatMap((part) => {
+    const { attachment_id: id, name, mime_type, size } = part;
+    if (typeof id !== 'string' || !ATTACHMENT.test(id)) return [];
+    const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+    return [
+      {
+        id,
+        type: part.type,
+        filename: text(name),
+        content_type: text(mime_type),
+        size: typeof size === 'number' ? size : null,
+        message_id,
+        sender,
+        sequence,
+        created_at,
+      },
+    ];
+  });
+}
+
+/** An attachment that the acting agent may not see, or that does not exist. */
+export const unseenAttachment = (id: string): ErrorContext => ({
+  subject: id,
+  messages: { NOT_FOUND: `${id} cannot be seen by this agent.` },
+  reasons: {
+    NOT_FOUND: 'only its uploader sees it before it is sent; afterwards those who may see its message.',
+    ASP_FILE_TOO_LARGE: 'asp attachment download --max-size <size> accepts larger ones.',
+  },
+});
+
+/** A size for people. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1024 * 1024)).toFixed(1)} MiB`;
+}

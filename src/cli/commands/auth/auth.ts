@@ -1,0 +1,265 @@
+import { type Args, command, describeTable, type Option } from '../../command.js';
+import { UsageError } from '../../errors.js';
+import { suggest } from '../../suggest.js';
+import { readHandle, readHandles } from '../../values.js';
+
+const LOGIN_OPTIONS = [
+  { flags: '--no-browser', about: 'print the address only' },
+  { flags: '--browser <cmd>', about: 'open the address with this command', environment: 'BROWSER' },
+  { flags: '--callback-port <n>', about: 'listen for the browser on this port (a free one)' },
+  { flags: '--scopes <list>', about: 'ask for these scopes only' },
+  { flags: '--read-only', about: 'ask for the scopes that change nothing' },
+  {
+    flags: '--store <keychain|file>',
+    about: 'where the login is kept',
+    choices: ['keychain', 'file'],
+    environment: 'ASP_TOKEN_STORE',
+  },
+  { flags: '--start', about: 'the first of two steps: print the address and return' },
+  { flags: '--finish <url|->', about: 'the second: the address that the browser was sent to' },
+] as const satisfies readonly Option[];
+const LOGIN_ARGUMENT = {
+  usage: '[handle]',
+  about: 'the agent to sign in as; the browser asks when it is left out',
+} as const;
+
+export const authLogin = command({
+  path: 'auth login',
+  aliases: ['login'],
+  summary: 'sign in through the browser as an agent',
+  details: [
+    'Prints an address, opens it in the browser and waits for your approval. Where the browser cannot reach this machine,',
+    'paste the address it was sent to. Prints the handle of the agent that was approved.',
+  ].join('\n'),
+  arguments: [LOGIN_ARGUMENT],
+  options: LOGIN_OPTIONS,
+  examples: [
+    { line: 'asp login', about: 'the browser opens; pick an agent' },
+    { line: 'asp login @demo.you --yes', about: 'at the local service, approved without a browser' },
+    {
+      line: 'asp login --scopes account:read,account:agents:read',
+      about: 'as the account, to create and manage agents',
+    },
+    { line: 'asp login --start --json', about: 'for programs that cannot wait; then: asp login --finish -' },
+  ],
+  effect: 'local',
+  stdout: 'the handle; with --start the address to open',
+  deadlineMs: 5 * 60_000,
+  parse: parseLogin,
+  run: async (context, options) => (await import('./login.js')).login(context, options),
+});
+
+export type LoginOptions = Awaited<ReturnType<typeof parseLogin>>;
+
+async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGIN_ARGUMENT>) {
+  args.refuseBoth('start', 'finish');
+  args.refuseBoth('scopes', 'read-only');
+  const handle = args.argument('handle');
+  const { AGENT_SCOPES, readScopes } = await import('./scopes.js');
+  const isReadOnly = args.flag('read-only');
+  const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
+  return {
+    handle: handle === undefined ? undefined : readHandle(handle),
+    opensBrowser: !args.flag('no-browser'),
+    browserCommand: args.text('browser'),
+    callbackPort: args.count('callback-port', { max: 65_535 }) ?? 0,
+    scopes: readScopes(args.text('scopes')) ?? standard,
+    store: args.text('store'),
+    isStart: args.flag('start'),
+    /** The address of the redirect, or `-` for standard input. */
+    finish: args.text('finish'),
+  };
+}
+
+export const authLogout = command({
+  path: 'auth logout',
+  aliases: ['logout'],
+  summary: 'end logins at the service and delete them here',
+  details: [
+    'Without a handle: the acting agent. A login is deleted here also when the service cannot be reached; stderr says',
+    'what happened. Prints the handles.',
+  ].join('\n'),
+  arguments: [{ usage: '[handle...]', about: 'agents to sign out; commas work too' }],
+  options: [
+    { flags: '--all', about: 'every login here; with --profile, every one at that service' },
+    { flags: '--local-only', about: 'delete here and tell the service nothing' },
+  ],
+  examples: [
+    { line: 'asp logout', about: 'the agent that asp whoami names' },
+    { line: 'asp logout --all', about: 'leave no login on this machine' },
+  ],
+  effect: 'local',
+  stdout: 'the handles that were signed out',
+  parse(args) {
+    const handles = readHandles(args.argument('handle'));
+    const isAll = args.flag('all');
+    if (isAll && handles.length > 0) throw new UsageError('--all and handles cannot be used together.');
+    return { handles, isAll, isLocalOnly: args.flag('local-only') };
+  },
+  run: async (context, options) => (await import('./logout.js')).logout(context, options),
+});
+
+export const authWhoami = command({
+  path: 'auth whoami',
+  aliases: ['whoami'],
+  summary: 'as whom a command acts, at which service, with which credential',
+  options: [
+    { flags: '--offline', about: 'say what this machine knows; ask nobody' },
+    { flags: '--explain', about: 'each place that was asked, what it said, which won' },
+    { flags: '--short', about: 'the handle alone, no remarks' },
+  ],
+  examples: [
+    { line: 'asp whoami', about: 'the handle on stdout, the rest on stderr' },
+    { line: 'asp whoami --explain', about: 'why it is this agent, this service, this credential' },
+  ],
+  effect: 'read',
+  stdout: 'the handle; with --explain every place that was asked, and what it said',
+  parse(args) {
+    args.refuseBoth('explain', 'short');
+    return { isOffline: args.flag('offline'), isExplaining: args.flag('explain'), isShort: args.flag('short') };
+  },
+  run: async (context, options) => (await import('./whoami.js')).whoami(context, options),
+});
+
+export const authStatus = command({
+  path: 'auth status',
+  summary: 'every login on this machine and what has become of it',
+  examples: [
+    { line: 'asp auth status', about: 'a table; it shows no secrets and asks no service' },
+    { line: 'asp auth status --json', about: 'for scripts' },
+  ],
+  effect: 'none',
+  stdout: describeTable('handle, service, store, state, token, scopes'),
+  run: async (context) => (await import('./stored-logins.js')).listLogins(context),
+});
+
+export const authToken = command({
+  path: 'auth token',
+  summary: 'print an access token, renewed when it is about to expire',
+  options: [
+    { flags: '--resource <api|ws>', about: 'for the REST API or the WebSocket (api)', choices: ['api', 'ws'] },
+    { flags: '--min-ttl <duration>', about: 'one that lives at least this long (60s)' },
+    { flags: '--header', about: 'the whole header line' },
+  ],
+  examples: [
+    {
+      line: 'curl -H "$(asp auth token --header)" https://api.example.com/v1/agents/me',
+      about: 'with another program',
+    },
+    { line: 'ASP_WS_TOKEN=$(asp auth token --resource ws --min-ttl 10m) node listen.js', about: 'for the WebSocket' },
+  ],
+  effect: 'read',
+  stdout: 'the access token; with --header the header line',
+  parse: (args) => ({
+    resource: args.text('resource') ?? 'api',
+    minTtlMs: args.duration('min-ttl'),
+    isHeader: args.flag('header'),
+  }),
+  async run(context, { resource, minTtlMs, isHeader }) {
+    const { output, clock, signal } = context;
+    const credential = await context.credential();
+    const minTtlS = minTtlMs === undefined ? undefined : Math.ceil(minTtlMs / 1000);
+    const { token, expiresAtMs, scope } = await credential.accessToken(resource, { minTtlS, signal });
+    if (minTtlMs !== undefined && expiresAtMs !== undefined && expiresAtMs - clock.now() < minTtlMs)
+      await output.note(
+        `It lives ${Math.floor((expiresAtMs - clock.now()) / 1000)} s: the service gives no longer ones.`,
+      );
+    const document = {
+      access_token: token,
+      token_type: 'Bearer',
+      resource,
+      expires_at: expiresAtMs ?? null,
+      scope: scope ?? null,
+    };
+    await output.document(document, (safe) =>
+      isHeader ? `Authorization: Bearer ${safe.access_token}` : safe.access_token,
+    );
+  },
+});
+
+export const authRefresh = command({
+  path: 'auth refresh',
+  summary: 'renew the access token of a login now',
+  arguments: [{ usage: '[handle]', about: 'whose login; the acting agent when it is left out' }],
+  options: [{ flags: '--scopes <list>', about: 'narrower scopes, for this access token' }],
+  examples: [
+    { line: 'asp auth refresh', about: 'a new access token, although the old one may live' },
+    { line: 'asp auth refresh alice.bot --scopes sessions:read', about: 'one that can only read, until it expires' },
+  ],
+  effect: 'local',
+  stdout: 'the handle',
+  async parse(args) {
+    const handle = args.argument('handle');
+    const { readScopes } = await import('./scopes.js');
+    return {
+      handle: handle === undefined ? undefined : readHandle(handle),
+      scopes: readScopes(args.text('scopes')),
+    };
+  },
+  run: async (context, options) => (await import('./stored-logins.js')).refreshStoredLogin(context, options),
+});
+
+export const authClients = command({
+  path: 'auth clients',
+  summary: 'the OAuth client ids that this machine has registered',
+  examples: [
+    { line: 'asp auth clients', about: 'one an authorization server' },
+    { line: 'asp auth clients --jsonl', about: 'for scripts' },
+  ],
+  effect: 'none',
+  stdout: describeTable('client id, authorization server, when it was registered'),
+  run: async (context) => (await import('./stored-logins.js')).listClients(context),
+});
+
+export const authCi = command({
+  path: 'auth ci',
+  summary: 'what a pipeline needs to act as an agent: github, gitlab or generic',
+  arguments: [{ usage: '<system>', about: 'github, gitlab or generic' }],
+  examples: [
+    { line: 'asp auth ci github', about: 'a step of a workflow' },
+    { line: 'asp auth ci generic >> deploy.sh', about: 'for a shell' },
+  ],
+  effect: 'none',
+  stdout: 'the snippet',
+  parse(args) {
+    const typed = args.argument('system');
+    const system = SYSTEMS.find((each) => each === typed);
+    if (system !== undefined) return { system };
+    const [near] = suggest(typed, SYSTEMS);
+    throw new UsageError(`'${typed}' is none of ${SYSTEMS.join(', ')}.`, {
+      next: ['asp', 'auth', 'ci', near ?? 'generic'],
+    });
+  },
+  async run(context, { system }) {
+    const { baseUrl, local } = await context.profile();
+    const snippet = SNIPPET[system](baseUrl);
+    await context.output.document({ system, base_url: baseUrl, snippet }, (safe) => safe.snippet);
+    await context.output.note(
+      local === undefined
+        ? 'The client is created in the dashboard of the service, for one agent; its secret is shown once.'
+        : 'A client of this local service: asp serve client add <handle>.',
+    );
+  },
+});
+
+const SYSTEMS = ['github', 'gitlab', 'generic'] as const;
+
+/** What a pipeline needs to act as one agent, without a browser and without a file: a confidential client. */
+const SNIPPET: Readonly<Record<(typeof SYSTEMS)[number], (baseUrl: string) => string>> = {
+  github: (baseUrl) => `- name: Tell the agents
+  env:
+    ASP_PROFILE: ${baseUrl}
+    ASP_CLIENT_ID: \${{ vars.ASP_CLIENT_ID }}
+    ASP_CLIENT_SECRET: \${{ secrets.ASP_CLIENT_SECRET }}
+  run: asp send @ops.bot "deploy ok" --end --once "deploy-$GITHUB_SHA" --json`,
+  gitlab: (baseUrl) => `tell-the-agents:
+  variables:
+    ASP_PROFILE: ${baseUrl}
+    # ASP_CLIENT_ID and ASP_CLIENT_SECRET (masked, protected): Settings, CI/CD, Variables
+  script:
+    - asp send @ops.bot "deploy ok" --end --once "deploy-$CI_COMMIT_SHA" --json`,
+  generic: (baseUrl) => `export ASP_PROFILE=${baseUrl}
+export ASP_CLIENT_ID=oac_…                       # from the service's dashboard
+export ASP_CLIENT_SECRET_FILE=/run/secrets/asp   # private (0600), or a secret that is mounted
+asp send @ops.bot "deploy ok" --end --once "deploy-$BUILD_ID" --json`,
+};

@@ -1,0 +1,222 @@
+import { chmod, lstat, readdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+import { RequestError } from '../../../client/client.js';
+import { inspectLogin } from '../../../client/credentials/inspect-login.js';
+import { discoverFor } from '../../../client/credentials/login-context.js';
+import { openLogins } from '../../../client/credentials/open-logins.js';
+import { credentialKind } from '../../context/build-credential.js';
+import type { Context } from '../../context/context.js';
+import { loginContextOf, loginsAt } from '../../context/login-place.js';
+import { CliError } from '../../errors.js';
+import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
+
+/** What one check found. `fix`: a command that helps, argument by argument. */
+export interface Finding {
+  readonly check: string;
+  readonly state: 'ok' | 'warning' | 'problem' | 'fixed';
+  readonly says: string;
+  readonly fix?: readonly string[] | undefined;
+}
+
+const ok = (check: string, says: string): Finding => ({ check, state: 'ok', says });
+const warning = (check: string, says: string, fix?: readonly string[]): Finding => ({
+  check,
+  state: 'warning',
+  says,
+  fix,
+});
+const problem = (check: string, says: string, fix?: readonly string[]): Finding => ({
+  check,
+  state: 'problem',
+  says,
+  fix,
+});
+
+/** An error's own words. */
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Looks at everything that commands depend on. */
+export async function findProblems(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
+  return [
+    checkPlatform(context),
+    ...checkEnvironment(context),
+    ...(await checkFiles(context, isFixing)),
+    ...(await checkService(context)),
+    ...(await checkLogins(context)),
+  ];
+}
+
+function checkPlatform({ machine, version }: Context): Finding {
+  const [major = 0, minor = 0] = machine.nodeVersion.replace(/^v/, '').split('.').map(Number);
+  const says = `asp ${version}, Node.js ${machine.nodeVersion}, ${machine.platform} ${machine.arch}`;
+  return major > 20 || (major === 20 && minor >= 19)
+    ? ok('program', says)
+    : problem('program', `${says}: Node.js 20.19 is needed`);
+}
+
+/** What the environment says that is dangerous, or that will surprise. */
+function checkEnvironment({ environment }: Context): Finding[] {
+  const has = (name: string): boolean => (environment[name] ?? '') !== '';
+  const findings: Finding[] = [];
+  if (environment['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
+    findings.push(problem('environment', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches off the check of certificates'));
+  if (has('ASP_TOKEN') && has('ASP_CLIENT_ID'))
+    findings.push(warning('environment', 'ASP_TOKEN and ASP_CLIENT_ID are both set: ASP_TOKEN is used'));
+  if (has('ASP_TOKEN') && !has('ASP_WS_TOKEN'))
+    findings.push(warning('environment', 'ASP_TOKEN is set without ASP_WS_TOKEN: tail cannot connect'));
+  const proxy = environment['HTTPS_PROXY'] ?? environment['https_proxy'];
+  if (proxy !== undefined && proxy !== '' && !URL.canParse(proxy))
+    findings.push(problem('environment', 'HTTPS_PROXY is not an address'));
+  return findings;
+}
+
+const PERMISSIONS = 0o777;
+
+/** Settings can be read, and what is ours is ours alone. */
+async function checkFiles(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
+  return [
+    await checkSettings(context),
+    ...(await checkRights(context, isFixing)),
+    ...(await checkRecord(context, isFixing)),
+  ];
+}
+
+async function checkSettings(context: Context): Promise<Finding> {
+  try {
+    const [config, file] = await Promise.all([context.config(), context.projectFile()]);
+    const count = Object.keys(config.profiles).length;
+    const folder = file === undefined ? '' : `; ${file.path} has a say here`;
+    return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
+  } catch (error) {
+    return problem('settings', reasonOf(error), ['asp', 'config', 'path']);
+  }
+}
+
+interface Entry {
+  readonly path: string;
+  readonly rights: number;
+}
+
+/** Whoever can read our files can read what they keep. */
+async function checkRights(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
+  const { paths, machine } = context;
+  if (machine.userId === undefined) return [];
+  const { configFile, stateDirectory, runtimeDirectory } = paths;
+  const folders = [configFile === undefined ? undefined : dirname(configFile), stateDirectory, runtimeDirectory];
+  const loose: Entry[] = [];
+  const foreign: string[] = [];
+  for (const folder of folders)
+    for await (const entry of walk(folder)) {
+      if (entry.userId !== machine.userId) foreign.push(entry.path);
+      else if ((entry.mode & 0o077 & PERMISSIONS) !== 0) loose.push({ path: entry.path, rights: entry.mode & 0o700 });
+    }
+  const findings = foreign.map((path) => problem('files', `${path} belongs to another user`));
+  if (loose.length === 0) return foreign.length > 0 ? findings : [ok('files', 'only you can read them')];
+  if (isFixing) {
+    for (const { path, rights } of loose) await chmod(path, rights);
+    return [...findings, { check: 'files', state: 'fixed', says: `${loose.length} were open to others` }];
+  }
+  const first = loose[0]?.path ?? '';
+  const says = `${loose.length} are open to others: ${first}${loose.length > 1 ? ', …' : ''}`;
+  return [...findings, problem('files', says, ['asp', 'doctor', '--fix'])];
+}
+
+async function* walk(
+  path: string | undefined,
+  depth = 0,
+): AsyncGenerator<{ path: string; mode: number; userId: number }> {
+  const facts = path === undefined ? undefined : await lstat(path).catch(() => undefined);
+  if (path === undefined || facts === undefined || depth > 4) return;
+  if (!facts.isFile() && !facts.isDirectory()) return;
+  yield { path, mode: facts.mode, userId: facts.uid };
+  if (!facts.isDirectory()) return;
+  for (const name of await readdir(path).catch(() => [])) yield* walk(join(path, name), depth + 1);
+}
+
+/** A record that a service left which was killed. */
+async function checkRecord(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
+  const path = localServiceFile(context.paths, LOCAL_SERVICE_NAME);
+  const running = await context.localService();
+  if (running !== undefined) return [ok('local service', `runs at ${running.url}`)];
+  if ((await lstat(path).catch(() => undefined)) === undefined) return [];
+  if (!isFixing)
+    return [warning('local service', 'a record of one that runs no more is left', ['asp', 'doctor', '--fix'])];
+  await rm(path, { force: true });
+  return [{ check: 'local service', state: 'fixed', says: 'the record of one that runs no more is gone' }];
+}
+
+const CLOCK_TOLERANCE_MS = 30_000;
+
+/** The service that is chosen, what it publishes, and its clock. */
+async function checkService(context: Context): Promise<readonly Finding[]> {
+  let baseUrl: string;
+  try {
+    const profile = await context.profile();
+    baseUrl = profile.baseUrl;
+  } catch (error) {
+    const next = error instanceof CliError ? error.next : undefined;
+    return [problem('profile', reasonOf(error), next)];
+  }
+  const findings = [ok('profile', `${(await context.profile()).name} (${baseUrl})`)];
+  try {
+    const { issuer } = await discoverFor(await loginContextOf(context), baseUrl, {
+      isForced: true,
+      retries: 0,
+      signal: context.signal,
+    });
+    findings.push(ok('service', `answers; it signs in at ${issuer}`));
+    findings.push(await checkClock(context, baseUrl));
+  } catch (error) {
+    const code = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
+    findings.push(problem('service', reasonOf(error), code === undefined ? undefined : ['asp', 'explain', code]));
+  }
+  return findings;
+}
+
+/** A token's lifetime is counted by this machine; certificates are valid by it too. */
+async function checkClock(context: Context, baseUrl: string): Promise<Finding> {
+  const transport = await context.transport();
+  const { headers } = await transport.send({ method: 'GET', url: `${baseUrl}/agents/me`, signal: context.signal });
+  const told = Date.parse(headers['date'] ?? '');
+  const apartMs = Math.abs(told - context.clock.now());
+  if (Number.isNaN(told)) return ok('clock', 'the service does not tell its own');
+  return apartMs <= CLOCK_TOLERANCE_MS
+    ? ok('clock', 'agrees with the service')
+    : warning('clock', `is ${Math.round(apartMs / 1000)} s apart from the service's`);
+}
+
+/** Where logins are kept, and what has become of those for this service. */
+async function checkLogins(context: Context): Promise<readonly Finding[]> {
+  const kind = await context.profile().then(
+    (profile) => credentialKind(context.environment, profile),
+    () => 'login' as const,
+  );
+  if (kind !== 'login')
+    return [ok('sign-in', `not needed: the credential is ${kind === 'command' ? 'a command' : 'in the environment'}`)];
+  try {
+    const loginContext = await loginContextOf(context);
+    await openLogins(loginContext).probe();
+    const findings = [
+      ok('store', loginContext.kind === 'keychain' ? 'the keychain works' : 'a file that only you can read'),
+    ];
+    const baseUrl = await context.profile().then(
+      (profile) => profile.baseUrl,
+      () => undefined,
+    );
+    if (baseUrl === undefined) return findings;
+    const logins = await loginsAt(context, baseUrl);
+    if (logins.length === 0) findings.push(warning('sign-in', 'nobody is signed in at this service', ['asp', 'login']));
+    for (const login of logins) {
+      const { state } = await inspectLogin(loginContext, login);
+      const who = login.handle ?? 'the account';
+      const again = ['asp', 'login', ...(login.handle === null ? [] : [login.handle])];
+      findings.push(state === 'signed_in' ? ok('sign-in', who) : problem('sign-in', `${who}: ${state}`, again));
+    }
+    return findings;
+  } catch (error) {
+    return [problem('store', reasonOf(error), ['asp', 'login', '--store', 'file'])];
+  }
+}

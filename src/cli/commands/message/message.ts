@@ -1,0 +1,115 @@
+import { MESSAGE_SEARCH_LIMIT_MAX, SEARCH_LIMIT_DEFAULT } from '../../../wire/limit.js';
+import type { Message } from '../../../wire/message.js';
+import { command, describeTable } from '../../command.js';
+import { read } from '../../context/calls.js';
+import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import type { Column } from '../../terminal/table.js';
+import { readCount, readHandle, readHandles, readId, readSearchText } from '../../values.js';
+import { messageText } from './message-text.js';
+
+const LIST_DEFAULT = 50;
+const LIST_MAX = 100_000;
+
+export const messageList = command({
+  path: 'message list',
+  summary: 'list the messages of a session: the last 50, or the first after a sequence',
+  arguments: [{ usage: '<session>', about: 'sess_…' }],
+  options: [
+    { flags: '-n, --last <count>', about: 'the last so many' },
+    { flags: '--after <sequence>', about: 'messages after this sequence, from the first on' },
+    { flags: '--limit <count>', about: `maximum number of results (default ${LIST_DEFAULT})` },
+    { flags: '--all', about: 'every message' },
+    { flags: '--from <handles>', about: 'only what these agents wrote', isRepeatable: true },
+  ],
+  examples: [
+    { line: 'asp message list sess_… -n 5', about: 'how it ended' },
+    { line: "asp messages list sess_… --all --jsonl | jq -r '.content'", about: 'every text, for a script' },
+  ],
+  effect: 'read',
+  stdout: describeTable('sequence, when, from, text'),
+  parse(args) {
+    for (const option of ['limit', 'all', 'after'] as const) args.refuseBoth('last', option);
+    args.refuseBoth('limit', 'all');
+    const after = args.text('after');
+    const range = { min: 1, max: LIST_MAX };
+    const limit = args.count('last', range) ?? args.count('limit', range) ?? LIST_DEFAULT;
+    return {
+      sessionId: readId('session', args.argument('session')),
+      after: after === undefined ? undefined : readCount('--after', after),
+      limit: args.flag('all') ? Number.POSITIVE_INFINITY : limit,
+      from: readHandles(args.texts('from')),
+    };
+  },
+  // The last messages, or the first after a sequence; the events between them are left out.
+  async run(context, { sessionId, after, limit, from }) {
+    const { readSessionMessages } = await import('../session/session-events.js');
+    const items: Message[] = [];
+    let next: string | null = null;
+    for await (const message of readSessionMessages(context, sessionId, after)) {
+      if (from.length > 0 && !from.includes(message.sender)) continue;
+      if (after !== undefined && items.length === limit) {
+        next = String(items.at(-1)?.sequence ?? after);
+        break;
+      }
+      items.push(message);
+      if (items.length > limit) items.shift();
+    }
+    await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
+    if (items.length === 0) await context.output.note('No messages.');
+    else if (next !== null) await context.output.note(`There are more: --after ${next}`);
+  },
+});
+
+function messageColumns(nowMs: number): readonly Column<Message>[] {
+  return [
+    { title: 'sequence', value: ({ sequence }) => String(sequence) },
+    {
+      title: 'when',
+      value: ({ created_at: at }) => relativeTime(at, nowMs),
+      piped: ({ created_at: at }) => isoTime(at),
+      paint: (text, _, style) => style.dim(text),
+    },
+    { title: 'from', value: ({ sender }) => sender, paint: (text, _, style) => style.cyan(text) },
+    { title: 'text', value: ({ content }) => messageText(content), isFlexible: true },
+  ];
+}
+
+export const messageSearch = command({
+  path: 'message search',
+  summary: 'search the messages of the sessions this agent has joined, the newest first',
+  arguments: [{ usage: '<text...>', about: 'whole words, 2 to 100 characters' }],
+  options: [
+    { flags: '--session <session>', about: 'in this session only' },
+    { flags: '--with <handle>', about: 'in sessions with this agent only' },
+    {
+      flags: '--limit <count>',
+      about: `maximum number of results, up to ${MESSAGE_SEARCH_LIMIT_MAX} (default ${SEARCH_LIMIT_DEFAULT})`,
+    },
+  ],
+  examples: [
+    { line: 'asp message search deploy', about: 'everywhere' },
+    { line: 'asp message search release notes --with alice.bot --json', about: 'with one agent, for a script' },
+  ],
+  effect: 'read',
+  stdout: describeTable('session, sequence, when, from, text'),
+  parse(args) {
+    const session = args.text('session');
+    const counterpart = args.text('with');
+    return {
+      text: readSearchText(args.argument('text').join(' ')),
+      sessionId: session === undefined ? undefined : readId('session', session),
+      counterpart: counterpart === undefined ? undefined : readHandle(counterpart),
+      limit: args.count('limit', { min: 1, max: MESSAGE_SEARCH_LIMIT_MAX }) ?? SEARCH_LIMIT_DEFAULT,
+    };
+  },
+  async run(context, { text: q, sessionId, counterpart, limit }) {
+    const inSession = sessionId === undefined ? {} : { session_id: sessionId };
+    const query = { q, limit, ...inSession, ...(counterpart !== undefined && { counterpart }) };
+    const { messages } = await read(context, 'searchMessages', { query });
+    const session: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
+    const columns = messageColumns(context.clock.now());
+    const page = { items: messages, next_cursor: null };
+    await context.output.list(page, sessionId === undefined ? [session, ...columns] : columns);
+    if (messages.length === 0) await context.output.note('No message matches in the sessions this agent has joined.');
+  },
+});

@@ -1,0 +1,306 @@
+import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
+import type { Context } from '../context/context.js';
+import { loginsAt } from '../context/login-place.js';
+import { CliError, UsageError } from '../errors.js';
+import {
+  type Config,
+  LOCAL,
+  LOCAL_AGENT_SETTING,
+  PROFILE_NAME,
+  type ProfileEntry,
+  readServiceUrl,
+} from '../profile/config.js';
+import { suggest } from '../suggest.js';
+
+const NAME = { usage: '<name>', about: 'letters, digits, _ and -' } as const satisfies Argument;
+const ADDRESS_OPTIONS = [
+  { flags: '--base-url <url>', about: 'the REST interface: https://…/v1' },
+  { flags: '--auth-url <url>', about: 'the authorization server, where discovery is not offered' },
+  { flags: '--web-url <url>', about: 'the pages for people' },
+  { flags: '--ws-url <url>', about: 'the WebSocket, where it is not published' },
+] as const satisfies readonly Option[];
+
+/** Addresses as they are kept; undefined: not given, empty: to be dropped. */
+type Addresses = Readonly<Partial<Record<'base_url' | 'auth_url' | 'web_url' | 'ws_url', string>>>;
+
+const ADDRESSES = [
+  ['base_url', 'base-url', ['https:', 'http:']],
+  ['auth_url', 'auth-url', ['https:', 'http:']],
+  ['web_url', 'web-url', ['https:', 'http:']],
+  ['ws_url', 'ws-url', ['wss:', 'ws:']],
+] as const;
+
+/** The addresses that were given, each encrypted or on this machine. */
+function readAddresses(args: Args<(typeof ADDRESS_OPTIONS)[number]>): Addresses {
+  const addresses: Partial<Record<keyof Addresses, string>> = {};
+  for (const [key, option, protocols] of ADDRESSES) {
+    const text = args.text(option);
+    if (text === undefined) continue;
+    try {
+      addresses[key] = text === '' && key !== 'base_url' ? '' : readServiceUrl(text, protocols);
+    } catch (error) {
+      throw new UsageError(`--${option} '${text}' ${error instanceof Error ? error.message : 'is not valid'}.`);
+    }
+  }
+  return addresses;
+}
+
+/** The entry with these addresses; another base URL drops the addresses that belonged to the old one. */
+function withAddresses(entry: ProfileEntry, addresses: Addresses): ProfileEntry {
+  const isMoved = addresses.base_url !== undefined && addresses.base_url !== entry.base_url;
+  const before: ProfileEntry = isMoved ? { base_url: entry.base_url, agent: entry.agent } : entry;
+  const kept = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
+  return {
+    ...before,
+    base_url: addresses.base_url ?? entry.base_url,
+    auth_url: kept(addresses.auth_url ?? before.auth_url),
+    web_url: kept(addresses.web_url ?? before.web_url),
+    ws_url: kept(addresses.ws_url ?? before.ws_url),
+  };
+}
+
+/** A name for a profile of the user's own. */
+function readProfileName(text: string): string {
+  if (text === LOCAL)
+    throw new UsageError(`'${LOCAL}' is the service that runs on this machine, wherever it listens.`, {
+      next: ['asp', 'serve', '--help'],
+    });
+  if (PROFILE_NAME.test(text)) return text;
+  throw new UsageError(`'${text}' is not a name for a profile.`, {
+    why: 'names are 1 to 63 letters, digits, _ and -.',
+  });
+}
+
+/** A profile as it is shown; `local` stands for the service that runs on this machine. */
+const toView = (name: string, entry: ProfileEntry, config: Config) => ({
+  name,
+  base_url: entry.base_url,
+  auth_url: entry.auth_url ?? null,
+  web_url: entry.web_url ?? null,
+  ws_url: entry.ws_url ?? null,
+  agent: entry.agent ?? null,
+  default: config.default_profile === name,
+  local: false,
+});
+
+function toLocalView({ url: base_url, auth_url, web_url, ws_url }: LocalServiceRecord, config: Config) {
+  const agent = config.settings[LOCAL_AGENT_SETTING];
+  return { ...toView(LOCAL, { base_url, auth_url, web_url, ws_url, agent }, config), local: true };
+}
+
+/** The entry of that name. @throws CliError that names those there are */
+function requireEntry({ profiles }: Config, name: string): ProfileEntry {
+  const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (entry !== undefined) return entry;
+  const known = Object.keys(profiles);
+  const [near] = suggest(name, known);
+  const others = known.length === 0 ? 'there are none yet.' : `profiles: ${known.join(', ')}.`;
+  throw new CliError('ASP_CONFIG', {
+    message: `'${name}' is not a profile.`,
+    why: near === undefined ? others : `did you mean '${near}'?`,
+    next: ['asp', 'profile', 'list'],
+  });
+}
+
+export const profileList = command({
+  path: 'profile list',
+  summary: 'the services this machine knows by name',
+  examples: [
+    { line: 'asp profile list', about: 'a table; the arrow marks the one in use' },
+    { line: 'asp profile list --json', about: 'for scripts' },
+  ],
+  effect: 'none',
+  stdout: describeTable('profile, base URL, agent'),
+  async run(context) {
+    const [config, record] = await Promise.all([context.config(), context.localService()]);
+    const own = Object.entries(config.profiles).map(([name, entry]) => toView(name, entry, config));
+    const items = record === undefined || LOCAL in config.profiles ? own : [...own, toLocalView(record, config)];
+    const used = await context.profile().then(
+      ({ name }) => name,
+      () => undefined,
+    );
+    await context.output.list({ items, next_cursor: null }, [
+      {
+        title: 'profile',
+        value: ({ name }) => (name === used ? `→ ${name}` : `  ${name}`),
+        paint: (text, { name }, style) => (name === used ? style.green(text) : text),
+        piped: ({ name }) => name,
+      },
+      { title: 'base url', value: ({ base_url }) => base_url, isFlexible: true },
+      { title: 'agent', value: ({ agent }) => agent ?? '-' },
+    ]);
+    if (items.length === 0)
+      await context.output.note(
+        'No profiles yet: asp profile add work --base-url https://…, or run a service: asp serve',
+      );
+  },
+});
+
+export const profileShow = command({
+  path: 'profile show',
+  summary: 'the addresses and the agent of one profile',
+  arguments: [{ usage: '[name]', about: 'the one in use when it is left out' }],
+  examples: [
+    { line: 'asp profile show', about: 'the one a command would use here' },
+    { line: 'asp profile show work --json', about: 'for scripts' },
+  ],
+  effect: 'none',
+  stdout: 'the profile, a line for each address',
+  parse: (args) => ({ name: args.argument('name') }),
+  async run(context, { name }) {
+    const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
+    await context.output.document(view, (safe, style) =>
+      [
+        `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,
+        `base url  ${safe.base_url}`,
+        `auth url  ${safe.auth_url ?? 'found from the base URL'}`,
+        ...(safe.web_url === null ? [] : [`web url   ${safe.web_url}`]),
+        `ws url    ${safe.ws_url ?? 'found from the base URL'}`,
+        `agent     ${safe.agent ?? '-'}`,
+      ].join('\n'),
+    );
+  },
+});
+
+async function viewNamed(context: Context, name: string) {
+  const config = await context.config();
+  const record = name === LOCAL && !Object.hasOwn(config.profiles, name) ? await context.localService() : undefined;
+  return record === undefined ? toView(name, requireEntry(config, name), config) : toLocalView(record, config);
+}
+
+async function viewUsed(context: Context) {
+  const [config, used] = await Promise.all([context.config(), context.profile()]);
+  if (used.local !== undefined) return toLocalView(used.local, config);
+  const { name, baseUrl: base_url, authUrl: auth_url, webUrl: web_url, wsUrl: ws_url, agent } = used;
+  return toView(name, { base_url, auth_url, web_url, ws_url, agent }, config);
+}
+
+export const profileAdd = command({
+  path: 'profile add',
+  summary: 'name a service',
+  details: 'Its other addresses are found from the base URL. The first profile is used from then on.',
+  arguments: [NAME],
+  options: ADDRESS_OPTIONS,
+  examples: [
+    { line: 'asp profile add work --base-url https://api.example.com/v1', about: 'and then: asp login' },
+    {
+      line: 'asp profile add old --base-url https://old.example.com --auth-url https://id.example.com',
+      about: 'a service that does not publish where it is',
+    },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse(args) {
+    const name = readProfileName(args.argument('name'));
+    const addresses = readAddresses(args);
+    const { base_url } = addresses;
+    if (base_url !== undefined) return { name, base_url, addresses };
+    throw new UsageError('A profile needs the address of its service.', {
+      next: ['asp', 'profile', 'add', name, '--base-url', 'https://api.example.com/v1'],
+    });
+  },
+  async run(context, { name, base_url, addresses }) {
+    const config = await context.config();
+    if (Object.hasOwn(config.profiles, name))
+      throw new UsageError(`'${name}' is a profile already.`, { next: ['asp', 'profile', 'set', name, '--help'] });
+    const entry = withAddresses({ base_url }, addresses);
+    const isFirst = config.default_profile === undefined && Object.keys(config.profiles).length === 0;
+    const next = {
+      ...config,
+      default_profile: isFirst ? name : config.default_profile,
+      profiles: { ...config.profiles, [name]: entry },
+    };
+    await context.saveConfig(next);
+    await context.output.note(
+      isFirst
+        ? `It is used from now on. Sign in with: asp login`
+        : `Use it with -p ${name}, or always: asp profile use ${name}`,
+    );
+    await context.output.document(toView(name, entry, next), (safe) => safe.name);
+  },
+});
+
+export const profileSet = command({
+  path: 'profile set',
+  summary: 'change addresses of a profile',
+  details: 'Another base URL drops the other addresses, unless they are given with it. An empty text drops one.',
+  arguments: [NAME],
+  options: ADDRESS_OPTIONS,
+  examples: [
+    { line: 'asp profile set work --base-url https://api.example.org/v1', about: 'the service has moved' },
+    { line: "asp profile set work --ws-url ''", about: 'find the WebSocket by discovery again' },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse(args) {
+    const name = readProfileName(args.argument('name'));
+    const addresses = readAddresses(args);
+    if (Object.keys(addresses).length > 0) return { name, addresses };
+    throw new UsageError('Nothing to change was given.', { next: ['asp', 'profile', 'set', '--help'] });
+  },
+  async run(context, { name, addresses }) {
+    const config = await context.config();
+    const before = requireEntry(config, name);
+    const entry = withAddresses(before, addresses);
+    const next = { ...config, profiles: { ...config.profiles, [name]: entry } };
+    await context.saveConfig(next);
+    const oldLogins = entry.base_url === before.base_url ? [] : await loginsAt(context, before.base_url);
+    if (oldLogins.length > 0)
+      await context.output.note(
+        `Logins belong to an address: sign in again. To end the old: asp logout --all -p ${before.base_url}`,
+      );
+    await context.output.document(toView(name, entry, next), (safe) => safe.name);
+  },
+});
+
+export const profileRemove = command({
+  path: 'profile remove',
+  summary: 'forget a profile; logins stay until asp logout',
+  arguments: [NAME],
+  examples: [
+    { line: 'asp profile remove old', about: 'the name alone is gone' },
+    { line: 'asp logout --all -p old', about: 'before it: end the logins there' },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse: (args) => ({ name: args.argument('name') }),
+  async run(context, { name }) {
+    const config = await context.config();
+    const entry = requireEntry(config, name);
+    const { [name]: _, ...profiles } = config.profiles;
+    const isDefault = config.default_profile === name;
+    const next = { ...config, default_profile: isDefault ? undefined : config.default_profile, profiles };
+    await context.saveConfig(next);
+    const logins = await loginsAt(context, entry.base_url);
+    if (logins.length > 0)
+      await context.output.note(`Its logins are still here. To end them: asp logout --all -p ${entry.base_url}`);
+    if (isDefault) await context.output.note('It was the default: choose another with asp profile use.');
+    await context.output.document({ ...toView(name, entry, next), removed: true }, (safe) => safe.name);
+  },
+});
+
+export const profileUse = command({
+  path: 'profile use',
+  summary: 'use this profile wherever nothing else is said',
+  arguments: [{ usage: '<name>', about: 'a profile, or local for the service on this machine' }],
+  examples: [
+    { line: 'asp profile use work', about: 'the default from now on' },
+    { line: 'asp -p local whoami', about: 'another one for one command' },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse: (args) => ({ name: args.argument('name') }),
+  async run(context, { name }) {
+    const config = await context.config();
+    const entry = name === LOCAL && !Object.hasOwn(config.profiles, LOCAL) ? undefined : requireEntry(config, name);
+    await context.saveConfig({ ...config, default_profile: name });
+    const { environment, output } = context;
+    const file = await context.projectFile();
+    const named = environment['ASP_PROFILE'] ?? '';
+    if (named !== '' && named !== name) await output.note(`ASP_PROFILE still says ${named}.`);
+    else if (file?.profile !== undefined && file.profile !== name)
+      await output.note(`In this folder ${file.path} still says ${file.profile}.`);
+    await output.document({ name, base_url: entry?.base_url ?? null, default: true }, (safe) => safe.name);
+  },
+});

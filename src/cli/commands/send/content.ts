@@ -1,0 +1,145 @@
+import type { Upload } from '../../../client/client.js';
+import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import { Content, type Content as ContentValue, type Part } from '../../../wire/message.js';
+import { chosenKey } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { UsageError } from '../../errors.js';
+import { decodeText, readNamedFile, readStdin, tooLarge } from '../../input.js';
+import type { SendOptions, TextSource } from './send.js';
+
+/** What a message contains, and what was uploaded for it. */
+interface Built {
+  readonly content: ContentValue;
+  readonly uploaded: readonly string[];
+  /** False when the same command line would not send the same again. */
+  readonly isRepeatable: boolean;
+}
+
+/** Reads, checks and uploads what the options name. With `--dry-run` nothing is uploaded. */
+export async function buildContent(context: Context, options: SendOptions): Promise<Built> {
+  const readsNoStdin = ![...options.files, ...options.data, options.parts].includes('-');
+  if (options.parts !== undefined) {
+    const content = checkContent('--parts', await readJson(context, '--parts', options.parts));
+    return { content, uploaded: [], isRepeatable: readsNoStdin };
+  }
+  const source = chooseSource(context, options);
+  const text = source === undefined ? undefined : await readText(context, source);
+  const parts: Part[] = [];
+  for (const value of options.data) parts.push(dataPart(await readJson(context, '--data', value)));
+  for (const id of options.attachmentIds) parts.push({ type: 'file', attachment_id: id });
+  const uploads = await uploadFiles(context, options);
+  parts.push(...uploads.map(({ part }) => part));
+  const textPart = text === undefined ? [] : [{ type: 'text' as const, text }];
+  return {
+    content: parts.length === 0 ? (text ?? '') : [...textPart, ...parts],
+    uploaded: uploads.flatMap(({ id }) => (id === undefined ? [] : [id])),
+    isRepeatable: readsNoStdin && (source === undefined || source.kind === 'given' || source.kind === 'file'),
+  };
+}
+
+/** The text that was given, else standard input when it is not a terminal; none where there are other parts. */
+function chooseSource({ streams }: Context, options: SendOptions): TextSource | undefined {
+  if (options.text !== undefined) return options.text;
+  const { files, attachmentIds, data, parts } = options;
+  if (files.length + attachmentIds.length + data.length > 0 || parts !== undefined) return undefined;
+  if (!streams.stdin.isTerminal) return { kind: 'stdin' };
+  throw new UsageError('There is no message.', {
+    why: 'it is the argument, -m, -F, or standard input.',
+    next: ['asp', 'send', '--help'],
+  });
+}
+
+/** The text of a message; one line feed at the end of a file or stream is not part of it. */
+async function readText(context: Context, source: TextSource): Promise<string> {
+  if (source.kind === 'given') return checkText(source.text);
+  const isStdin = source.kind === 'stdin';
+  const bytes = isStdin
+    ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)
+    : await readNamedFile(source.path, MESSAGE_BODY_MAX_BYTES);
+  return checkText(decodeText(bytes, isStdin ? 'standard input' : source.path).replace(/\r?\n$/, ''));
+}
+
+function checkText(text: string): string {
+  if (text === '') throw new UsageError('The message is empty. Nothing was sent.');
+  if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES);
+  return text;
+}
+
+/** A value given as JSON, as `@file`, or `-` for standard input. */
+async function readJson(context: Context, option: string, value: string): Promise<unknown> {
+  const text =
+    value === '-'
+      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES), 'standard input')
+      : value.startsWith('@')
+        ? decodeText(await readNamedFile(value.slice(1), MESSAGE_BODY_MAX_BYTES), value.slice(1))
+        : value;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UsageError(`${option}: that is not JSON.`, {
+      why: error instanceof Error ? `${error.message}.` : undefined,
+      cause: error,
+    });
+  }
+}
+
+function dataPart(value: unknown): Part {
+  const [part] = checkContent('--data', [{ type: 'data', data: value }]);
+  return part as Part;
+}
+
+function checkContent(option: '--data' | '--parts', value: unknown): Exclude<ContentValue, string> {
+  const checked = Content.safeParse(value);
+  if (checked.success && Array.isArray(checked.data)) return checked.data;
+  const issue = checked.success ? undefined : checked.error.issues[0];
+  const where = issue === undefined || issue.path.length === 0 ? '' : ` (at ${issue.path.join('.')})`;
+  throw new UsageError(`${option} is not what a message can hold${where}.`, {
+    why: option === '--data' ? 'it is a JSON object.' : 'it is an array of text, data, file and image parts.',
+    next: ['asp', 'send', '--help'],
+  });
+}
+
+interface Uploaded {
+  /** Undefined with `--dry-run`. */
+  readonly id: string | undefined;
+  readonly part: Part;
+}
+
+/** Every file is checked before the first byte is sent. */
+async function uploadFiles(context: Context, { files, filename }: SendOptions): Promise<readonly Uploaded[]> {
+  if (files.length === 0) return [];
+  const [{ prepareUpload }, { uploadFile }] = await Promise.all([
+    import('../attachment/prepare-upload.js'),
+    import('../attachment/transfer.js'),
+  ]);
+  const prepared: Upload[] = [];
+  for (const path of files) prepared.push(await prepareUpload(context, path, path === '-' ? filename : undefined));
+  const uploads: Uploaded[] = [];
+  for (const [index, file] of prepared.entries()) {
+    const type = file.contentType.startsWith('image/') ? 'image' : 'file';
+    if (context.globals.isDryRun) {
+      uploads.push({ id: undefined, part: { type, attachment_id: `(${file.filename}, to be uploaded)` } });
+      continue;
+    }
+    const key = await chosenKey(context, 'POST /attachments', `/${index}`);
+    const { reply } = await uploadFile(context, file, key, { key: context.globals.idempotencyKey });
+    await context.output.detail(`uploaded ${reply.filename} (${reply.size} bytes) as ${reply.id}`);
+    uploads.push({ id: reply.id, part: { type, attachment_id: reply.id } });
+  }
+  return uploads;
+}
+
+/** Lines of standard input as they come, without their line feeds; empty lines are skipped. */
+export async function* readLines({ streams, signal }: Context): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let pending = '';
+  for await (const bytes of streams.stdin.read(signal)) {
+    pending += decoder.decode(bytes, { stream: true });
+    const lines = pending.split('\n');
+    pending = lines.pop() ?? '';
+    for (const line of lines) if (line.trim() !== '') yield line.replace(/\r$/, '');
+    if (Buffer.byteLength(pending) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('a line', MESSAGE_BODY_MAX_BYTES);
+  }
+  signal.throwIfAborted();
+  if (pending.trim() !== '') yield pending;
+}

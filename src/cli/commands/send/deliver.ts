@@ -1,0 +1,308 @@
+import type { CallResult } from '../../../client/client.js';
+import { wait } from '../../../kit/clock.js';
+import { randomUuid } from '../../../kit/random.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import { RATE_LIMIT } from '../../../wire/limit.js';
+import type { Message } from '../../../wire/message.js';
+import type { InitialMessage } from '../../../wire/session.js';
+import { printRequest, write } from '../../context/calls.js';
+import { remember } from '../../context/completion-memory.js';
+import type { Context } from '../../context/context.js';
+import { type ErrorContext, explain } from '../../context/explain.js';
+import { CliError, UsageError } from '../../errors.js';
+import { showProgress } from '../../terminal/progress.js';
+import { messageText } from '../message/message-text.js';
+import { readInvited, refuseOmissions } from '../session/invitees.js';
+import { buildContent, readLines } from './content.js';
+import type { SendOptions, Target } from './send.js';
+
+/** What `send` prints about a message. */
+interface SendResult {
+  readonly session_id: string;
+  /** Null when the message began a session: the service does not return its id then. */
+  readonly message_id: string | null;
+  readonly sequence: number | null;
+  readonly state: 'active' | 'ended';
+  readonly created_session: boolean;
+  /** Both null where the service could not be asked who was left out. */
+  readonly invited: readonly string[] | null;
+  readonly omitted: readonly string[] | null;
+  readonly attachments: readonly string[];
+  readonly idempotency_key: string | null;
+  readonly attempts: number;
+  /** Null where only the credential knows. */
+  readonly as: string | null;
+  readonly reply?: Message;
+}
+
+export async function send(given: Context, options: SendOptions): Promise<void> {
+  if (options.isByLines) return sendLines(given, options);
+  const context = options.files.length === 0 ? given : withOneKey(given);
+  const sent = await (options.isEdited ? sendDraft(context, options) : sendMessage(context, options));
+  if (sent === undefined) return;
+  if (sent.created_session) await rememberFor(context, sent);
+  if (options.waits) {
+    await noteSent(context, sent);
+    const reply = await waitForReply(context, sent.session_id, sent.sequence ?? 0);
+    if (options.endsAfterReply) await endSession(context, sent.session_id, 'The reply came');
+    await printSent(context, { ...sent, state: options.endsAfterReply ? 'ended' : sent.state, reply });
+  } else {
+    const isEndedApart = options.ends && options.target.kind === 'session';
+    if (isEndedApart) await endSession(context, sent.session_id, 'The message was sent');
+    await showSent(context, { ...sent, state: isEndedApart ? 'ended' : sent.state });
+  }
+  if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
+}
+
+/** Uploads and message under one key: repeated with it, the same files are attached, and the request is the same. */
+function withOneKey(context: Context): Context {
+  const { globals, random } = context;
+  if (globals.idempotencyKey !== undefined || globals.once !== undefined || globals.isDryRun) return context;
+  return { ...context, globals: { ...globals, idempotencyKey: randomUuid(random) } };
+}
+
+/** Sends what the user writes in an editor. A text that could not be sent stays in its file (D-205). */
+async function sendDraft(context: Context, options: SendOptions): Promise<SendResult | undefined> {
+  // A user who is not signed in should learn it before writing.
+  if (!context.globals.isDryRun) await (await context.credential()).accessToken('api', { signal: context.signal });
+  const { editDraft } = await import('../../terminal/editor.js');
+  const draft = await editDraft(context);
+  const { path } = draft;
+  try {
+    const sent = await sendMessage(context, { ...options, text: { kind: 'draft', path } });
+    await draft.discard();
+    return sent;
+  } catch (error) {
+    await context.output.note(`What was written is kept in ${path}: -F ${path} sends it.`);
+    throw error;
+  }
+}
+
+/** One message with all its parts; undefined when its request was only printed. */
+async function sendMessage(context: Context, options: SendOptions): Promise<SendResult | undefined> {
+  const { content, uploaded, isRepeatable } = await buildContent(context, options);
+  const message = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
+  if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
+  const { target } = options;
+  if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
+  else await printRequest(context, 'sendMessage', { path: { session_id: target.sessionId }, body: message });
+  return undefined;
+}
+
+type Addressed = Pick<SendOptions, 'target' | 'topic' | 'ends'>;
+
+function sessionBody({ target, topic, ends }: Addressed, message: InitialMessage) {
+  return {
+    invite: target.kind === 'handles' ? [...target.handles] : [],
+    ...(topic === undefined ? {} : { topic }),
+    initial_message: message,
+    ...(ends ? { end_after_send: true } : {}),
+  };
+}
+
+/** Posts a message: into the session, or with a new one for the handles. */
+async function post(
+  context: Context,
+  options: Addressed,
+  message: InitialMessage,
+  { attachments, isRepeatable }: { attachments: readonly string[]; isRepeatable: boolean },
+): Promise<SendResult> {
+  const { target, ends } = options;
+  const isNew = target.kind === 'handles';
+  const { call, sessionId, messageId } = isNew
+    ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable))
+    : await postInto(context, target.sessionId, message, isRepeatable);
+  const as = (await context.knownHandle()) ?? null;
+  // The agent that creates a session is in it already.
+  const invitees = isNew ? target.handles.filter((handle) => handle !== as) : [];
+  const isCertain = !isNew || target.handles.length === 1;
+  const invited = isCertain ? invitees : await readInvited(context, sessionId, invitees);
+  return {
+    session_id: sessionId,
+    message_id: messageId,
+    sequence: call.reply.sequence,
+    state: isNew && ends ? 'ended' : 'active',
+    created_session: isNew,
+    invited,
+    omitted: invited && invitees.filter((handle) => !invited.includes(handle)),
+    attachments,
+    idempotency_key: call.idempotencyKey ?? null,
+    attempts: call.attempts,
+    as,
+  };
+}
+
+interface Posted {
+  readonly call: CallResult<{ readonly sequence: number | null }>;
+  readonly sessionId: string;
+  readonly messageId: string | null;
+}
+
+async function postNew(
+  context: Context,
+  body: ReturnType<typeof sessionBody>,
+  errorContext: ErrorContext,
+): Promise<Posted> {
+  const call = await write(context, 'createSession', { body }, errorContext);
+  return { call, sessionId: call.reply.session_id, messageId: null };
+}
+
+async function postInto(
+  context: Context,
+  sessionId: string,
+  body: InitialMessage,
+  isRepeatable: boolean,
+): Promise<Posted> {
+  const path = { session_id: sessionId };
+  const call = await write(context, 'sendMessage', { path, body }, unwritable(sessionId, isRepeatable));
+  return { call, sessionId, messageId: call.reply.message_id };
+}
+
+const OUTCOME_TEXT = {
+  not_applied: 'Nothing was sent.',
+  applied: 'It was sent.',
+  unknown: 'It may have been sent.',
+} as const;
+
+const unwritable = (sessionId: string, isRepeatable: boolean): ErrorContext => ({
+  subject: sessionId,
+  isRepeatable,
+  outcomeText: OUTCOME_TEXT,
+  messages: { NOT_FOUND: `${sessionId} cannot be written to by this agent.` },
+  reasons: {
+    NOT_FOUND: 'the service gives one answer for an unknown session, one that has ended, and one that was not joined.',
+  },
+  next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
+});
+
+function unreachable(handles: readonly string[], isRepeatable: boolean): ErrorContext {
+  const [first = ''] = handles;
+  const message =
+    handles.length === 1 ? `${first} could not be reached.` : `None of ${handles.join(', ')} could be reached.`;
+  return {
+    subject: handles.join(', '),
+    isRepeatable,
+    outcomeText: OUTCOME_TEXT,
+    messages: { NOT_FOUND: message },
+    reasons: {
+      NOT_FOUND:
+        'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
+    },
+    next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
+  };
+}
+
+/** A request of its own. `done` says what was done before it. */
+async function endSession(context: Context, sessionId: string, done: string): Promise<void> {
+  await write(
+    context,
+    'endSession',
+    { path: { session_id: sessionId } },
+    {
+      subject: sessionId,
+      again: ['asp', 'session', 'end', sessionId],
+      outcomeText: {
+        not_applied: `${done}; the session was not ended.`,
+        unknown: `${done}; the session may have ended.`,
+        applied: '',
+      },
+    },
+  );
+}
+
+/** Completions offer the session and whom it reached; a program that acts by its environment leaves nothing behind. */
+async function rememberFor(context: Context, { session_id, invited }: SendResult): Promise<void> {
+  if ((await context.credential()).source !== 'login') return;
+  await remember(context, 'sessions', [session_id]);
+  await remember(context, 'handles', invited ?? []);
+}
+
+/** How far a stream of messages may run ahead of its limit. */
+const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
+
+/** One message for each line of standard input, in order, no faster than the session's limit. */
+async function sendLines(context: Context, options: SendOptions): Promise<void> {
+  const { clock, signal, globals } = context;
+  if (globals.idempotencyKey !== undefined || globals.once !== undefined)
+    throw new UsageError('--lines sends many messages: a key cannot stand for all of them.');
+  if (globals.isDryRun) throw new UsageError('--lines cannot be combined with --dry-run.');
+  const sentAt: number[] = [];
+  let target: Target = options.target;
+  for await (const line of readLines(context)) {
+    const oldest = sentAt.length < count ? undefined : sentAt.shift();
+    const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
+    if (delayMs > 0) await wait(clock, delayMs, signal);
+    const message = { content: line, ...(options.metadata && { metadata: { ...options.metadata } }) };
+    const addressed = { target, topic: options.topic, ends: false };
+    const sent = await post(context, addressed, message, { attachments: [], isRepeatable: false });
+    sentAt.push(clock.monotonic());
+    target = { kind: 'session', sessionId: sent.session_id };
+    await showSent(context, sent);
+  }
+  if (sentAt.length === 0) throw new UsageError('Standard input held no line. Nothing was sent.');
+  if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
+}
+
+/** The next message of someone else after `sequence`; nothing between sending and listening is missed. */
+async function waitForReply(context: Context, sessionId: string, sequence: number): Promise<Message> {
+  const { output } = context;
+  const note = `Waiting for a reply in ${sessionId}.`;
+  await (output.format === 'human' ? output.note(note) : output.detail(note));
+  return showProgress(context, 'waiting for a reply', listen(context, sessionId, sequence));
+}
+
+async function listen(context: Context, sessionId: string, sequence: number): Promise<Message> {
+  const me = await context.actingHandle();
+  const client = await context.client();
+  const next = ['asp', 'tail', sessionId, '--after', String(sequence)];
+  const notInTime = (reason: string): CliError =>
+    new CliError('ASP_TIMEOUT', {
+      message: `${sessionId}: ${reason} Your message was sent.`,
+      outcome: 'applied',
+      next,
+    });
+  const first = async (): Promise<Message> => {
+    const items = client.tail({ sessions: [{ sessionId, after: sequence }], signal: context.signal });
+    for await (const item of items) {
+      if (item.kind === 'event' && isMessageEvent(item.event) && item.event.payload.sender !== me)
+        return item.event.payload;
+      if (item.kind === 'end') throw notInTime('the session ended before anyone replied.');
+    }
+    throw notInTime('nobody replied in time.');
+  };
+  try {
+    return await explain({ subject: sessionId }, first());
+  } catch (error) {
+    if (context.signal.aborted) throw notInTime('nobody replied in time.');
+    throw error;
+  }
+}
+
+/** The main id on stdout, the rest on stderr. */
+async function showSent(context: Context, sent: SendResult): Promise<void> {
+  await noteSent(context, sent);
+  await printSent(context, sent);
+}
+
+async function noteSent({ output }: Context, sent: SendResult): Promise<void> {
+  if (output.format !== 'human') return;
+  const as = sent.as === null ? '' : ` as ${sent.as}`;
+  const end = sent.state === 'ended' ? '; session ended' : '';
+  await output.note(`${describeSent(sent)}${as}${end}.${sent.attempts > 1 ? ` (${sent.attempts} tries)` : ''}`);
+  if (sent.omitted !== null && sent.omitted.length > 0) await output.note(`Left out: ${sent.omitted.join(', ')}.`);
+}
+
+/** An agent that creates a session with itself alone sends to nobody. */
+function describeSent({ created_session, invited, omitted, session_id }: SendResult): string {
+  if (!created_session || invited === null) return `Sent to ${session_id}`;
+  if (invited.length > 0) return `Sent to ${invited.join(', ')}`;
+  return `Written to ${session_id}${omitted !== null && omitted.length > 0 ? '' : ', which nobody else is in,'}`;
+}
+
+/** The main id, or the reply. */
+async function printSent({ output }: Context, sent: SendResult): Promise<void> {
+  await output.document(sent, (safe) => {
+    if (safe.reply !== undefined) return messageText(safe.reply.content);
+    return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
+  });
+}

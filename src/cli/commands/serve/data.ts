@@ -1,0 +1,193 @@
+import { promises } from 'node:fs';
+import { resolve } from 'node:path';
+
+import { isFileError } from '../../../kit/private-file.js';
+import type { HeldData } from '../../../service/backup/delete-data.js';
+import { command } from '../../command.js';
+import type { Context } from '../../context/context.js';
+import { CliError, UsageError } from '../../errors.js';
+import { localServiceFile } from '../../profile/paths.js';
+import { dataDirectory } from './data-directory.js';
+
+export const serveReset = command({
+  path: 'serve reset',
+  summary: 'delete all data of a stopped service: accounts, agents, sessions, attachments',
+  details: [
+    'The folder is the one that asp serve would use. Nothing but the data of a service is deleted, links are not',
+    'followed, and a service that uses the folder is not disturbed: it is refused.',
+  ].join('\n'),
+  options: [{ flags: '--data <dir>', about: 'the data folder (the usual one)' }],
+  examples: [
+    { line: 'asp serve reset', about: 'asks first' },
+    { line: 'asp serve reset --data ./scratch --yes', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the folder whose data was deleted',
+  isEndless: true,
+  parse: (args) => ({ data: args.text('data') }),
+  async run(context, { data }) {
+    const directory = await chooseDirectory(context, data);
+    const held = await holdData(context, directory);
+    const found = held?.found ?? { attachments: 0, bytes: 0 };
+    try {
+      if (held === undefined) await context.output.note(`There are no data in ${directory}.`);
+      else {
+        const what = `the database and ${found.attachments} attachments in ${directory} (${describeSize(found.bytes)})`;
+        if (!(await context.prompts.confirm(`Delete ${what}?`, '--yes')))
+          throw new UsageError('Nothing was deleted: the answer was no.');
+        await held.delete();
+        await context.output.note(`Deleted: ${what}. Logins that were made there are void.`);
+      }
+    } finally {
+      held?.letGo();
+    }
+    // A service that was killed has left its record, and its data may well be those.
+    const ended = await context.endedService();
+    if (ended?.data === directory) await promises.rm(localServiceFile(context.paths, ended.name), { force: true });
+    const facts = { data: directory, deleted: held !== undefined, ...found };
+    await context.output.document(facts, (safe) => safe.data);
+  },
+});
+
+/** The folder that `asp serve` would use, by flag, variable and file. */
+async function chooseDirectory(context: Context, data: string | undefined): Promise<string> {
+  const { readSettings } = await import('./settings.js');
+  const { settings } = await readSettings(context, data === undefined ? {} : { data }, undefined);
+  if (settings.database !== undefined)
+    throw new UsageError('The data of this service are in PostgreSQL, and are not deleted from here.', {
+      why: 'drop its schema there, and then delete the attachments in its data folder.',
+    });
+  if (settings.data === 'memory')
+    throw new UsageError('A service that keeps its data in memory leaves nothing to delete.');
+  const directory = dataDirectory(context, settings.data);
+  const running = await context.localService();
+  if (running?.data === directory)
+    throw inUse(`The local service at ${running.url} is using the data in ${directory}.`);
+  return directory;
+}
+
+async function holdData(context: Context, directory: string): Promise<HeldData | undefined> {
+  const [service, { DataInUseError }] = await Promise.all([
+    import('../../../service/backup/delete-data.js'),
+    import('../../../service/store/sqlite-lock.js'),
+  ]);
+  try {
+    return await service.holdData(directory);
+  } catch (error) {
+    if (error instanceof DataInUseError) throw inUse(error.message, error);
+    throw await translateBackupError(error, context.machine.commandLine);
+  }
+}
+
+function inUse(message: string, cause?: unknown): CliError {
+  return new CliError('ASP_PORT_IN_USE', {
+    message: `${message} Nothing was deleted.`,
+    next: ['asp', 'serve', 'stop'],
+    cause,
+  });
+}
+
+function describeSize(bytes: number): string {
+  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+export const serveBackup = command({
+  path: 'serve backup',
+  summary: 'save the data of a service in one file, also while it runs',
+  details: [
+    'A tar archive of the database as it is at one moment, and of its attachments, readable by you alone. It unpacks',
+    'with tar -x into an empty data folder. Signing keys stay out of it unless you ask for them.',
+  ].join('\n'),
+  arguments: [{ usage: '<file>', about: 'the archive to write' }],
+  options: [
+    { flags: '--data <dir>', about: 'the data folder (that of the running service, else the usual one)' },
+    { flags: '--with-keys', about: 'include the keys that tokens are signed with: guard the file like a password' },
+    { flags: '--force', about: 'replace a file that is there' },
+  ],
+  examples: [
+    { line: 'asp serve backup asp-backup.tar', about: 'of the service that runs' },
+    { line: 'asp serve backup /backup/asp.tar --data /var/lib/asp --force', about: 'for a timer, over the last one' },
+  ],
+  effect: 'local',
+  stdout: 'the path of the backup',
+  isEndless: true,
+  parse: (args) => ({
+    file: args.argument('file'),
+    data: args.text('data'),
+    isForced: args.flag('force'),
+    withKeys: args.flag('with-keys'),
+  }),
+  async run(context, { file: named, data, isForced, withKeys }) {
+    const folder = data ?? (await context.localService())?.data;
+    if (folder === 'memory')
+      throw new UsageError('A service that keeps its data in memory has nothing to back up.', {
+        why: 'name the folder of another one with --data.',
+      });
+    if (folder?.startsWith('postgres') === true)
+      throw new UsageError('The data of this service are in PostgreSQL, which has a command of its own for this.', {
+        why: 'save them with pg_dump, and then the attachments in its data folder.',
+      });
+    const directory = dataDirectory(context, folder);
+    const file = resolve(context.machine.workingDirectory, named);
+    const { createBackup } = await import('../../../service/backup/create-backup.js');
+    const now = context.clock.now();
+    const made = await createBackup({ directory, file, isForced, withKeys, now }).catch(async (error: unknown) => {
+      throw await translateBackupError(error, ['asp', 'serve', 'backup', named, '--force']);
+    });
+    const { attachments, bytes, schemaVersion } = made;
+    if (!withKeys)
+      await context.output.note('Without the signing keys: access tokens from before are void after a restore.');
+    const facts = { file, data: directory, bytes, attachments, schema_version: schemaVersion, with_keys: withKeys };
+    await context.output.document(facts, (safe) => safe.file);
+  },
+});
+
+export const serveRestore = command({
+  path: 'serve restore',
+  summary: 'lay the data of a backup into an empty folder, checked',
+  arguments: [{ usage: '<file>', about: 'a file that asp serve backup wrote' }],
+  options: [{ flags: '--data <dir>', about: 'the folder, which must be empty or new (the usual one)' }],
+  examples: [
+    { line: 'asp serve restore asp-backup.tar --data restored', about: 'then: asp serve --data restored' },
+    { line: 'asp serve restore /backup/asp.tar --data /var/lib/asp --json', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the folder',
+  isEndless: true,
+  parse(args) {
+    const data = args.text('data');
+    if (data === 'memory') throw new UsageError('A backup is restored into a folder, not into memory.');
+    return { file: args.argument('file'), data };
+  },
+  async run(context, { file: named, data }) {
+    const directory = dataDirectory(context, data);
+    const file = resolve(context.machine.workingDirectory, named);
+    const { restoreBackup } = await import('../../../service/backup/restore-backup.js');
+    const { attachments, schemaVersion } = await restoreBackup(file, directory).catch(async (error: unknown) => {
+      throw await translateBackupError(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']);
+    });
+    await context.output.note(`Restored. Start it with: asp serve --data ${directory}`);
+    const facts = { file, data: directory, attachments, schema_version: schemaVersion };
+    await context.output.document(facts, (safe) => safe.data);
+  },
+});
+
+/** Why data were not saved, restored or deleted; `next` is the way past a file in the way. */
+async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
+  const { BackupError } = await import('../../../service/backup/backup-error.js');
+  if (error instanceof BackupError) {
+    const facts = { message: error.message, cause: error };
+    const isInTheWay = error.code === 'EXISTS' || error.code === 'NOT_EMPTY';
+    return isInTheWay ? new CliError('ASP_FILE_EXISTS', { ...facts, next }) : new CliError('ASP_CONFIG', facts);
+  }
+  const why = isFileError(error, 'ENOENT', 'ENOTDIR')
+    ? 'there is no such file or folder.'
+    : isFileError(error, 'EACCES', 'EPERM', 'EROFS')
+      ? 'this user may not read or write there.'
+      : isFileError(error, 'ENOSPC', 'EDQUOT')
+        ? 'the disk is full.'
+        : undefined;
+  if (why === undefined) return error;
+  const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
+  return new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why, cause: error });
+}

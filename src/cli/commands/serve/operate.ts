@@ -1,0 +1,288 @@
+import { wait } from '../../../kit/clock.js';
+import type { LocalServiceRecord, OperatorKey, OperatorOperation } from '../../../wire/local-service.js';
+import { type Argument, command, describeTable } from '../../command.js';
+import type { Context } from '../../context/context.js';
+import { UsageError } from '../../errors.js';
+import type { Column } from '../../terminal/table.js';
+import { readHandle, readHandles } from '../../values.js';
+
+const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
+
+/** Calls the operator endpoints of the local service that runs. */
+async function findService(context: Context) {
+  const { callOperator, requireLocalService } = await import('../../context/operator.js');
+  const record: LocalServiceRecord = await requireLocalService(context);
+  const call = <Name extends OperatorOperation>(operation: Name, input?: Parameters<typeof callOperator>[3]) =>
+    callOperator(context, record, operation, input);
+  return { record, call };
+}
+
+export const serveStatus = command({
+  path: 'serve status',
+  summary: 'whether the local service runs, and what it holds',
+  examples: [
+    { line: 'asp serve status', about: 'a few lines' },
+    { line: 'asp serve status --json', about: 'for scripts; exit 9 when it does not run' },
+  ],
+  effect: 'read',
+  stdout: 'the running service, a line for each fact',
+  async run(context) {
+    const { record, call } = await findService(context);
+    const status = await call('readStatus');
+    const { secret: _, ...addresses } = record;
+    await context.output.document({ ...addresses, ...status }, (safe, style) =>
+      [
+        `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
+        `data     ${safe.data}`,
+        `holds    ${safe.accounts} accounts, ${safe.agents} agents, ${safe.sessions} sessions`,
+        `sockets  ${safe.sockets}`,
+      ].join('\n'),
+    );
+  },
+});
+
+const STOP_POLL_MS = 50;
+
+export const serveStop = command({
+  path: 'serve stop',
+  summary: 'stop the local service and wait until it is gone',
+  examples: [
+    { line: 'asp serve stop', about: 'what runs is finished first' },
+    { line: 'asp serve stop --timeout 5s', about: 'exit 8 if it takes longer' },
+  ],
+  effect: 'local',
+  stdout: 'the base URL',
+  async run(context) {
+    const { record, call } = await findService(context);
+    await call('stopService');
+    while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
+    await context.output.document({ url: record.url, pid: record.pid, stopped: true }, (safe) => safe.url);
+  },
+});
+
+export const serveOpen = command({
+  path: 'serve open',
+  summary: 'open the dashboard of the local service in the browser, signed in',
+  details: [
+    'As a local account: the only one, or that of the first seeded agent, unless --account says another. The link that',
+    'is opened, and printed, works once, within a minute, and on this machine alone.',
+  ].join('\n'),
+  options: [
+    { flags: '--account <name>', about: 'sign in as this account: alice, who owns @alice.bot' },
+    { flags: '--no-browser', about: 'only print the link' },
+  ],
+  examples: [
+    { line: 'asp serve open', about: 'agents, sessions and their messages, as they come' },
+    {
+      line: 'asp serve open --account alice --no-browser',
+      about: 'the link of one account, to open it somewhere else',
+    },
+  ],
+  effect: 'local',
+  stdout: 'the link, which signs in once',
+  parse(args) {
+    const account = args.text('account')?.replace(/^@/, '');
+    if (account !== undefined && !/^[a-z0-9_-]{1,64}$/.test(account))
+      throw new UsageError(`'${account}' is not an account.`, {
+        why: 'it is the part of a handle before the dot: alice in @alice.bot.',
+      });
+    return { account, opensBrowser: !args.flag('no-browser') };
+  },
+  async run(context, { account, opensBrowser }) {
+    const { environment, machine, output } = context;
+    const { call } = await findService(context);
+    const link = await call('createSignInLink', { body: account === undefined ? {} : { account } });
+    const { canOpenBrowser, openBrowser } = await import('../../terminal/browser.js');
+    // The link is worth something only until it is used, or for a minute, and on this machine: the secret that made it is in no address.
+    const isOpened =
+      opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(link.url, environment));
+    await output.document({ ...link, opened: isOpened }, (safe) => safe.url);
+    await output.note(
+      isOpened
+        ? `The browser opens the dashboard, signed in as ${link.account}.`
+        : `Open it on this machine within a minute: it signs in as ${link.account}, once.`,
+    );
+  },
+});
+
+const KEY_COLUMNS: readonly Column<OperatorKey>[] = [
+  { title: 'key', value: (key) => key.kid },
+  { title: 'state', value: (key) => key.state },
+  { title: 'signs from', value: (key) => toTime(key.signs_from) },
+  { title: 'published until', value: (key) => (key.published_until === null ? '' : toTime(key.published_until)) },
+];
+
+function toTime(epochMs: number): string {
+  return new Date(epochMs).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+export const serveKeysList = command({
+  path: 'serve keys list',
+  summary: 'the keys that the local service signs its access tokens with',
+  examples: [
+    { line: 'asp serve keys list', about: 'which signs, which is next, until when old ones are published' },
+    { line: 'asp serve keys list --json', about: 'for scripts' },
+  ],
+  effect: 'read',
+  stdout: describeTable('key, state, signs from, published until'),
+  async run(context) {
+    const { keys } = await (await findService(context)).call('listSigningKeys');
+    await context.output.list({ items: keys, next_cursor: null }, KEY_COLUMNS);
+  },
+});
+
+export const serveKeysRotate = command({
+  path: 'serve keys rotate',
+  summary: 'publish a next signing key, which takes over once everybody has had time to read it',
+  details: [
+    'No token fails: the new key is published ten minutes before it signs, the old one until its last token has',
+    'ended. Keys rotate by themselves every 90 days.',
+  ].join('\n'),
+  examples: [
+    { line: 'asp serve keys rotate', about: 'the next key, and when it takes over' },
+    { line: 'asp serve keys rotate --json', about: 'for scripts: rotated is false while one is on its way' },
+  ],
+  effect: 'local',
+  stdout: 'the next key and when it begins to sign',
+  async run(context) {
+    const { rotated, keys } = await (await findService(context)).call('rotateSigningKeys');
+    const next = keys.find(({ state }) => state === 'next');
+    if (!rotated && next !== undefined)
+      await context.output.note('Nothing was changed: a next key is published already and about to take over.');
+    await context.output.document({ rotated, next: next ?? null, keys }, (safe) =>
+      safe.next === null ? '' : `${safe.next.kid} signs from ${toTime(safe.next.signs_from)}`,
+    );
+  },
+});
+
+export const serveAgentList = command({
+  path: 'serve agent list',
+  summary: 'every agent of the local service',
+  examples: [
+    { line: 'asp serve agent list', about: 'a table' },
+    { line: 'asp serve agent list --json', about: 'for scripts' },
+  ],
+  effect: 'read',
+  stdout: describeTable('handle, policy, state'),
+  async run(context) {
+    const { agents } = await (await findService(context)).call('listOperatorAgents');
+    await context.output.list({ items: agents, next_cursor: null }, [
+      { title: 'handle', value: (agent) => agent.handle },
+      { title: 'policy', value: (agent) => agent.inbound_policy },
+      { title: 'state', value: (agent) => (agent.paused ? 'paused' : agent.is_online ? 'online' : 'offline') },
+    ]);
+  },
+});
+
+export const serveAgentAdd = command({
+  path: 'serve agent add',
+  summary: 'add agents to the local service, and their accounts where these are new',
+  arguments: [{ usage: '<handle...>', about: '@owner.name or owner.name' }],
+  options: [
+    { flags: '--policy <open|allowlist>', about: 'who may reach them (open)', choices: ['open', 'allowlist'] },
+    { flags: '--display-name <text>', about: 'shown instead of the handle' },
+  ],
+  examples: [
+    { line: 'asp serve agent add alice.bot', about: 'an agent anyone here may reach' },
+    { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its own list may reach' },
+  ],
+  effect: 'local',
+  stdout: 'the handles, a line each',
+  parse: (args) => ({
+    handles: readHandles(args.argument('handle')),
+    policy: args.text('policy') ?? 'open',
+    displayName: args.text('display-name'),
+  }),
+  async run(context, { handles, policy, displayName }) {
+    const { call } = await findService(context);
+    const items = [];
+    for (const handle of handles) {
+      const name = displayName === undefined ? {} : { display_name: displayName };
+      items.push(await call('addOperatorAgent', { body: { handle, inbound_policy: policy, ...name } }));
+    }
+    await context.output.list({ items, next_cursor: null }, [{ title: 'handle', value: (agent) => agent.handle }]);
+  },
+});
+
+export const serveAgentRemove = command({
+  path: 'serve agent remove',
+  summary: 'remove an agent from the local service; its handle stays reserved',
+  arguments: [HANDLE],
+  examples: [
+    { line: 'asp serve agent remove alice.bot', about: 'it leaves its sessions' },
+    { line: 'asp serve agent remove alice.bot --json', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the handle',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
+  async run(context, { handle }) {
+    await (await findService(context)).call('removeOperatorAgent', { path: { handle } });
+    await context.output.document({ handle, removed: true }, (safe) => safe.handle);
+  },
+});
+
+async function setPaused(context: Context, handle: string, paused: boolean): Promise<void> {
+  const { call } = await findService(context);
+  const agent = await call('updateOperatorAgent', { path: { handle }, body: { paused } });
+  await context.output.document(agent, (safe) => safe.handle);
+}
+
+export const serveAgentPause = command({
+  path: 'serve agent pause',
+  summary: 'pause an agent of the local service: nobody can reach it',
+  arguments: [HANDLE],
+  examples: [
+    { line: 'asp serve agent pause alice.bot', about: 'invitations fail as if the agent did not exist' },
+    { line: 'asp serve agent resume alice.bot', about: 'undo it' },
+  ],
+  effect: 'local',
+  stdout: 'the handle',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
+  run: (context, { handle }) => setPaused(context, handle, true),
+});
+
+export const serveAgentResume = command({
+  path: 'serve agent resume',
+  summary: 'resume a paused agent of the local service',
+  arguments: [HANDLE],
+  examples: [
+    { line: 'asp serve agent resume alice.bot', about: 'it can be reached again' },
+    { line: 'asp serve agent list', about: 'see which are paused' },
+  ],
+  effect: 'local',
+  stdout: 'the handle',
+  parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
+  run: (context, { handle }) => setPaused(context, handle, false),
+});
+
+export const serveClientAdd = command({
+  path: 'serve client add',
+  summary: 'a client id and secret for one agent of the local service, shown once',
+  details:
+    'For programs that sign in without a browser: set ASP_CLIENT_ID and ASP_CLIENT_SECRET. A new agent is added.',
+  arguments: [{ usage: '<handle>', about: 'the agent the client acts as' }],
+  options: [{ flags: '--scopes <list>', about: 'what the client may do (all an agent may)' }],
+  examples: [
+    { line: 'asp serve client add @me.ci', about: 'id and secret as JSON' },
+    { line: 'asp serve client add @me.ci --scopes sessions:read,realtime:read', about: 'for a reader' },
+  ],
+  effect: 'local',
+  stdout: 'the client id and its secret, as one line of JSON, this once',
+  async parse(args) {
+    const { isScope } = await import('../../../wire/scope.js');
+    const scopes = args
+      .text('scopes')
+      ?.split(/[\s,]+/)
+      .filter((scope) => scope !== '');
+    const unknown = scopes?.find((scope) => !isScope(scope));
+    if (unknown !== undefined) throw new UsageError(`'${unknown}' is not a scope.`);
+    return { handle: readHandle(args.argument('handle')), scopes: scopes?.filter(isScope) };
+  },
+  async run(context, { handle, scopes }) {
+    const body = scopes === undefined ? { handle } : { handle, scopes };
+    const client = await (await findService(context)).call('addOperatorClient', { body });
+    if (client.created_agent) await context.output.note(`${handle} is new and was added.`);
+    await context.output.note('The secret is shown this once: keep it as ASP_CLIENT_SECRET.');
+    await context.output.record(client);
+  },
+});

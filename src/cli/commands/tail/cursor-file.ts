@@ -1,0 +1,105 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import * as z from 'zod/mini';
+
+import { isFileError, readIfPresent } from '../../../kit/private-file.js';
+import { CliError, UsageError } from '../../errors.js';
+
+/** How far a session was read, and in which epoch of the service's data. */
+export interface Cursor {
+  readonly after: number;
+  readonly epoch?: string | undefined;
+}
+
+/** How far each session was read; written behind the events, never ahead of them. */
+export interface CursorFile {
+  readonly cursors: Readonly<Record<string, Cursor>>;
+  /** Notes that an event was taken. */
+  advance(sessionId: string, cursor: Cursor): void;
+  /** Notes that a session continues earlier, because the service's data were restored. */
+  goBack(sessionId: string, cursor: Cursor): void;
+  /** Resolves when everything noted is on disk. */
+  settle(): Promise<void>;
+}
+
+export async function openCursorFile(path: string, suffix: string): Promise<CursorFile> {
+  const cursors = new Map(parseCursors(path, await readIfPresent(path)));
+  const temporary = `${path}.${suffix}.tmp`;
+  let isDirty = false;
+  let writing: Promise<void> | undefined;
+  let failure: unknown;
+
+  const writeAll = async (): Promise<void> => {
+    while (isDirty && failure === undefined) {
+      isDirty = false;
+      try {
+        await writeFile(temporary, `${JSON.stringify(cursorsToJson(cursors))}\n`, { mode: 0o600 });
+        await rename(temporary, path);
+      } catch (error) {
+        failure = error;
+        await rm(temporary, { force: true }).catch(() => {});
+      }
+    }
+    writing = undefined;
+  };
+  const put = (sessionId: string, cursor: Cursor): void => {
+    if (failure !== undefined) throw unwritable(path, failure);
+    cursors.set(sessionId, cursor);
+    isDirty = true;
+    writing ??= writeAll();
+  };
+  return {
+    cursors: Object.fromEntries(cursors),
+    advance(sessionId, cursor) {
+      if (failure !== undefined) throw unwritable(path, failure);
+      if (cursor.after > (cursors.get(sessionId)?.after ?? 0)) put(sessionId, cursor);
+    },
+    goBack: put,
+    async settle() {
+      while (writing !== undefined) await writing;
+      if (failure !== undefined) throw unwritable(path, failure);
+    },
+  };
+}
+
+function unwritable(path: string, error: unknown): unknown {
+  if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
+  const why = error instanceof Error ? error.message : undefined;
+  return new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, why, cause: error });
+}
+
+/** One epoch for most sessions; those that were last read in another one name it themselves. */
+export function cursorsToJson(cursors: ReadonlyMap<string, Cursor>): z.infer<typeof CursorsJson> {
+  const epoch = [...cursors.values()].at(-1)?.epoch;
+  const others = [...cursors].filter(([, cursor]) => cursor.epoch !== epoch);
+  return {
+    ...(epoch !== undefined && { epoch }),
+    sessions: Object.fromEntries([...cursors].map(([id, { after }]) => [id, after])),
+    ...(others.length > 0 && { epochs: Object.fromEntries(others.map(([id, cursor]) => [id, cursor.epoch ?? null])) }),
+  };
+}
+
+/** How cursors are kept in files. */
+export const CursorsJson = z.looseObject({
+  epoch: z.optional(z.string()),
+  sessions: z.record(z.string(), z.int().check(z.nonnegative())),
+  epochs: z.optional(z.record(z.string(), z.nullable(z.string()))),
+});
+
+export function cursorsFromJson({ epoch, sessions, epochs = {} }: z.infer<typeof CursorsJson>): [string, Cursor][] {
+  return Object.entries(sessions).map(([id, after]) => {
+    const own = epochs[id];
+    return [id, { after, epoch: own === undefined ? epoch : (own ?? undefined) }];
+  });
+}
+
+function parseCursors(path: string, text: string | undefined): [string, Cursor][] {
+  if (text === undefined || text.trim() === '') return [];
+  try {
+    return cursorsFromJson(CursorsJson.parse(JSON.parse(text)));
+  } catch (error) {
+    throw new UsageError(`${path} is not a cursor file.`, {
+      why: 'it must be a JSON object with the sequence of each session under "sessions".',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,343 @@
+import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/tail.js';
+import { replaceFile } from '../../../kit/private-file.js';
+import type { EventEnvelope } from '../../../wire/event.js';
+import type { Context } from '../../context/context.js';
+import { explain } from '../../context/explain.js';
+import { CliError } from '../../errors.js';
+import { ReaderGoneError } from '../../terminal/streams.js';
+import { findActor } from '../session/facts.js';
+import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
+import { type CursorFile, openCursorFile } from './cursor-file.js';
+import { joinIfInvited, joinWaiting } from './join.js';
+import type { EventOptions } from './tail.js';
+
+/** `session events` has none of the options that only a tail takes. */
+interface FollowOptions extends EventOptions {
+  readonly isFollowing: boolean;
+  readonly idleMs?: number | undefined;
+  readonly isKept?: boolean;
+  readonly hasControl?: boolean;
+  readonly heartbeatMs?: number | undefined;
+  readonly readyFile?: string | undefined;
+  readonly joins?: boolean;
+}
+
+const LAST_DEFAULT = 10;
+const READER_CHECK_MS = 500;
+
+interface Filter {
+  readonly types: readonly string[];
+  readonly from: readonly string[];
+  /** Leaves out what this agent did. */
+  readonly notBy: string | undefined;
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+  readonly isMessageOnly: boolean;
+}
+
+function isWanted(event: EventEnvelope, filter: Filter): boolean {
+  const { types, from, notBy, sinceMs, untilMs, isMessageOnly } = filter;
+  if (isMessageOnly && event.type !== 'session.message') return false;
+  if (types.length > 0 && !types.includes(event.type)) return false;
+  if (sinceMs !== undefined && event.created_at < sinceMs) return false;
+  if (untilMs !== undefined && event.created_at > untilMs) return false;
+  const actor = findActor(event);
+  if (from.length > 0 && (actor === undefined || !from.includes(actor))) return false;
+  return notBy === undefined || actor !== notBy;
+}
+
+type EventItem = Extract<TailItem, { kind: 'event' }>;
+
+/** The last N events of each session. */
+class Recent {
+  readonly #count: number;
+  readonly #kept = new Map<string, EventItem[]>();
+
+  constructor(count: number) {
+    this.#count = count;
+  }
+
+  add(item: EventItem): void {
+    const { session_id: sessionId } = item.event;
+    const items = this.#kept.get(sessionId) ?? [];
+    items.push(item);
+    if (items.length > this.#count) items.shift();
+    this.#kept.set(sessionId, items);
+  }
+
+  /** What was kept, session by session; afterwards nothing is. */
+  drain(): readonly EventItem[] {
+    const items = [...this.#kept.values()].flat();
+    this.#kept.clear();
+    return items;
+  }
+}
+
+/** Why a tail stopped before its sessions did. */
+type Stop = 'count' | 'idle' | 'until' | 'timeout' | 'reader';
+
+/** One tail under way. */
+interface Tail {
+  readonly context: Context;
+  readonly options: FollowOptions;
+  readonly filter: Filter;
+  readonly consume: ConsumeEvent;
+  readonly cursorFile: CursorFile | undefined;
+  /** The last events of each session while its past is read, where they are filtered. */
+  readonly recent: Recent | undefined;
+  readonly me: string | undefined;
+  readonly stop: (reason: Stop) => void;
+  readonly noteActivity: () => void;
+  readonly ended: Set<string>;
+  printed: number;
+  isReady: boolean;
+  /** A person who watches was told that nothing can come for now. */
+  isOutageTold: boolean;
+}
+
+/** Follows sessions and prints what comes; ends by the rules of `asp tail`. */
+export async function followSessions(context: Context, options: FollowOptions): Promise<void> {
+  const halt = new AbortController();
+  let stopped: Stop | undefined;
+  const stop = (reason: Stop): void => {
+    stopped ??= reason;
+    halt.abort(new Error(reason));
+  };
+  const timers = startTimers(context, options, stop);
+  const tail = await beginTail(context, options, stop, timers.noteActivity);
+  const signal = AbortSignal.any([context.signal, halt.signal]);
+  try {
+    await readyNothing(options);
+    const client = await context.client();
+    const follow = async (): Promise<void> => {
+      const handle = await ownHandle(context, options);
+      for await (const item of client.tail({ ...following(options, tail.cursorFile), handle, signal })) {
+        await takeItem(tail, item);
+        if (stopped !== undefined || isOver(tail)) break;
+      }
+      await flushRecent(tail);
+    };
+    await explain({ subject: options.sessionIds.join(', ') || undefined }, follow());
+  } catch (error) {
+    if (stopped === undefined || context.signal.aborted) throw error;
+  } finally {
+    timers.stop();
+    await tail.cursorFile?.settle();
+  }
+  if (stopped === 'reader') throw new ReaderGoneError('the reader is gone');
+  refuseIfTooFew(options, tail.printed, stopped);
+}
+
+/** Who the agent is, so that its own leaving ends a tail of named sessions; a token may not let us know. */
+async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promise<string | undefined> {
+  const { handle } = await context.agent();
+  if (handle !== undefined || sessionIds.length === 0) return handle;
+  return context.actingHandle().catch(() => undefined);
+}
+
+async function beginTail(
+  context: Context,
+  options: FollowOptions,
+  stop: Tail['stop'],
+  noteActivity: () => void,
+): Promise<Tail> {
+  const me = options.isNotMe || options.joins ? await context.actingHandle() : undefined;
+  const print = await createPrinter(context, options.view, options.sessionIds.length === 1);
+  const { command, forwardUrl, types, from, sinceMs, untilMs, cursorFile, last } = options;
+  const filter = {
+    types,
+    from,
+    notBy: options.isNotMe ? me : undefined,
+    sinceMs,
+    untilMs,
+    isMessageOnly: options.view === 'text' || options.view === 'fence',
+  };
+  const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
+  const consume =
+    command !== undefined
+      ? createCommandRunner(context, command)
+      : forwardUrl !== undefined
+        ? createForwarder(context, forwardUrl, print)
+        : print;
+  if (options.joins && options.sessionIds.length > 0 && me !== undefined)
+    await joinWaiting(context, options.sessionIds, me);
+  return {
+    context,
+    options,
+    filter,
+    consume,
+    cursorFile:
+      cursorFile === undefined ? undefined : await openCursorFile(cursorFile, String(context.machine.processId)),
+    recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
+    me,
+    stop,
+    noteActivity,
+    ended: new Set(),
+    printed: 0,
+    isReady: false,
+    isOutageTold: false,
+  };
+}
+
+/** Where each session begins: where the cursor file says, else where the options say. */
+function following(options: FollowOptions, cursorFile: CursorFile | undefined): Omit<Following, 'signal'> {
+  const { sessionIds, last, after, sinceMs, untilMs, isFollowing, types, from, isNotMe, view } = options;
+  const cursors = cursorFile?.cursors ?? {};
+  if (sessionIds.length === 0) return { cursors, isFollowing };
+  const isFiltered = types.length + from.length > 0 || isNotMe || view === 'text' || view === 'fence';
+  const startOf = (sessionId: string): TailStart => {
+    const cursor = cursors[sessionId];
+    if (cursor !== undefined) return { sessionId, ...cursor };
+    if (after !== undefined) return { sessionId, after };
+    const isWhole = sinceMs !== undefined || untilMs !== undefined || (last !== undefined && isFiltered);
+    return isWhole && last !== 0 ? { sessionId, after: 0 } : { sessionId, last: last ?? LAST_DEFAULT };
+  };
+  return { sessions: sessionIds.map(startOf), isFollowing };
+}
+
+async function takeItem(tail: Tail, item: TailItem): Promise<void> {
+  const { context, options } = tail;
+  switch (item.kind) {
+    case 'event':
+      if (options.joins && tail.me !== undefined) await joinIfInvited(context, item.event, tail.me);
+      if (!isWanted(item.event, tail.filter)) return noteTaken(tail, item);
+      if (tail.recent !== undefined && item.isReplay && !tail.isReady) return tail.recent.add(item);
+      return takeEvent(tail, item);
+    case 'ready':
+      await flushRecent(tail);
+      if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
+        await joinWaiting(context, [], tail.me);
+      await markReady(tail);
+      if (tail.isOutageTold) await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
+      tail.isOutageTold = false;
+      return tellControl(tail, {
+        type: 'asp.ready',
+        sessions: item.sessions,
+        reconnect: item.isReconnect,
+        down_ms: item.downMs,
+      });
+    case 'reconnecting':
+      await context.output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
+      await tellOutage(tail, item.attempt, item.reason);
+      return tellControl(tail, {
+        type: 'asp.reconnecting',
+        attempt: item.attempt,
+        delay_ms: item.delayMs,
+        reason: item.reason,
+      });
+    case 'gap': {
+      const { sessionId, from, to, reason } = item;
+      await context.output.note(`${sessionId}: events ${from} to ${to ?? 'the end'} could not be had: ${reason}`);
+      return tellControl(tail, { type: 'asp.gap', session_id: sessionId, from, to, reason });
+    }
+    case 'restored': {
+      const { sessionId, after, from, epoch } = item;
+      tail.cursorFile?.goBack(sessionId, { after, epoch });
+      await context.output.note(
+        `${sessionId}: the service was restored to an earlier state. Events ${after + 1} to ${from} are gone; continuing after ${after}.`,
+      );
+      return tellControl(tail, { type: 'asp.restored', session_id: sessionId, after, from });
+    }
+    case 'end':
+      tail.ended.add(item.sessionId);
+      return tellControl(tail, { type: 'asp.end', session_id: item.sessionId, reason: item.reason });
+  }
+}
+
+function noteTaken(tail: Tail, { event, epoch }: EventItem): void {
+  tail.cursorFile?.advance(event.session_id, { after: event.sequence, epoch });
+}
+
+async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
+  const { options } = tail;
+  if (options.count !== undefined && tail.printed >= options.count) return;
+  await tail.consume(item.event);
+  noteTaken(tail, item);
+  tail.printed += 1;
+  tail.noteActivity();
+  if (tail.printed === options.count) tail.stop('count');
+}
+
+/** Says once that nothing can come: before the first connection at once; later to a person only, and not for a blink. */
+async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<void> {
+  if (tail.isOutageTold || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
+  tail.isOutageTold = true;
+  await tail.context.output.note(`There is no connection to the service (${reason}). Trying again until there is.`);
+}
+
+async function flushRecent(tail: Tail): Promise<void> {
+  for (const item of tail.recent?.drain() ?? []) await takeEvent(tail, item);
+}
+
+async function markReady(tail: Tail): Promise<void> {
+  if (tail.isReady) return;
+  tail.isReady = true;
+  const { context, options } = tail;
+  tail.noteActivity();
+  if (options.readyFile === undefined) return;
+  const text = `${JSON.stringify({ pid: context.machine.processId, ready_at: context.clock.now() })}\n`;
+  await replaceFile(options.readyFile, text);
+}
+
+/** A ready file of an earlier run would tell what is not so. */
+async function readyNothing({ readyFile }: FollowOptions): Promise<void> {
+  if (readyFile === undefined) return;
+  const { rm } = await import('node:fs/promises');
+  await rm(readyFile, { force: true });
+}
+
+async function tellControl({ context, options }: Tail, line: Readonly<Record<string, unknown>>): Promise<void> {
+  if (options.hasControl) await context.output.record(line);
+}
+
+/** A tail of named sessions is over when all have ended; it stays with `--keep`. */
+function isOver({ options, ended }: Tail): boolean {
+  const { sessionIds, isKept, isFollowing } = options;
+  return sessionIds.length > 0 && (!isKept || !isFollowing) && sessionIds.every((id) => ended.has(id));
+}
+
+function startTimers(context: Context, options: FollowOptions, stop: Tail['stop']) {
+  const { clock, globals, streams, output } = context;
+  const cancels = new Map<string, () => void>();
+  const after = (name: string, delayMs: number | undefined, action: () => void): void => {
+    cancels.get(name)?.();
+    if (delayMs !== undefined) cancels.set(name, clock.schedule(delayMs, action, true));
+  };
+  const noteActivity = (): void => after('idle', options.idleMs, () => stop('idle'));
+  const every = (name: string, delayMs: number | undefined, action: () => void): void =>
+    after(name, delayMs, () => {
+      action();
+      every(name, delayMs, action);
+    });
+  noteActivity();
+  after('timeout', globals.timeoutMs, () => stop('timeout'));
+  const untilMs = options.untilMs;
+  if (untilMs !== undefined && options.isFollowing) after('until', untilMs - clock.now(), () => stop('until'));
+  // Asked at once too: who reads must have been seen before it can be missed.
+  const checkReader = (): void => {
+    if (streams.stdout.isAbandoned()) stop('reader');
+  };
+  checkReader();
+  every('reader', READER_CHECK_MS, checkReader);
+  every('heartbeat', options.heartbeatMs, () => {
+    void output.record({ type: 'asp.heartbeat', at: clock.now() }).catch(() => {});
+  });
+  return {
+    noteActivity,
+    stop: () => {
+      for (const cancel of cancels.values()) cancel();
+    },
+  };
+}
+
+/** Exit 8 when what was waited for did not come. */
+function refuseIfTooFew(options: FollowOptions, printed: number, stopped: Stop | undefined): void {
+  const isShort = options.count !== undefined && printed < options.count;
+  const isTooLate = stopped === 'timeout' || (stopped === 'idle' && isShort);
+  if (!isTooLate) return;
+  const wanted = options.count === undefined ? '' : ` of ${options.count}`;
+  throw new CliError('ASP_TIMEOUT', {
+    message: `The time was over after ${printed}${wanted} events.`,
+    isRetryable: true,
+  });
+}

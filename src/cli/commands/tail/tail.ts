@@ -1,0 +1,176 @@
+import { isLoopbackHost } from '../../../kit/loopback.js';
+import { type Args, command, type GlobalOption, type Option } from '../../command.js';
+import { UsageError } from '../../errors.js';
+import { suggest } from '../../suggest.js';
+import { readCount, readHandles, readId, readTime } from '../../values.js';
+
+/** Where to start and stop, what to keep, and how to print it. */
+const EVENT_OPTIONS = [
+  { flags: '-n, --last <count>', about: 'start with the last N events of each session (default 10)' },
+  { flags: '--after <sequence>', about: 'events after this sequence' },
+  { flags: '--since <time>', about: 'events from this time on: RFC 3339, epoch ms, or 2h (ago)' },
+  { flags: '--until <time>', about: 'events up to this time' },
+  { flags: '--type <types>', about: 'only these: message, invited, joined, left, ended, …', isRepeatable: true },
+  { flags: '--from <handles>', about: 'only what these agents did', isRepeatable: true },
+  { flags: '--not-me', about: 'only what others did' },
+  { flags: '-c, --count <count>', about: 'stop after N events' },
+  { flags: '--cursor-file <path>', about: 'continue where this file says; it is kept up to date' },
+  { flags: '--pretty', about: 'lines for people' },
+  { flags: '--text', about: 'the text of messages only' },
+  { flags: '--fence', about: 'a block for each message between nonce lines, marked untrusted, for language models' },
+  { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
+  { flags: '--forward <url>', about: 'POST each event to this address' },
+] as const satisfies readonly Option[];
+
+const FOLLOW_OPTIONS = [
+  { flags: '--no-follow', about: 'what exists, then exit' },
+  { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
+  { flags: '--idle <duration>', about: 'stop after so much silence (exit 8 if --count was not reached)' },
+  { flags: '--keep', about: 'stay when the sessions have ended' },
+  { flags: '--control', about: 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too' },
+  { flags: '--heartbeat <duration>', about: 'an asp.heartbeat line so often; implies --control' },
+  { flags: '--ready-file <path>', about: 'a file that appears once events arrive live' },
+  { flags: '--join', about: 'join every session the agent is invited to' },
+] as const satisfies readonly Option[];
+
+const STDOUT = 'the events, one JSON document a line; lines or texts with --pretty, --text or --fence';
+
+export const sessionTail = command({
+  path: 'session tail',
+  aliases: ['tail'],
+  summary: 'print events as they arrive, as JSON lines',
+  details: [
+    'Without a session: every session of the acting agent, what no connection of it has been given yet and what comes.',
+    'With sessions: their last 10 events, then what comes, until all have ended. Each event once, in the order of its',
+    'session, across reconnects; a hole that cannot be filled is told on stderr.',
+  ].join('\n'),
+  arguments: [{ usage: '[sessions...]', about: 'sess_…' }],
+  options: [...EVENT_OPTIONS, ...FOLLOW_OPTIONS],
+  examples: [
+    {
+      line: 'asp tail sess_… | jq -r \'select(.type=="session.message") | .payload.content\'',
+      about: 'texts as they come',
+    },
+    { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
+    { line: 'asp tail sess_… --pretty', about: 'for people' },
+    { line: 'asp tail --type message -c 1 --timeout 5m', about: 'wait for one message; exit 8 if none came' },
+  ],
+  effect: 'read',
+  stdout: STDOUT,
+  isEndless: true,
+  mixesShapesWith: ['control'],
+  async parse(args, nowMs) {
+    args.refuseBoth('follow', 'no-follow');
+    const isFollowing = !args.flag('no-follow');
+    const options = await readEventOptions(args, nowMs);
+    if (options.sessionIds.length === 0 && !isFollowing)
+      throw new UsageError('--no-follow needs a session.', { next: ['asp', 'session', 'list'] });
+    const heartbeatMs = args.duration('heartbeat');
+    return {
+      ...options,
+      isFollowing: isFollowing && (options.untilMs === undefined || options.untilMs > nowMs),
+      idleMs: args.duration('idle'),
+      isKept: args.flag('keep'),
+      hasControl: args.flag('control') || heartbeatMs !== undefined,
+      heartbeatMs,
+      readyFile: args.text('ready-file'),
+      joins: args.flag('join'),
+    };
+  },
+  run: async (context, options) => (await import('./follow.js')).followSessions(context, options),
+});
+
+export const sessionEvents = command({
+  path: 'session events',
+  summary: 'print the events of sessions that exist already',
+  details: 'The same as asp tail --no-follow.',
+  arguments: [{ usage: '<sessions...>', about: 'sess_…' }],
+  options: EVENT_OPTIONS,
+  examples: [
+    { line: 'asp session events sess_… --after 0', about: 'everything from the beginning' },
+    { line: "asp session events sess_… -n 20 --type message | jq -r '.payload.content'", about: 'the last texts' },
+  ],
+  effect: 'read',
+  stdout: STDOUT,
+  parse: async (args, nowMs) => ({ ...(await readEventOptions(args, nowMs)), isFollowing: false }),
+  run: async (context, options) => (await import('./follow.js')).followSessions(context, options),
+});
+
+async function readEventOptions(
+  args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption, { usage: '[sessions...]'; about: string }>,
+  nowMs: number,
+) {
+  const texts = args.argument('sessions').flatMap((text) => text.split(','));
+  const sessionIds = [...new Set(texts)].map((id) => readId('session', id));
+  for (const [one, other] of [
+    ['last', 'after'],
+    ['last', 'since'],
+    ['after', 'since'],
+    ['exec', 'forward'],
+    ['exec', 'pretty'],
+    ['exec', 'text'],
+    ['exec', 'fence'],
+  ] as const)
+    args.refuseBoth(one, other);
+  const beginning = (['last', 'after', 'since'] as const).find((option) => args.isGiven(option));
+  if (sessionIds.length === 0 && beginning !== undefined)
+    throw new UsageError(`--${beginning} needs a session.`, {
+      why: 'a tail of every session begins where the last connection ended, or where --cursor-file says.',
+      next: ['asp', 'session', 'list'],
+    });
+  const time = (option: 'since' | 'until'): number | undefined => {
+    const text = args.text(option);
+    return text === undefined ? undefined : readTime(`--${option}`, text, nowMs);
+  };
+  const after = args.text('after');
+  const { EVENT_TYPES } = await import('../../../wire/event.js');
+  return {
+    sessionIds,
+    untilMs: time('until'),
+    view: chooseView(args),
+    last: args.count('last'),
+    after: after === undefined ? undefined : readCount('--after', after),
+    sinceMs: time('since'),
+    types: args
+      .texts('type')
+      .flatMap((text) => text.split(','))
+      .map((text) => readType(text, EVENT_TYPES)),
+    from: readHandles(args.texts('from')),
+    isNotMe: args.flag('not-me'),
+    count: args.count('count', { min: 1 }),
+    cursorFile: args.text('cursor-file'),
+    command: args.text('exec'),
+    forwardUrl: readForwardUrl(args.text('forward')),
+  };
+}
+
+const VIEWS = ['pretty', 'text', 'fence'] as const;
+export type View = 'lines' | (typeof VIEWS)[number];
+
+function chooseView(args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption>): View {
+  for (const [index, view] of VIEWS.entries()) {
+    for (const other of VIEWS.slice(index + 1)) args.refuseBoth(view, other);
+    for (const option of ['json', 'jsonl', 'fields'] as const) args.refuseBoth(view, option);
+  }
+  return VIEWS.find((view) => args.flag(view)) ?? 'lines';
+}
+
+/** `message` and `session.message` are the same; an unknown type is taken as it is when it has a dot. */
+function readType(text: string, known: readonly string[]): string {
+  const type = text.includes('.') ? text : `session.${text}`;
+  if (known.includes(type) || text.includes('.')) return type;
+  const [near] = suggest(type, known);
+  throw new UsageError(`'${text}' is not a type of event.`, {
+    why: near === undefined ? `types: ${known.join(', ')}.` : `did you mean ${near}?`,
+  });
+}
+
+/** An address that events may be posted to: encrypted, or on this machine. */
+function readForwardUrl(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))) return url.href;
+  throw new UsageError(`--forward '${text}' is not an https address.`, { why: 'http is for this machine only.' });
+}
+
+export type EventOptions = Awaited<ReturnType<typeof readEventOptions>>;

@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+
+import type { CallInput, CallResult } from '../../client/client.js';
+import type { BodyOf, Operation, PathOf, ReplyOf } from '../../wire/endpoint.js';
+import type { Context } from './context.js';
+import { type ErrorContext, explain } from './explain.js';
+
+/** Operations with a JSON request. */
+export type JsonOperation = Exclude<Operation, 'uploadAttachment'>;
+
+/** A key of the form of a version 4 UUID that is the same whenever agent, endpoint and name are (RFC 9562 §5.4). */
+export function stableKey(handle: string, endpoint: string, name: string): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([handle, endpoint, name]))
+    .digest();
+  hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x40;
+  hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
+  const hex = hash.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+}
+
+/**
+ * The key that the user asked for: `--idempotency-key`, or `--once` made into one; undefined: a new one. `actor` is the
+ * acting agent unless the account itself acts.
+ */
+export async function chosenKey(
+  context: Context,
+  endpoint: string,
+  suffix = '',
+  actor?: string,
+): Promise<string | undefined> {
+  const { idempotencyKey, once } = context.globals;
+  if (once === undefined) return idempotencyKey === undefined ? undefined : `${idempotencyKey}${suffix}`;
+  return stableKey(actor ?? (await context.actingHandle()), endpoint, `${once}${suffix}`);
+}
+
+/** Where a call goes: `POST` and `/sessions/sess_…/end`. The table of endpoints is loaded with the first call. */
+export async function locate(
+  operation: Operation,
+  { path: parameters }: { readonly path?: unknown },
+): Promise<{ readonly method: string; readonly path: string }> {
+  const { endpointRow, fillPath } = await import('../../wire/endpoint.js');
+  const { method, path } = endpointRow(operation);
+  const isFilled = typeof parameters === 'object' && parameters !== null;
+  return { method, path: fillPath(path, isFilled ? (parameters as Record<string, string>) : {}) };
+}
+
+/**
+ * A call that changes something, with the key the user asked for. `suffix` keeps the keys of several calls of one command
+ * apart.
+ */
+export async function write<Name extends JsonOperation>(
+  context: Context,
+  operation: Name,
+  input: CallInput<Name>,
+  errorContext: ErrorContext = {},
+  suffix = '',
+): Promise<CallResult<ReplyOf<Name>>> {
+  const { method, path } = await locate(operation, input);
+  const idempotencyKey = await chosenKey(context, `${method} ${path}`, suffix);
+  const client = await context.client();
+  return explain(errorContext, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
+}
+
+/** A call that changes nothing. */
+export async function read<Name extends JsonOperation>(
+  context: Context,
+  operation: Name,
+  input: CallInput<Name>,
+  errorContext: ErrorContext = {},
+): Promise<ReplyOf<Name>> {
+  const client = await context.client();
+  const call = client.call(operation, { ...input, signal: context.signal });
+  return (await explain(errorContext, call)).reply;
+}
+
+/** What `--dry-run` prints in place of a write. */
+export async function printRequest<Name extends JsonOperation>(
+  context: Context,
+  operation: Name,
+  input: { readonly path?: PathOf<Name> | undefined; readonly body?: BodyOf<Name> | undefined },
+  actor?: string,
+): Promise<void> {
+  const { method, path } = await locate(operation, input);
+  const { baseUrl } = await context.profile();
+  const request = {
+    method,
+    url: `${baseUrl}${path}`,
+    idempotency_key: (await chosenKey(context, `${method} ${path}`, '', actor)) ?? null,
+    body: input.body ?? null,
+  };
+  await context.output.document(request, (safe, style) =>
+    [
+      `${style.bold(safe.method)} ${safe.url}`,
+      `${style.dim('Idempotency-Key:')} ${safe.idempotency_key ?? '(a new UUID)'}`,
+      ...(safe.body === null ? [] : [JSON.stringify(safe.body, null, 2)]),
+    ].join('\n'),
+  );
+  await context.output.note('Nothing was sent (--dry-run).');
+}

@@ -1,0 +1,60 @@
+import { createReadStream } from 'node:fs';
+
+import { isFileError } from '../kit/private-file.js';
+import type { Context } from './context/context.js';
+import { CliError, UsageError } from './errors.js';
+
+/** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
+export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const bytes of streams.stdin.read()) {
+    parts.push(bytes);
+    size += bytes.byteLength;
+    if (size > maxBytes) throw tooLarge('standard input', maxBytes);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The bytes of a file that the user named. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
+export async function readNamedFile(path: string, maxBytes: number): Promise<Buffer> {
+  try {
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    for await (const bytes of createReadStream(path)) {
+      parts.push(bytes as Uint8Array);
+      size += (bytes as Uint8Array).byteLength;
+      if (size > maxBytes) throw tooLarge(path, maxBytes);
+    }
+    return Buffer.concat(parts);
+  } catch (error) {
+    throw fileFailure(path, error);
+  }
+}
+
+/** A file, or standard input for `-`. */
+export function readSource(context: Context, source: string, maxBytes: number): Promise<Buffer> {
+  return source === '-' ? readStdin(context, maxBytes) : readNamedFile(source, maxBytes);
+}
+
+/** Bytes as text. @throws UsageError when they are not UTF-8 */
+export function decodeText(bytes: Uint8Array, name: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw new UsageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.', cause: error });
+  }
+}
+
+export function tooLarge(name: string, maxBytes: number): CliError {
+  const limit = maxBytes >= 1024 * 1024 ? `${maxBytes / (1024 * 1024)} MiB` : `${maxBytes / 1024} KiB`;
+  return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}. Nothing was sent.` });
+}
+
+/** Why a file that the user named cannot be read. */
+export function fileFailure(path: string, error: unknown): unknown {
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return new UsageError(`${path} does not exist. Nothing was sent.`);
+  if (isFileError(error, 'EACCES', 'EPERM')) return new UsageError(`${path} may not be read. Nothing was sent.`);
+  if (isFileError(error, 'EISDIR')) return new UsageError(`${path} is a folder. Nothing was sent.`);
+  return error;
+}

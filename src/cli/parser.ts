@@ -1,0 +1,125 @@
+import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
+
+import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
+import { UsageError } from './errors.js';
+import { everyOption } from './options.js';
+import { suggest } from './suggest.js';
+
+function createParser(): Parser {
+  return new Parser('asp')
+    .exitOverride()
+    .helpOption(false)
+    .helpCommand(false)
+    .showSuggestionAfterError(false)
+    .allowExcessArguments()
+    .configureOutput({ writeOut: () => {}, writeErr: () => {} });
+}
+
+/** A parser that knows which options take a value, and checks nothing else. */
+function createScanner(options: readonly Option[]): Parser {
+  const parser = createParser();
+  for (const { flags } of options) parser.addOption(new ParserOption(flags));
+  return parser;
+}
+
+/** How many tokens at the beginning are options and their values. */
+export function countOptions(options: readonly Option[], argv: readonly string[]): number {
+  if (argv[0]?.startsWith('-') !== true) return 0;
+  try {
+    const { operands, unknown } = createScanner(options)
+      .passThroughOptions()
+      .parseOptions([...argv]);
+    return argv.length - operands.length - unknown.length;
+  } catch {
+    // The last option lacks its value.
+    return argv.length;
+  }
+}
+
+export function findFlags(options: readonly Option[], rest: readonly string[]): { help?: boolean; version?: boolean } {
+  const scanner = createScanner(options);
+  try {
+    scanner.parseOptions([...rest]);
+  } catch {
+    // What came before the option that lacks its value counts.
+  }
+  return scanner.opts();
+}
+
+/** A command, and its path as it was typed. */
+export interface Typed {
+  readonly command: Command;
+  readonly typed: readonly string[];
+}
+
+/** Parses the options and arguments of one command. @throws UsageError */
+export function parseArgs({ command, typed }: Typed, rest: readonly string[]): ParsedArgs {
+  const parser = createParser();
+  for (const { usage } of command.arguments) parser.argument(usage);
+  const known: { long: string; attribute: string; isNegation: boolean }[] = [];
+  for (const { flags, about, isRepeatable, choices } of everyOption(command)) {
+    const option = new ParserOption(flags, about);
+    if (choices !== undefined) option.choices([...choices]);
+    if (isRepeatable === true) option.argParser((value: string, before: string[] = []) => [...before, value]);
+    if (option.negate) option.default(undefined);
+    parser.addOption(option);
+    known.push({ long: optionName(flags).long, attribute: option.attributeName(), isNegation: option.negate });
+  }
+  try {
+    parser.parse([...rest], { from: 'user' });
+  } catch (error) {
+    if (isCommanderError(error)) throw toUsageError(error, { command, typed });
+    throw error;
+  }
+  refuseTooMany(parser.args, { command, typed }, rest);
+  const values: Record<string, unknown> = parser.opts();
+  const options = new Map<string, boolean | string | readonly string[]>();
+  for (const { long, attribute, isNegation } of known) {
+    const value = values[attribute];
+    if (isNegation) options.set(long, value === false);
+    else if (typeof value === 'string' || value === true || Array.isArray(value)) options.set(long, value);
+  }
+  return { options, positional: parser.args };
+}
+
+function isCommanderError(error: unknown): error is CommanderError {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
+}
+
+function toUsageError(error: CommanderError, { command, typed }: Typed): UsageError {
+  const message = error.message.replace(/^error: /, '').split('\n', 1)[0] ?? '';
+  const help = ['asp', ...typed, '--help'];
+  if (error.code === 'commander.unknownOption') {
+    const option = /'(.*)'/.exec(message)?.[1] ?? '';
+    const known = everyOption(command)
+      .filter(({ isHidden }) => isHidden !== true)
+      .map(({ flags }) => `--${optionName(flags).long}`);
+    const [near] = suggest(option, known);
+    return new UsageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
+      why: near === undefined ? undefined : `did you mean ${near}?`,
+      next: help,
+    });
+  }
+  return new UsageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
+}
+
+/** More arguments than the command takes. Where the last of them is a text, its quotes were forgotten. */
+function refuseTooMany(args: readonly string[], { command, typed }: Typed, rest: readonly string[]): void {
+  const known = command.arguments;
+  const last = known.at(-1)?.usage ?? '';
+  if (last.includes('...') || args.length <= known.length) return;
+  const count = known.length === 0 ? 'no arguments' : `at most ${known.length} argument${known.length > 1 ? 's' : ''}`;
+  const message = `asp ${typed.join(' ')} takes ${count}, not ${args.length}.`;
+  if (!/^\[(message|text)\]$/.test(last)) throw new UsageError(message, { next: ['asp', ...typed, '--help'] });
+  const pending = [...args];
+  const options = rest.filter((word) => {
+    const isArgument = word === pending[0];
+    if (isArgument) pending.shift();
+    return !isArgument && word !== '--';
+  });
+  const text = args.slice(known.length - 1).join(' ');
+  throw new UsageError(message, {
+    why: 'a text of several words stands in quotes.',
+    next: ['asp', ...typed, ...args.slice(0, known.length - 1), text, ...options],
+  });
+}

@@ -1,0 +1,169 @@
+import { UsageError } from './errors.js';
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+const LONGEST_MS = 366 * 86_400_000;
+
+/** `500ms 30s 10m 2h 7d` in milliseconds, or undefined. */
+export function durationMs(text: string): number | undefined {
+  const match = DURATION.exec(text);
+  const unit = UNIT_MS[match?.[2] ?? ''];
+  if (match === null || unit === undefined) return undefined;
+  const value = Math.round(Number(match[1]) * unit);
+  return value <= LONGEST_MS ? value : undefined;
+}
+
+/** Milliseconds as they are written: `1ms`, `30s`, `5m`. */
+export function durationText(ms: number): string {
+  const [unit = 'ms', size = 1] =
+    Object.entries(UNIT_MS).findLast(([, unitMs]) => ms >= unitMs && ms % unitMs === 0) ?? [];
+  return `${ms / size}${unit}`;
+}
+
+export function readDuration(option: string, text: string): number {
+  const value = durationMs(text);
+  if (value === undefined)
+    throw new UsageError(`${option} '${text}' is not a duration.`, {
+      why: 'durations look like 500ms, 30s, 10m, 2h, 7d.',
+    });
+  return value;
+}
+
+const SIZE_UNIT: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+/** A number of bytes: `500`, `64K`, `10M`, `2G`, in units of 1024. */
+export function readSize(option: string, text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)$/i.exec(text) ?? [];
+  const bytes = Number(digits) * (SIZE_UNIT[unit.toLowerCase()] ?? 1);
+  if (digits !== '' && Number.isSafeInteger(bytes)) return bytes;
+  throw new UsageError(`${option} '${text}' is not a size.`, { why: 'sizes look like 500, 64K, 10M, 2G.' });
+}
+
+/** RFC 3339, epoch milliseconds, or a duration that means "ago"; in epoch milliseconds. */
+export function readTime(option: string, text: string, nowMs: number): number {
+  const ago = durationMs(text);
+  if (ago !== undefined) return nowMs - ago;
+  if (/^\d{10,16}$/.test(text)) return Number(text);
+  const parsed = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i.test(text)
+    ? Date.parse(text.replace(' ', 'T'))
+    : Number.NaN;
+  if (Number.isNaN(parsed))
+    throw new UsageError(`${option} '${text}' is not a time.`, {
+      why: 'times look like 2026-11-21T09:00:00Z, 1795251600000 (epoch ms), or 2h (ago).',
+    });
+  return parsed;
+}
+
+export function readCount(option: string, text: string, range: { min?: number; max?: number } = {}): number {
+  const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isInteger(value) || value < min || value > max)
+    throw new UsageError(`${option} '${text}' is not a whole number from ${min}${max < 1e15 ? ` to ${max}` : ''}.`);
+  return value;
+}
+
+const HANDLE = /^@[a-z0-9_-]+\.[a-z0-9_-]+$/;
+
+/** `@owner.name` from `@owner.name` or `owner.name`, or undefined. */
+export function handleOf(text: string): string | undefined {
+  const handle = text.startsWith('@') ? text : `@${text}`;
+  return handle.length <= 130 && HANDLE.test(handle) ? handle : undefined;
+}
+
+const OWNER_GLOB = /^@?([a-z0-9_-]+\.\*)$/;
+
+/** Every agent of an owner, `@owner.*`; undefined when the text is not that. */
+export function ownerGlobOf(text: string): string | undefined {
+  const glob = OWNER_GLOB.exec(text)?.[1];
+  return glob === undefined ? undefined : `@${glob}`;
+}
+
+/** The `{owner}` and `{name}` that the path of an endpoint takes. */
+export function toHandlePath(handle: string): { owner: string; name: string } {
+  const dot = handle.indexOf('.');
+  return { owner: handle.slice(1, dot), name: handle.slice(dot + 1) };
+}
+
+export function readHandle(text: string): string {
+  const handle = handleOf(text);
+  if (handle !== undefined) return handle;
+  const kind = findIdKind(text);
+  if (kind !== undefined)
+    throw new UsageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
+      next: commandAbout(kind, text),
+    });
+  const lower = handleOf(text.toLowerCase());
+  throw new UsageError(`'${text}' is not a handle.`, {
+    why: `a handle has the form @owner.agent_name, in lower case${lower === undefined ? '' : `: ${lower}`}.`,
+  });
+}
+
+/** Items from texts that may each be a list with commas; each once, in order. */
+export function readList<Item>(texts: readonly string[], read: (text: string) => Item): Item[] {
+  const each = texts.flatMap((text) => text.split(',')).filter((text) => text !== '');
+  return [...new Set(each.map(read))];
+}
+
+export const readHandles = (texts: readonly string[]): string[] => readList(texts, readHandle);
+
+const SEARCH_TEXT_LENGTHS = { min: 2, max: 100 } as const;
+
+/** The text of a search (spec: Search; wire: Agents, search, trust). */
+export function readSearchText(text: string): string {
+  const { length } = [...text.trim()];
+  if (length >= SEARCH_TEXT_LENGTHS.min && length <= SEARCH_TEXT_LENGTHS.max) return text.trim();
+  throw new UsageError(`A search has ${SEARCH_TEXT_LENGTHS.min} to ${SEARCH_TEXT_LENGTHS.max} characters.`);
+}
+
+type IdKind = 'session' | 'message' | 'event' | 'attachment' | 'agent' | 'account' | 'oauthClient';
+
+const KINDS: Readonly<Record<IdKind, { prefix: string; name: string; help: readonly string[] }>> = {
+  session: { prefix: 'sess_', name: 'a session id', help: ['asp', 'session', 'show'] },
+  message: { prefix: 'msg_', name: 'a message id', help: ['asp', 'message', 'search', '--help'] },
+  event: { prefix: 'evt_', name: 'an event id', help: ['asp', 'session', 'events', '--help'] },
+  attachment: { prefix: 'att_', name: 'an attachment id', help: ['asp', 'attachment', 'show'] },
+  agent: { prefix: 'agt_', name: 'an agent id', help: ['asp', 'agent', 'show', '--help'] },
+  account: { prefix: 'acct_', name: 'an account id', help: ['asp', 'whoami'] },
+  oauthClient: { prefix: 'oac_', name: 'an OAuth client id', help: ['asp', 'auth', 'clients'] },
+};
+const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+
+/** The kind of id that a text claims to be by its prefix. */
+export function findIdKind(text: string): IdKind | undefined {
+  // `sess_a.bot` is a handle: the owner is called so.
+  if (handleOf(text) !== undefined) return undefined;
+  for (const [kind, { prefix }] of Object.entries(KINDS)) if (text.startsWith(prefix)) return kind as IdKind;
+  return undefined;
+}
+
+/** The command that an id belongs to, with the id where that takes one. */
+function commandAbout(kind: IdKind, text: string): readonly string[] {
+  const { prefix, help } = KINDS[kind];
+  const takesId = !help.includes('--help') && help.length > 2 && kind !== 'oauthClient';
+  return takesId && ULID.test(text.slice(prefix.length)) ? [...help, text] : help;
+}
+
+/** An id of `kind`. A text that is something else gets an error that names the command it belongs to. */
+export function readId(kind: IdKind, text: string): string {
+  const { prefix, name } = KINDS[kind];
+  if (text.startsWith(prefix) && ULID.test(text.slice(prefix.length))) return text;
+  const other = findIdKind(text);
+  if (other !== undefined && other !== kind) {
+    throw new UsageError(`'${text}' is ${KINDS[other].name}, but ${name} (${prefix}…) belongs here.`, {
+      next: commandAbout(other, text),
+    });
+  }
+  if (other === undefined && handleOf(text) !== undefined)
+    throw new UsageError(`'${text}' is a handle, but ${name} (${prefix}…) belongs here.`, {
+      next: kind === 'session' ? ['asp', 'session', 'list'] : ['asp', 'agent', 'show', text],
+    });
+  throw new UsageError(`'${text}' is not ${name}.`, {
+    why: `${name} is ${prefix} and 26 upper-case letters and digits.`,
+  });
+}

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Query } from './database.js';
+
+/**
+ * A stretch of the data's history that no restore has cut. A new one begins whenever the data were restored: the numbers of
+ * events that were lost are then given again, to other events.
+ */
+interface EpochRow {
+  readonly ordinal: number;
+  readonly id: string;
+  /** The position of the last event of the epoch before. */
+  readonly after_position: number;
+  /** Where the data were when it began; elsewhere they are a copy. */
+  readonly origin: string;
+  readonly began_at: number;
+}
+
+/** The epoch of the data now. */
+export interface Epoch {
+  /** What clients keep beside their cursors, and give back. Opaque to them. */
+  readonly token: string;
+  /** When the data were restored last; 0: never. */
+  readonly restoredAt: number;
+}
+
+/** Wider than a client needs to know: an id, and the position up to which the history was never cut. */
+const TOKEN = /^([0-9a-f]{20})(?:\.([0-9a-z]{1,11}))?$/;
+
+function listEpochs(query: Query): Promise<EpochRow[]> {
+  return query.all<EpochRow>('SELECT * FROM epoch ORDER BY ordinal');
+}
+
+/** The lowest position at which a restore has ever cut this history; infinite where none has. */
+function firstCut(rows: readonly EpochRow[]): number {
+  return Math.min(...rows.filter(({ ordinal }) => ordinal > 0).map((row) => row.after_position));
+}
+
+function toEpoch(rows: readonly EpochRow[], { ordinal, id, began_at: beganAt }: EpochRow): Epoch {
+  const cut = firstCut(rows);
+  return { token: Number.isFinite(cut) ? `${id}.${cut.toString(36)}` : id, restoredAt: ordinal === 0 ? 0 : beganAt };
+}
+
+/** Whether the data are where their epoch began. */
+export async function isAtOrigin(query: Query, origin: string): Promise<boolean> {
+  const row = await query.get<{ origin: string }>('SELECT origin FROM epoch ORDER BY ordinal DESC LIMIT 1');
+  return row?.origin === origin;
+}
+
+/** The epoch that began last. */
+export async function readEpoch(query: Query): Promise<Epoch> {
+  const rows = await listEpochs(query);
+  const last = rows.at(-1);
+  if (last === undefined) throw new Error('The data are in no epoch.');
+  return toEpoch(rows, last);
+}
+
+/** The epoch of data at `origin`; a new one begins when they were elsewhere before. */
+export async function openEpoch(query: Query, origin: string, now: number): Promise<Epoch> {
+  const rows = await listEpochs(query);
+  const last = rows.at(-1);
+  return last?.origin === origin ? toEpoch(rows, last) : beginEpoch(query, origin, now);
+}
+
+/** Begins an epoch. The first one of new data cuts nothing. */
+export async function beginEpoch(query: Query, origin: string, now: number): Promise<Epoch> {
+  const id = randomBytes(10).toString('hex');
+  await query.run(
+    `INSERT INTO epoch (ordinal, id, after_position, origin, began_at)
+     SELECT (SELECT COUNT(*) FROM epoch), $1, (SELECT COALESCE(MAX(position), 0) FROM event), $2, $3`,
+    id,
+    origin,
+    now,
+  );
+  const rows = await listEpochs(query);
+  const row = rows.find((one) => one.id === id);
+  if (row === undefined) throw new Error('An epoch was begun that is not there.');
+  return toEpoch(rows, row);
+}
+
+/**
+ * The position up to which the history of the data is the one that a client with this epoch has read. Undefined: all of it.
+ * Of an epoch that these data have never been in, only what neither history has ever cut is certain.
+ */
+export async function findCommonPosition(query: Query, token: string): Promise<number | undefined> {
+  const [, id, cut = ''] = TOKEN.exec(token) ?? [];
+  const rows = await listEpochs(query);
+  const known = rows.findIndex((row) => row.id === id);
+  if (known >= 0) {
+    const cuts = rows.slice(known + 1).map((row) => row.after_position);
+    return cuts.length === 0 ? undefined : Math.min(...cuts);
+  }
+  const common = Math.min(firstCut(rows), cut === '' ? Number.POSITIVE_INFINITY : Number.parseInt(cut, 36));
+  return Number.isFinite(common) ? common : 0;
+}

@@ -1,0 +1,27 @@
+import type { Query } from './database.js';
+
+/** The database's own time in epoch milliseconds, which is one for all processes. */
+const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
+
+/** Says that this process lives, in a statement of its own. The time of the database. */
+export async function reportProcess(query: Query, processId: string, seenAt: number): Promise<number> {
+  const row = await query.get<{ now: number }>(
+    `INSERT INTO server_process (id, seen_at) VALUES ($1, $2)
+     ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at RETURNING ${NOW} AS now`,
+    processId,
+    seenAt,
+  );
+  return row?.now ?? 0;
+}
+
+/** Whether it is this process's turn to do a chore: nobody has taken one for `everyMs`. `now` null: the database's own time. */
+export async function takeTurn(query: Query, chore: string, everyMs: number, now: number | null): Promise<boolean> {
+  const taken = await query.run(
+    `INSERT INTO chore (name, taken_at) VALUES ($1, COALESCE($3::bigint, ${NOW}))
+     ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at WHERE chore.taken_at <= excluded.taken_at - $2::bigint`,
+    chore,
+    Math.floor(everyMs),
+    now,
+  );
+  return taken === 1;
+}

@@ -1,0 +1,118 @@
+import type { Client } from 'pg';
+
+import { DatabaseUnusableError, type Query } from './database.js';
+import type { DatabaseAddress } from './database-address.js';
+import { SCHEMA_LOCK } from './lock-names.js';
+import type { Driver } from './postgres-driver.js';
+import { codeOf } from './postgres-errors.js';
+import { createQuery, lockNames } from './postgres-query.js';
+import { assertSettings, readSettings } from './postgres-settings.js';
+import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
+
+/** Made by another service in the same moment. */
+const IS_THERE_NOW: readonly string[] = ['23505', '42P06'];
+/** What a pooler says that gives each statement another connection. */
+const PROTOCOL_VIOLATION = '08P01';
+const POOLER_ANSWERS_WITHIN_MS = 5_000;
+
+/**
+ * Checks that the database can be trusted, and creates its schema in one transaction if it is empty. Services that start
+ * at the same time take turns, and only the first creates it. Returns the schema's name, and what is worth a warning.
+ */
+export async function preparePostgres(
+  driver: Driver,
+  client: Client,
+  address: DatabaseAddress,
+  mustExist = false,
+): Promise<{ readonly schema: string; readonly warnings: readonly string[] }> {
+  await requireSession(driver, client);
+  const query = createQuery((statement) => client.query(statement));
+  const { schema: wanted } = address;
+  if (wanted !== undefined) await client.query(`SET search_path = ${wanted}`);
+  const found = await readSettings(query);
+  if (wanted !== undefined && found.schema !== wanted) {
+    if (mustExist) throw missingData(`the schema ${wanted} does not exist`);
+    await makeSchema(client, wanted);
+  }
+  const settings = await readSettings(query);
+  const schema = assertSettings(settings, wanted);
+  await client.query('BEGIN');
+  try {
+    await createSchema(query, client, schema, mustExist);
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
+  }
+  const isCleaned = settings.autovacuum === 'on';
+  return { schema, warnings: isCleaned ? [] : ['autovacuum is off in PostgreSQL: tables and indexes grow for ever.'] };
+}
+
+async function createSchema(query: Query, client: Client, schema: string, mustExist: boolean): Promise<void> {
+  await lockNames(query, schema, [SCHEMA_LOCK], 'exclusive');
+  if ((await query.get("SELECT 1 AS found WHERE to_regclass('schema_version') IS NOT NULL")) === undefined)
+    await client.query(VERSION_TABLE);
+  const row = await query.get<{ version: number | null }>('SELECT MAX(version) AS version FROM schema_version');
+  if (mustCreateSchema(row?.version ?? 0, mustExist))
+    for (const statement of schemaStatements('postgres')) await client.query(toPostgres(statement));
+}
+
+/**
+ * Refuses a pooler that gives each transaction another connection: what is set, prepared, locked and listened to belongs to
+ * a connection. While two others hold what this one was given, such a pooler must give it another.
+ */
+async function requireSession(driver: Driver, client: Client): Promise<void> {
+  const before = await processOf(client);
+  const after = await driver.useClient(
+    (second) =>
+      driver.useClient(async (third) => {
+        for (const other of [second, third]) await begin(other);
+        const now = await processOf(client);
+        for (const other of [second, third]) await other.query('ROLLBACK');
+        return now;
+      }, POOLER_ANSWERS_WITHIN_MS),
+    POOLER_ANSWERS_WITHIN_MS,
+  );
+  if (before !== after) throw noSession();
+}
+
+function noSession(cause?: unknown): DatabaseUnusableError {
+  return new DatabaseUnusableError(
+    'This database cannot be used: a pooler gives each transaction another connection. It must keep sessions (pool_mode = session).',
+    { cause },
+  );
+}
+
+async function begin(client: Client): Promise<void> {
+  try {
+    await client.query('BEGIN');
+    await processOf(client);
+  } catch (error) {
+    if (codeOf(error) === PROTOCOL_VIOLATION) throw noSession(error);
+    if (!(error instanceof Error && error.message.startsWith('Query read timeout'))) throw error;
+    throw new DatabaseUnusableError(
+      'This database cannot be used: three connections at once are not to be had. A service needs 14; a pooler must have ' +
+        'as many for each (default_pool_size), and keep sessions (pool_mode = session).',
+      { cause: error },
+    );
+  }
+}
+
+async function processOf(client: Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  return rows[0]?.pid ?? 0;
+}
+
+async function makeSchema(client: Client, schema: string): Promise<void> {
+  try {
+    await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
+  } catch (error) {
+    if (!IS_THERE_NOW.includes(codeOf(error))) throw error;
+  }
+}
+
+/** Text is ordered by its bytes, as SQLite does, whatever the language of the database. */
+function toPostgres(statement: string): string {
+  if (!/^CREATE (UNLOGGED )?TABLE/.test(statement)) return statement;
+  return statement.replace(/\bTEXT\b/g, 'TEXT COLLATE "C"');
+}

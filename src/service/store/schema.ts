@@ -1,0 +1,447 @@
+import { randomBytes } from 'node:crypto';
+
+import { DatabaseUnusableError, type Dialect } from './database.js';
+
+/** One statement for both databases, or one for each; undefined where one of them needs none. */
+type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
+
+/** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
+export const SCHEMA_VERSION = 13;
+
+export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
+
+/**
+ * Whether the schema must be created. Throws for data of another version, and where `mustExist` for an empty database;
+ * `found` is 0 for an empty one.
+ */
+export function mustCreateSchema(found: number, mustExist = false): boolean {
+  if (found !== 0) refuseOtherVersion(found);
+  if (found === 0 && mustExist) throw missingData('it is empty');
+  return found === 0;
+}
+
+/** Attachments without their database: starting with an empty one would hide that it is the wrong one. */
+export function missingData(why: string): DatabaseUnusableError {
+  return new DatabaseUnusableError(
+    `The database holds no data (${why}), but the attachments folder belongs to a service that has some. Nothing was ` +
+      'changed. Check the database and its search_path, or restore it; to start empty, move the attachments folder away.',
+  );
+}
+
+export function refuseOtherVersion(found: number): void {
+  if (found === SCHEMA_VERSION) return;
+  const versions = `schema version ${found}; this one uses ${SCHEMA_VERSION}`;
+  throw new DatabaseUnusableError(
+    found > SCHEMA_VERSION
+      ? `The data was written by a newer asp (${versions}). Upgrade asp, or choose other data.`
+      : `The data was written by an early asp, before the first release (${versions}). Move it aside and start empty.`,
+  );
+}
+
+/** The statements that create the schema on one database, the new service's secret included. */
+export function schemaStatements(dialect: Dialect): string[] {
+  const secret = randomBytes(32).toString('base64url');
+  return [
+    ...SCHEMA.map((statement) => (typeof statement === 'string' ? statement : statement[dialect])),
+    `INSERT INTO service_key (secret) VALUES ('${secret}')`,
+    `INSERT INTO schema_version (version) VALUES (${SCHEMA_VERSION})`,
+  ].filter((statement) => statement !== undefined);
+}
+
+const MESSAGE_WORD = `CREATE TABLE message_word (
+  session INTEGER NOT NULL,
+  word INTEGER NOT NULL,
+  position BIGINT NOT NULL,
+  PRIMARY KEY (session, word, position)
+)`;
+
+/**
+ * Times are epoch milliseconds, booleans 0 or 1, JSON is text. Secrets are kept as SHA-256 only.
+ * `event.position` orders the events of the whole service, for readers of all sessions; it never leaves the service. On
+ * SQLite it is the order of commits, on PostgreSQL that of inserts, which commits may overtake.
+ * `participant.is_pending` marks rows with events past `delivered_sequence`, so that delivery finds its work by index.
+ */
+const SCHEMA: readonly Statement[] = [
+  `CREATE TABLE account (
+    id TEXT PRIMARY KEY,
+    username TEXT NOT NULL UNIQUE,
+    display_name TEXT NOT NULL,
+    password_hash TEXT,
+    tier TEXT NOT NULL CHECK (tier IN ('standard', 'trusted')),
+    is_local INTEGER NOT NULL,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX account_with_password ON account (id) WHERE password_hash IS NOT NULL`,
+  // The sign-in page asks whether there is one, the operator for the first.
+  `CREATE INDEX account_local ON account (username) WHERE is_local = 1`,
+  `CREATE TABLE account_session (
+    id_hash TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX account_session_by_account ON account_session (account_id)`,
+  `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
+
+  `CREATE TABLE agent (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    handle TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    display_name TEXT NOT NULL,
+    description TEXT,
+    image_url TEXT,
+    visibility TEXT NOT NULL CHECK (visibility IN ('public', 'private')),
+    inbound_policy TEXT NOT NULL CHECK (inbound_policy IN ('allowlist', 'open')),
+    can_initiate_sessions INTEGER NOT NULL,
+    is_paused INTEGER NOT NULL,
+    card_body TEXT,
+    skills TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    removed_at BIGINT
+  )`,
+  `CREATE INDEX agent_by_account ON agent (account_id, id)`,
+
+  `CREATE TABLE allowlist_entry (
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    entry TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, entry)
+  )`,
+  `CREATE TABLE block (
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    blocked_handle TEXT NOT NULL,
+    blocked_agent_id TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, blocked_handle)
+  )`,
+  `CREATE INDEX block_by_age ON block (agent_id, created_at, blocked_handle)`,
+  `CREATE UNIQUE INDEX block_by_blocked ON block (blocked_agent_id, agent_id)`,
+
+  `CREATE TABLE session (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('active', 'ended')),
+    topic TEXT,
+    last_sequence BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    ended_at BIGINT
+  )`,
+  `CREATE TABLE participant (
+    session_id TEXT NOT NULL REFERENCES session (id),
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    handle TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('invited', 'joined', 'left')),
+    joined_at BIGINT,
+    left_at BIGINT,
+    first_invited_sequence BIGINT,
+    left_sequence BIGINT,
+    joined_through BIGINT,
+    was_joined_at_end INTEGER NOT NULL,
+    session_state TEXT NOT NULL,
+    changed_at BIGINT NOT NULL,
+    delivered_sequence BIGINT NOT NULL,
+    is_pending INTEGER NOT NULL,
+    PRIMARY KEY (session_id, agent_id)
+  )`,
+  `CREATE INDEX participant_by_change ON participant (agent_id, changed_at, session_id, status)`,
+  `CREATE INDEX participant_by_state ON participant (agent_id, session_state, changed_at, session_id)`,
+  `CREATE INDEX participant_pending ON participant (agent_id, session_id) WHERE is_pending = 1`,
+  `CREATE INDEX participant_joined ON participant (agent_id, session_id) WHERE status = 'joined' AND session_state = 'active'`,
+
+  eventTable({ sqlite: 'INTEGER PRIMARY KEY', postgres: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY' }),
+  `CREATE INDEX event_by_subject ON event (session_id, subject_agent_id, sequence) WHERE subject_agent_id IS NOT NULL`,
+  `CREATE INDEX event_ended ON event (session_id, sequence) WHERE type = 'session.ended'`,
+
+  `CREATE TABLE attachment (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    filename TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    sha256 TEXT NOT NULL,
+    session_id TEXT REFERENCES session (id),
+    sequence BIGINT,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX attachment_pending ON attachment (created_at) WHERE session_id IS NULL`,
+
+  `CREATE TABLE idempotency_record (
+    actor_id TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    key_hash TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (actor_id, endpoint, key_hash)
+  )`,
+  `CREATE INDEX idempotency_record_by_age ON idempotency_record (created_at)`,
+
+  `CREATE TABLE signing_key (
+    kid TEXT PRIMARY KEY,
+    private_jwk TEXT NOT NULL,
+    public_jwk TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    signs_from BIGINT NOT NULL,
+    retired_at BIGINT
+  )`,
+  `CREATE TABLE oauth_client (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('public', 'confidential')),
+    name TEXT NOT NULL,
+    redirect_uris TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    secret_hash TEXT,
+    account_id TEXT REFERENCES account (id),
+    agent_id TEXT REFERENCES agent (id),
+    created_at BIGINT NOT NULL,
+    last_used_at BIGINT,
+    revoked_at BIGINT
+  )`,
+  `CREATE INDEX oauth_client_by_account ON oauth_client (account_id, id)`,
+  `CREATE INDEX oauth_client_unused ON oauth_client (created_at) WHERE last_used_at IS NULL`,
+  `CREATE TABLE authorization_request (
+    id_hash TEXT PRIMARY KEY,
+    browser_hash TEXT NOT NULL,
+    client_id TEXT NOT NULL REFERENCES oauth_client (id),
+    redirect_uri TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    state TEXT,
+    code_challenge TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    agent_handle TEXT,
+    intent TEXT,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX authorization_request_by_browser ON authorization_request (browser_hash)`,
+  `CREATE INDEX authorization_request_by_client ON authorization_request (client_id)`,
+  `CREATE INDEX authorization_request_by_age ON authorization_request (created_at)`,
+  `CREATE TABLE authorization_code (
+    code_hash TEXT PRIMARY KEY,
+    client_id TEXT NOT NULL REFERENCES oauth_client (id),
+    account_id TEXT NOT NULL REFERENCES account (id),
+    agent_id TEXT REFERENCES agent (id),
+    redirect_uri TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    code_challenge TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    used_at BIGINT,
+    family_id TEXT
+  )`,
+  `CREATE INDEX authorization_code_by_client ON authorization_code (client_id)`,
+  `CREATE INDEX authorization_code_by_agent ON authorization_code (agent_id)`,
+  `CREATE INDEX authorization_code_by_age ON authorization_code (created_at)`,
+  `CREATE TABLE refresh_family (
+    id TEXT PRIMARY KEY,
+    client_id TEXT NOT NULL REFERENCES oauth_client (id),
+    account_id TEXT NOT NULL REFERENCES account (id),
+    agent_id TEXT REFERENCES agent (id),
+    scope TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    revoked_at BIGINT
+  )`,
+  `CREATE INDEX refresh_family_by_account ON refresh_family (account_id, created_at)`,
+  `CREATE INDEX refresh_family_by_client ON refresh_family (client_id)`,
+  `CREATE INDEX refresh_family_by_use ON refresh_family (last_used_at)`,
+  `CREATE TABLE refresh_token (
+    token_hash TEXT PRIMARY KEY,
+    family_id TEXT NOT NULL REFERENCES refresh_family (id),
+    parent_hash TEXT,
+    created_at BIGINT NOT NULL,
+    rotated_at BIGINT
+  )`,
+  `CREATE INDEX refresh_token_by_family ON refresh_token (family_id)`,
+
+  `CREATE TABLE socket (
+    id TEXT PRIMARY KEY,
+    process_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    grant_id TEXT NOT NULL,
+    opened_at BIGINT NOT NULL,
+    revoked_at BIGINT
+  )`,
+  `CREATE INDEX socket_by_agent ON socket (agent_id)`,
+  `CREATE INDEX socket_by_process ON socket (process_id)`,
+  `CREATE INDEX socket_by_grant ON socket (grant_id)`,
+  `CREATE INDEX socket_revoked ON socket (process_id) WHERE revoked_at IS NOT NULL`,
+  `CREATE TABLE absence (
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    session_id TEXT NOT NULL REFERENCES session (id),
+    since BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, session_id)
+  )`,
+  `CREATE INDEX absence_by_age ON absence (since)`,
+
+  // The one secret of this service, from which keys are derived for each purpose.
+  `CREATE TABLE service_key (
+    secret TEXT NOT NULL
+  )`,
+
+  // Stretches of the history that no restore has cut (epochs.ts). What stands in `origin` is another in a copy.
+  `CREATE TABLE epoch (
+    ordinal BIGINT PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    after_position BIGINT NOT NULL,
+    origin TEXT NOT NULL,
+    began_at BIGINT NOT NULL
+  )`,
+  { sqlite: undefined, postgres: dataOrigin() },
+
+  // Full text of messages, filled behind the log; session and word are 32-bit hashes, so a hit is read before it is
+  // believed (D-185). On PostgreSQL commits may overtake one another, so the insert itself queues what must be indexed.
+  { sqlite: `${MESSAGE_WORD} WITHOUT ROWID`, postgres: MESSAGE_WORD },
+  {
+    sqlite: `CREATE TABLE search_progress (
+      indexed_position BIGINT NOT NULL
+    )`,
+    postgres: `CREATE TABLE search_queue (
+      position BIGINT PRIMARY KEY
+    )`,
+  },
+  {
+    sqlite: `INSERT INTO search_progress (indexed_position) VALUES (0)`,
+    postgres: `CREATE FUNCTION put_in_search_queue() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO search_queue (position) VALUES (NEW.position);
+        RETURN NULL;
+      END
+    $$`,
+  },
+  {
+    sqlite: undefined,
+    postgres: `CREATE TRIGGER event_to_index AFTER INSERT ON event
+      FOR EACH ROW WHEN (NEW.type = 'session.message') EXECUTE FUNCTION put_in_search_queue()`,
+  },
+  // The terms by which agents and people are found.
+  `CREATE TABLE search_term (
+    kind TEXT NOT NULL CHECK (kind IN ('agent', 'person')),
+    term TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    PRIMARY KEY (kind, term, subject_id)
+  )`,
+  `CREATE INDEX search_term_by_subject ON search_term (subject_id, term)`,
+
+  // The processes that use the data, by the last time each reported.
+  `CREATE TABLE server_process (
+    id TEXT PRIMARY KEY,
+    seen_at BIGINT NOT NULL
+  )`,
+  // When one of them last did what only one of them needs to do.
+  {
+    sqlite: undefined,
+    postgres: `CREATE TABLE chore (
+      name TEXT PRIMARY KEY,
+      taken_at BIGINT NOT NULL
+    )`,
+  },
+  // The calls that the rate limits count, where several processes share them. A budget remembers its last N calls in N
+  // slots, filled in a circle: the next slot holds the oldest call, and it alone decides. A crash of the database may
+  // lose the counts, so they are not logged.
+  {
+    sqlite: undefined,
+    postgres: `CREATE UNLOGGED TABLE rate_budget (
+      name TEXT NOT NULL,
+      subject_id TEXT NOT NULL,
+      taken BIGINT NOT NULL,
+      last_at BIGINT NOT NULL,
+      PRIMARY KEY (name, subject_id)
+    )`,
+  },
+  {
+    sqlite: undefined,
+    postgres: `CREATE UNLOGGED TABLE rate_call (
+      name TEXT NOT NULL,
+      subject_id TEXT NOT NULL,
+      slot BIGINT NOT NULL,
+      at BIGINT NOT NULL,
+      PRIMARY KEY (name, subject_id, slot)
+    )`,
+  },
+  { sqlite: undefined, postgres: takeCalls() },
+];
+
+function eventTable(position: { readonly sqlite: string; readonly postgres: string }): Statement {
+  const make = (type: string): string => `CREATE TABLE event (
+      position ${type},
+      session_id TEXT NOT NULL REFERENCES session (id),
+      sequence BIGINT NOT NULL,
+      id TEXT NOT NULL UNIQUE,
+      type TEXT NOT NULL,
+      subject_agent_id TEXT,
+      created_at BIGINT NOT NULL,
+      payload TEXT NOT NULL,
+      UNIQUE (session_id, sequence)
+    )`;
+  return { sqlite: make(position.sqlite), postgres: make(position.postgres) };
+}
+
+/**
+ * Where the data are: another server, database, table or timeline means that they were restored or lost their end. A server
+ * that does not tell all of it (some of those that others host) is taken for one that does not change.
+ */
+function dataOrigin(): string {
+  return `CREATE FUNCTION data_origin() RETURNS text LANGUAGE plpgsql AS $$
+    DECLARE
+      place text := (SELECT oid FROM pg_database WHERE datname = current_database()) || ' ' || 'epoch'::regclass::oid;
+    BEGIN
+      BEGIN
+        place := place || ' ' || (SELECT system_identifier FROM pg_control_system());
+      EXCEPTION WHEN OTHERS THEN NULL;
+      END;
+      BEGIN
+        place := place || ' ' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8);
+      EXCEPTION WHEN OTHERS THEN NULL;
+      END;
+      RETURN place;
+    END
+  $$`;
+}
+
+/**
+ * Takes one call from each budget, or from none. Gives the milliseconds to wait; 0: taken. Without `given_at` the time is
+ * that of the database, which is one for all services; it is read when the budgets are held, so that it never runs back.
+ */
+function takeCalls(): string {
+  return `CREATE FUNCTION take_calls(budgets json, given_at bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+    DECLARE
+      wanted record;
+      moment bigint;
+      freeing bigint;
+      wait bigint := 0;
+    BEGIN
+      FOR wanted IN SELECT b.name, b.subject_id FROM json_to_recordset(budgets) AS b (name text, subject_id text)
+        ORDER BY b.name, b.subject_id LOOP
+        INSERT INTO rate_budget (name, subject_id, taken, last_at) VALUES (wanted.name, wanted.subject_id, 0, 0)
+          ON CONFLICT (name, subject_id) DO UPDATE SET last_at = rate_budget.last_at;
+      END LOOP;
+      moment := COALESCE(given_at, FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint);
+      FOR wanted IN SELECT b.window_ms, rate_call.at
+        FROM json_to_recordset(budgets) AS b (name text, subject_id text, calls bigint, window_ms bigint, weight bigint)
+          JOIN rate_budget ON rate_budget.name = b.name AND rate_budget.subject_id = b.subject_id
+          JOIN rate_call ON rate_call.name = b.name AND rate_call.subject_id = b.subject_id
+            AND rate_call.slot = (rate_budget.taken + b.weight - 1) % b.calls LOOP
+        freeing := wanted.at + wanted.window_ms;
+        IF freeing > moment THEN wait := GREATEST(wait, freeing - moment); END IF;
+      END LOOP;
+      IF wait > 0 THEN RETURN wait; END IF;
+      FOR wanted IN
+        SELECT b.name, b.subject_id, b.calls, b.weight
+        FROM json_to_recordset(budgets) AS b (name text, subject_id text, calls bigint, weight bigint) LOOP
+        INSERT INTO rate_call (name, subject_id, slot, at)
+          SELECT wanted.name, wanted.subject_id, (taken + step) % wanted.calls, moment
+          FROM rate_budget, generate_series(0, wanted.weight - 1) AS step
+          WHERE name = wanted.name AND subject_id = wanted.subject_id
+          ON CONFLICT (name, subject_id, slot) DO UPDATE SET at = excluded.at;
+        UPDATE rate_budget SET taken = taken + wanted.weight, last_at = moment
+          WHERE name = wanted.name AND subject_id = wanted.subject_id;
+      END LOOP;
+      RETURN 0;
+    END
+  $$`;
+}

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { ENDING } from './cases.js';
+import { type Stage, startStage } from './stage.js';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage.close());
+
+const remote = ENDING.filter(({ asks }) => asks === 'the interface');
+
+describe.each(['absent', 'null'] as const)('a service whose optional members are %s', (how) => {
+  beforeEach(() => {
+    stage.service.leavesOut = how;
+  });
+
+  for (const one of remote)
+    it(`does not make asp ${one.line} fail`, async () => {
+      stage.service.leavesOut = undefined;
+      const whole = await stage.run(one, ['--json']);
+      stage.service.leavesOut = how;
+      const short = await stage.run(one, ['--json']);
+      expect({ code: short.code, err: short.err }).toEqual({ code: whole.code, err: whole.err });
+      const human = await stage.run(one, ['--color', 'never']);
+      expect(human.code).toBe(whole.code);
+      expect(human.out).not.toMatch(/\bundefined\b|\[object Object\]/);
+    });
+});

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+import { readSourceFacts } from '../support/source-facts.js';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Parts of Node.js that are there anyway, or cost nothing. `node:fs/promises`, `node:http` and their like cost milliseconds. */
+const CHEAP = ['node:crypto', 'node:fs', 'node:os', 'node:path'];
+
+interface Loaded {
+  readonly files: ReadonlySet<string>;
+  readonly packages: ReadonlySet<string>;
+}
+
+/** What is loaded with a file: what it imports, and what that imports, but for what stands behind an `import()`. */
+function loadedWith(path: string): Loaded {
+  const files = new Set<string>();
+  const packages = new Set<string>();
+  const load = (file: string, isEntry: boolean): void => {
+    if (files.has(file)) return;
+    files.add(file);
+    for (const { specifier = '', isTypeOnly, isDynamic } of readSourceFacts(file, readFileSync(ROOT + file, 'utf8'))
+      .imports) {
+      if (isTypeOnly || (isDynamic === true && !isEntry)) continue;
+      if (!specifier.startsWith('.')) packages.add(specifier);
+      else load(posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts'), false);
+    }
+  };
+  load(path, true);
+  return { files, packages };
+}
+
+describe('starting the program', () => {
+  // main.ts imports everything of its own at once, by import().
+  const { files, packages } = loadedWith('src/main.ts');
+
+  it('loads the definition of every command, and no package', () => {
+    expect(files).toContain('src/cli/commands/session/session.ts');
+    expect([...packages].filter((name) => !CHEAP.includes(name))).toEqual([]);
+  });
+
+  it('loads nothing of the client or the service', () => {
+    expect([...files].filter((file) => /^src\/(client|service)\//.test(file))).toEqual([]);
+  });
+
+  it('would be seen to load what a definition leaves behind an import()', () => {
+    const follow = loadedWith('src/cli/commands/tail/follow.ts');
+    expect([...follow.packages]).toEqual(expect.arrayContaining(['node:fs/promises', 'zod/mini']));
+    expect(files).not.toContain('src/cli/commands/tail/follow.ts');
+  });
+});

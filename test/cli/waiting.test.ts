@@ -1,0 +1,92 @@
+import { createServer } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+
+import { type Ran, runWords } from './captured-run.js';
+import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
+
+let service: ScriptedService | undefined;
+afterEach(async () => {
+  const open = service;
+  service = undefined;
+  await open?.close();
+});
+
+async function runAgainst(script: readonly Expected[], words: string): Promise<Ran> {
+  service = await startScript(script);
+  return runWords(words, { environment: { ...service.environment, FORCE_COLOR: '0' } });
+}
+
+const SENT = { call: 'POST /sessions', reply: { session_id: `sess_${'0'.repeat(26)}`, sequence: 2 }, status: 201 };
+const limited = (seconds: number): Expected => ({
+  call: 'POST /sessions',
+  status: 429,
+  reply: envelope('RATE_LIMITED', 'Too many new sessions.'),
+  headers: { 'retry-after': String(seconds) },
+});
+
+interface Told {
+  error: { code: string; exit_code: number; retry_after_ms?: number; outcome: string; hint?: string; message: string };
+}
+
+describe('a rate limit', () => {
+  it('that asks for more time than there is ends the command at once, with the true time', async () => {
+    const { code, err } = await runAgainst([limited(2084)], 'send @alice.bot hi --json --timeout 20s');
+    expect(code).toBe(7);
+    expect((JSON.parse(err) as Told).error).toMatchObject({
+      code: 'RATE_LIMITED',
+      retry_after_ms: 2_084_000,
+      outcome: 'not_applied',
+      hint: 'the service asks to wait 35 min.',
+    });
+  });
+
+  it('that fits is waited for, and stderr says so', async () => {
+    const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi');
+    expect(code).toBe(0);
+    expect(err).toContain('Waiting 1 s to try again: Too many new sessions.');
+  });
+
+  it('is waited for without a word where nothing should be said', async () => {
+    const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi --quiet');
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+  });
+});
+
+describe('a deadline', () => {
+  it('that passes after failed tries says what made them fail', async () => {
+    // The first connection is cut; from then on nothing answers.
+    let connections = 0;
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      connections += 1;
+      if (connections === 1) socket.once('data', () => socket.resetAndDestroy());
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x' };
+    const { code, err } = await runWords('session list --json --timeout 1s', { environment });
+    server.close();
+    expect(code).toBe(8);
+    const { error } = JSON.parse(err) as Told;
+    expect(error).toMatchObject({ code: 'ASP_TIMEOUT', outcome: 'not_applied' });
+    expect(error.hint).toMatch(
+      /^before that: The connection to http:\/\/127\.0\.0\.1:\d+ broke.* --timeout or ASP_TIMEOUT/,
+    );
+  });
+});
+
+describe('a service that is not there', () => {
+  it('is reported without five tries, and as what it is', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    await new Promise((resolve) => server.close(resolve));
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x' };
+    const { code, err } = await runWords('whoami --json', { environment });
+    expect(code).toBe(9);
+    const { error } = JSON.parse(err.trim().split('\n').at(-1) ?? '') as Told & { error: { request: unknown } };
+    expect(error).toMatchObject({ code: 'ASP_UNREACHABLE', request: { attempts: 2 } });
+  });
+});

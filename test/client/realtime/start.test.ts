@@ -1,0 +1,157 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { WebSocketServer } from 'ws';
+
+import {
+  type Client,
+  connect,
+  createTokenCredential,
+  createTransport,
+  systemClock,
+  type TailItem,
+  type TransportOptions,
+} from '../../../src/client/library.js';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+const EVENT = {
+  ...{ type: 'session.joined', session_id: 'sess_1', event_id: 'evt_1', sequence: 1, created_at: Date.now() + 60_000 },
+  payload: { agent: '@a.b' },
+};
+
+interface Away {
+  /** Whether the WebSocket is there. */
+  readonly path?: string;
+  readonly refusal?: (request: IncomingMessage, response: ServerResponse) => boolean;
+}
+
+/** A service without metadata: sessions, and a WebSocket at `path` that sends one event. Returns its port. */
+async function startBareService({ path = '/v1/connect', refusal }: Away = {}, port = 0): Promise<number> {
+  const tokens: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    if (refusal?.(request, response) === true) return;
+    const isList = request.url?.startsWith('/v1/sessions') === true;
+    response.writeHead(isList ? 200 : 404, { 'content-type': 'application/json' });
+    response.end(isList ? '{"sessions":[]}' : '');
+  });
+  const sockets = new WebSocketServer({ noServer: true });
+  server.on('upgrade', (request, socket, head) => {
+    tokens.push(request.headers.authorization);
+    if (request.url !== path) return void socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+    sockets.handleUpgrade(request, socket, head, (live) => live.send(JSON.stringify(EVENT)));
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(() => {
+    for (const live of sockets.clients) live.terminate();
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function clientOf(
+  port: number,
+  { retries, ...options }: Partial<TransportOptions> & { retries?: number } = {},
+): Client {
+  const transport = createTransport({ clock: systemClock, ...options });
+  closers.push(() => transport.close());
+  const credential = createTokenCredential({ api: 'one-token', ws: undefined });
+  return connect({ service: { baseUrl: `http://127.0.0.1:${port}/v1` }, credential, transport, retries });
+}
+
+/** The items up to the first event. */
+async function readUntilEvent(client: Client, onItem: (item: TailItem) => void = () => {}): Promise<TailItem[]> {
+  const items: TailItem[] = [];
+  for await (const item of client.tail()) {
+    items.push(item);
+    onItem(item);
+    if (item.kind === 'event') return items;
+  }
+  return items;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+describe('a service without metadata', () => {
+  it('is followed with one token, at the address where most have their WebSocket', async () => {
+    const items = await readUntilEvent(clientOf(await startBareService()));
+    expect(items.at(-1)).toMatchObject({ kind: 'event', event: { event_id: 'evt_1' } });
+  });
+
+  it('whose WebSocket is elsewhere is reported with what names it', async () => {
+    const reading = readUntilEvent(clientOf(await startBareService({ path: '/socket' })));
+    await expect(reading).rejects.toMatchObject({
+      code: 'ASP_DISCOVERY',
+      message: expect.stringMatching(/not at ws:\/\/127\.0\.0\.1:\d+\/v1\/connect\..*asp profile add --ws-url/),
+    });
+  });
+
+  it('that wants another token for its WebSocket says which one', async () => {
+    const server = createServer((_, response) => void response.writeHead(404).end());
+    server.on('upgrade', (_, socket) => {
+      socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closers.push(() => server.close());
+    const reading = readUntilEvent(clientOf((server.address() as AddressInfo).port));
+    await expect(reading).rejects.toMatchObject({
+      code: 'UNAUTHORIZED',
+      message: expect.stringContaining('ASP_WS_TOKEN'),
+    });
+  });
+});
+
+describe('a tail that begins while the service is away', () => {
+  it('waits for it, and says so', async () => {
+    const port = await freePort();
+    let isStarted = false;
+    const items = await readUntilEvent(clientOf(port), (item) => {
+      if (item.kind !== 'reconnecting' || isStarted) return;
+      isStarted = true;
+      void startBareService({}, port);
+    });
+    expect(items[0]).toMatchObject({ kind: 'reconnecting', attempt: 1, reason: 'ASP_UNREACHABLE' });
+    expect(items.at(-1)).toMatchObject({ kind: 'event' });
+  });
+
+  it('does not wait where there is a deadline, or no second try: the failure is the result', async () => {
+    const deadline = systemClock.monotonic() + 60_000;
+    const port = await freePort();
+    await expect(readUntilEvent(clientOf(port, { deadline }))).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
+    const once = readUntilEvent(clientOf(port, { retries: 0 }));
+    await expect(once).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
+  });
+
+  it('comes back no sooner than a limited service asks while it catches up', async () => {
+    let asked = 0;
+    const port = await startBareService({
+      refusal: (request, response) => {
+        if (request.url?.startsWith('/v1/sessions/sess_1') !== true) return false;
+        if (request.url.includes('/events')) {
+          asked += 1;
+          response.writeHead(429, { 'retry-after': '200' }).end();
+        } else response.end('{"id":"sess_1","state":"active","participants":[],"created_at":1}');
+        return true;
+      },
+    });
+    for await (const item of clientOf(port).tail({ sessions: [{ sessionId: 'sess_1' }] })) {
+      expect(item).toMatchObject({ kind: 'reconnecting', reason: 'RATE_LIMITED', delayMs: 200_000 });
+      break;
+    }
+    expect(asked).toBe(1);
+  });
+});

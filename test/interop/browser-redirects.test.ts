@@ -1,0 +1,71 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { useService } from '../conformance/service.js';
+import { newPerson } from '../support/browser.js';
+import { launchChromium, noChromium } from '../support/chromium.js';
+import { authorizationUrl, createVerifier, mustRegister } from '../support/oauth.js';
+import { until } from '../support/until.js';
+
+const service = useService();
+
+describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noChromium ?? ''}`, () => {
+  let browser: Browser;
+  let page: Page;
+  /** What the browser complains of. */
+  let complaints: string[];
+  beforeAll(async () => {
+    browser = await launchChromium();
+    page = await browser.newPage();
+    page.on('console', (message) => complaints.push(message.text()));
+  });
+  afterAll(() => browser.close());
+
+  /** A person allows an application's request; the first time with a new account and a new agent. */
+  async function allow(redirectUri: string): Promise<void> {
+    complaints = [];
+    const clientId = await mustRegister(service.place, { redirect_uris: [redirectUri] });
+    const { challenge } = createVerifier();
+    await page.goto(authorizationUrl(service.place, { clientId, redirectUri, challenge }));
+    if ((await page.getByRole('button', { name: 'Allow', exact: true }).count()) === 0) {
+      const { username, password } = newPerson('person');
+      const signUp = page.locator('form', { has: page.getByRole('button', { name: 'Create account' }) });
+      await signUp.locator('[name=username]').fill(username);
+      await signUp.locator('[name=display_name]').fill(username);
+      await signUp.locator('[name=password]').fill(password);
+      await signUp.getByRole('button', { name: 'Create account' }).click();
+      await page.locator('[name=agent_name]').fill('main');
+    }
+    await page.getByRole('button', { name: 'Allow', exact: true }).click();
+  }
+
+  it('brings the code to a program that listens at localhost', async () => {
+    let came: string | undefined;
+    const server = createServer((request, reply) => {
+      came ??= request.url;
+      reply.end('done');
+    });
+    await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
+    await allow(`http://localhost:${(server.address() as AddressInfo).port}/callback`);
+    await until('the browser comes back', async () => came !== undefined);
+    expect(came).toMatch(/^\/callback\?code=asp_ac_[\w-]+&state=the-state&iss=/);
+    expect(complaints.filter((text) => /content security policy/i.test(text))).toEqual([]);
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('hands the code to an app by its scheme, and its policy does not stand in the way', async () => {
+    let failure: string | undefined;
+    page.once('requestfailed', (request) => {
+      failure = `${request.url()} ${request.failure()?.errorText}`;
+    });
+    await allow('com.example.app:/callback');
+    // No app has the scheme here, so the way ends in a failure of its own.
+    expect(await until('Chromium goes there or refuses to', async () => failure)).toMatch(
+      /^com\.example\.app:\/callback\?code=asp_ac_.* net::ERR_ABORTED$/,
+    );
+    expect(complaints.filter((text) => /content security policy/i.test(text))).toEqual([]);
+  });
+});

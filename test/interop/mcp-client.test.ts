@@ -1,0 +1,146 @@
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { auth, extractWWWAuthenticateParams, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
+import { ClientCredentialsProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js';
+import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
+import { describe, expect, it } from 'vitest';
+import { missing } from '../acceptance/program.js';
+import { useService } from '../conformance/service.js';
+import { createAuthority } from '../support/certificates.js';
+import type { Place } from '../support/oauth.js';
+import { startTestService } from '../support/service.js';
+import { type Approval, approve, freeRedirectUri, mustTalk } from './stage.js';
+
+const service = useService();
+
+/** An MCP client as its SDK asks for one: it keeps what it is given, and sends the person to the page. */
+class MemoryProvider implements OAuthClientProvider {
+  readonly redirectUrl: string;
+  readonly clientMetadataUrl?: string;
+  validateResourceURL?: () => Promise<URL>;
+  sentTo: URL | undefined;
+  #client: OAuthClientInformationMixed | undefined;
+  #tokens: OAuthTokens | undefined;
+  #verifier = '';
+
+  constructor(redirectUrl: string, clientMetadataUrl?: string) {
+    this.redirectUrl = redirectUrl;
+    if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
+  }
+  get clientMetadata() {
+    return { client_name: 'An MCP client', redirect_uris: [this.redirectUrl], token_endpoint_auth_method: 'none' };
+  }
+  clientInformation = () => this.#client;
+  saveClientInformation = (client: OAuthClientInformationMixed): void => {
+    this.#client = client;
+  };
+  tokens = () => this.#tokens;
+  saveTokens = (tokens: OAuthTokens): void => {
+    this.#tokens = tokens;
+  };
+  redirectToAuthorization = (url: URL): void => {
+    this.sentTo = url;
+  };
+  saveCodeVerifier = (verifier: string): void => {
+    this.#verifier = verifier;
+  };
+  codeVerifier = () => this.#verifier;
+}
+
+/** The whole flow as the SDK’s transports run it: a refused call, discovery, a client, the page, a code, tokens. */
+async function signIn(place: Place, provider: MemoryProvider): Promise<Approval> {
+  const refused = await fetch(`${place.baseUrl}/agents/me`);
+  const { resourceMetadataUrl } = extractWWWAuthenticateParams(refused);
+  if (resourceMetadataUrl === undefined) throw new Error('the refusal does not say where the metadata is');
+  const options = { serverUrl: place.baseUrl, resourceMetadataUrl };
+  expect(await auth(provider, options)).toBe('REDIRECT');
+  const approval = await approve(provider.sentTo ?? '');
+  await finish(place, provider, approval.callback);
+  return approval;
+}
+
+async function finish(place: Place, provider: MemoryProvider, callback: URL): Promise<void> {
+  const authorizationCode = callback.searchParams.get('code') ?? '';
+  expect(await auth(provider, { serverUrl: place.baseUrl, authorizationCode })).toBe('AUTHORIZED');
+}
+
+/** The SDK binds its tokens to one resource, so the socket takes a second sign-in of the same person. */
+async function socketToken(place: Place, approval: Approval): Promise<string> {
+  const provider = new MemoryProvider(await freeRedirectUri());
+  provider.validateResourceURL = async () => new URL(place.wsUrl);
+  expect(await auth(provider, { serverUrl: place.baseUrl })).toBe('REDIRECT');
+  await finish(place, provider, await approval.again(provider.sentTo ?? ''));
+  return provider.tokens()?.access_token ?? '';
+}
+
+describe('The MCP SDK’s client', () => {
+  it('registers and signs in with nothing but the address of the REST interface, refreshes and gets events', async () => {
+    const provider = new MemoryProvider(await freeRedirectUri('localhost'));
+    const approval = await signIn(service.place, provider);
+    expect(provider.clientInformation()?.client_id).toMatch(/^oac_/);
+    const first = provider.tokens();
+    expect(first?.scope?.split(' ')).toContain('realtime:read');
+    expect(await auth(provider, { serverUrl: service.place.baseUrl })).toBe('AUTHORIZED');
+    const rest = provider.tokens()?.access_token ?? '';
+    expect(rest).not.toBe(first?.access_token);
+    await mustTalk(service.place, approval.handle, { rest, socket: await socketToken(service.place, approval) });
+  });
+
+  it('gets a token by client credentials', async () => {
+    const alice = await service.actor('alice');
+    const provider = new ClientCredentialsProvider({ ...alice.credentials, expectedIssuer: service.place.issuer });
+    expect(await auth(provider, { serverUrl: service.place.baseUrl })).toBe('AUTHORIZED');
+    const rest = provider.tokens()?.access_token ?? '';
+    await mustTalk(service.place, alice.handle, { rest, socket: await alice.token('ws') });
+  });
+
+  const noOpenssl = missing('openssl');
+  it.skipIf(noOpenssl !== undefined)(
+    `signs in by the URL of its metadata document, without registering ${noOpenssl ?? ''}`,
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'asp-mcp-'));
+      const authority = createAuthority(folder);
+      const redirectUri = await freeRedirectUri('localhost');
+      const { server, url } = await publishDocument(authority.issue('client.example'), redirectUri);
+      const inProcess = await startTestService({
+        documentNetwork: {
+          resolve: async () => ['127.0.0.1'],
+          isAllowed: (address) => address === '127.0.0.1',
+          ca: readFileSync(authority.file, 'utf8'),
+        },
+      });
+      try {
+        const provider = new MemoryProvider(redirectUri, url);
+        const approval = await signIn(inProcess.place, provider);
+        expect(provider.clientInformation()?.client_id).toBe(url);
+        expect(await auth(provider, { serverUrl: inProcess.place.baseUrl })).toBe('AUTHORIZED');
+        const rest = provider.tokens()?.access_token ?? '';
+        const socket = await socketToken(inProcess.place, approval);
+        await mustTalk(inProcess.place, approval.handle, { rest, socket });
+      } finally {
+        await inProcess.stop();
+        await new Promise((resolve) => server.close(resolve));
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  );
+});
+
+async function publishDocument(
+  { certificate, key }: { readonly certificate: string; readonly key: string },
+  redirectUri: string,
+): Promise<{ server: Server; url: string }> {
+  let url = '';
+  const server = createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (_request, reply) => {
+    reply.setHeader('content-type', 'application/json');
+    reply.end(JSON.stringify({ client_id: url, client_name: 'An MCP client', redirect_uris: [redirectUri] }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `https://client.example:${(server.address() as AddressInfo).port}/mcp.json`;
+  return { server, url };
+}

@@ -1,0 +1,64 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { expect } from 'vitest';
+
+import { callApi } from '../support/actors.js';
+import { mustSucceed } from '../support/answers.js';
+import { newPerson, openBrowser, type Page } from '../support/browser.js';
+import { field, text } from '../support/json.js';
+import type { Place } from '../support/oauth.js';
+import { allow, signUpAndAllow } from '../support/person.js';
+import { openSocket } from '../support/socket.js';
+
+/** What a person's browser brings back to the application. */
+export interface Approval {
+  /** The whole address, with its code. */
+  readonly callback: URL;
+  /** The agent that the application acts as from now on. */
+  readonly handle: string;
+  /** The same person allows another request of an application, for the same agent. */
+  again(authorizationUrl: string | URL): Promise<URL>;
+}
+
+/** A person follows the application's link, makes an account and an agent on the pages there, and allows it. */
+export async function approve(authorizationUrl: string | URL): Promise<Approval> {
+  const person = newPerson('person');
+  const browser = openBrowser();
+  const callback = sentBack(await signUpAndAllow(browser, String(authorizationUrl), person));
+  const again = async (url: string | URL): Promise<URL> =>
+    sentBack(await allow(browser, await browser.open(String(url)), { agent: person.handle }));
+  return { callback, handle: person.handle, again };
+}
+
+function sentBack({ answer, text: seen }: Page): URL {
+  const { location } = answer.headers;
+  if (location === undefined) throw new Error(`not sent back: ${answer.status} ${seen}`);
+  return new URL(location);
+}
+
+/** The tokens of a library do what they are for: a call over REST, and the event of it over the socket. */
+export async function mustTalk(
+  place: Place,
+  handle: string,
+  tokens: { readonly rest: string; readonly socket: string },
+): Promise<void> {
+  const call = (method: string, path: string, body?: unknown) =>
+    callApi(place.baseUrl, tokens.rest, method, path, body);
+  expect(field(mustSucceed(await call('GET', '/agents/me')), 'canonical_handle')).toBe(handle);
+  const socket = await openSocket(place.wsUrl, { authorization: `Bearer ${tokens.socket}` });
+  if ('status' in socket) throw new Error(`no socket: ${socket.status} ${socket.text}`);
+  const created = mustSucceed(await call('POST', '/sessions', { initial_message: { content: 'hello' } }), 201);
+  const event = await socket.mustReceiveEvent('session.message', text(created, 'session_id'));
+  expect(field(event, 'payload.content')).toBe('hello');
+  await socket.close();
+}
+
+/** An address of this machine at which nobody listens, as an application has that reads the answer elsewhere. */
+export async function freeRedirectUri(host = '127.0.0.1'): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return `http://${host}:${port}/callback`;
+}

@@ -1,0 +1,285 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ulid } from 'ulid';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
+import { type Actor, createActor } from '../../support/actors.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
+import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { discover } from '../../support/oauth.js';
+import { createSchema, type Schema, TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+
+const HOUR_MS = 3_600_000;
+const WEEK_MS = 7 * 24 * HOUR_MS;
+const MANY = 50;
+
+let directory: string;
+let schemas: Schema[];
+let clock: TestClock;
+let running: RunningService[];
+let lines: string[];
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'asp-folder-'));
+  schemas = [];
+  clock = createTestClock();
+  running = [];
+  lines = [];
+});
+afterEach(async () => {
+  for (const service of running) await service.stop();
+  for (const schema of schemas) await schema.drop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Where the data of a service are: in a schema of PostgreSQL, or beside its attachments. */
+interface Data {
+  readonly folder: string;
+  readonly databaseUrl: string | undefined;
+}
+
+function newData(folder = join(directory, 'data')): Data {
+  if (TEST_STORE !== 'postgres') return { folder, databaseUrl: undefined };
+  const schema = createSchema();
+  schemas.push(schema);
+  return { folder, databaseUrl: schema.url };
+}
+
+async function start({ folder, databaseUrl }: Data, more: Partial<ServiceOptions> = {}): Promise<RunningService> {
+  const service = await startService({
+    host: '127.0.0.1',
+    port: 0,
+    data: { directory: folder },
+    databaseUrl,
+    clock,
+    metricsPort: 0,
+    areLimitsOn: false,
+    log: {
+      info: (event, fields) => lines.push(`${event} ${JSON.stringify(fields)}`),
+      error: (event, error, fields) => lines.push(`${event} ${error} ${JSON.stringify(fields)}`),
+    },
+    ...more,
+  });
+  running.push(service);
+  return service;
+}
+
+async function stop(service: RunningService): Promise<void> {
+  running.splice(running.indexOf(service), 1);
+  await service.stop();
+}
+
+const actorAt = async (service: RunningService): Promise<Actor> =>
+  createActor(await discover(service.baseUrl), { url: service.operatorUrl, secret: service.operatorSecret }, 'alice');
+
+/** A service that holds one sent attachment; its id, and the address of its bytes. */
+async function withAttachment(service: RunningService): Promise<{ id: string; actor: Actor; url(): Promise<string> }> {
+  const actor = await actorAt(service);
+  const id = await actor.mustUpload();
+  await actor.mustSend(await actor.mustCreate(), [{ type: 'file', attachment_id: id }]);
+  return { id, actor, url: async () => String(field((await actor.get(`/attachments/${id}`)).json, 'url')) };
+}
+
+const attachmentsOf = ({ folder }: Data): string => join(folder, 'attachments');
+const filesOf = (data: Data): string[] =>
+  readdirSync(attachmentsOf(data))
+    .filter((name) => name.startsWith('att_'))
+    .sort();
+function trashOf(data: Data): string[] {
+  const trash = join(attachmentsOf(data), 'trash');
+  return existsSync(trash) ? readdirSync(trash).sort() : [];
+}
+
+/** Files without a row, of three hours ago. */
+function plantFiles(data: Data, count: number): void {
+  mkdirSync(attachmentsOf(data), { recursive: true });
+  for (let i = 0; i < count; i += 1)
+    writeFileSync(join(attachmentsOf(data), `att_${ulid(clock.now() - 3 * HOUR_MS)}`), 'bytes');
+}
+
+async function passMinutes(minutes: number): Promise<void> {
+  for (let minute = 0; minute < minutes; minute += 1) {
+    clock.advance(60_000);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Lets time pass until a chore has done its work. */
+const untilSwept = (what: string, isDone: () => boolean): Promise<unknown> =>
+  until(
+    what,
+    async () => {
+      await passMinutes(1);
+      return isDone();
+    },
+    30_000,
+  );
+
+const metric = async (service: RunningService, name: string): Promise<number> =>
+  Number(new RegExp(`^${name} (\\d+)`, 'm').exec((await request(service.metricsUrl ?? '')).text)?.[1]);
+
+describe('an attachments folder', () => {
+  it('an attachments folder of a service is refused when the database is empty, and neither is touched', async () => {
+    const data = newData();
+    const service = await start(data);
+    await withAttachment(service);
+    await stop(service);
+    const before = filesOf(data);
+    const mistaken = newData(data.folder);
+    if (mistaken.databaseUrl === undefined)
+      renameSync(join(data.folder, 'asp.sqlite'), join(directory, 'aside.sqlite'));
+    await expect(start(mistaken)).rejects.toMatchObject({
+      code: 'DATABASE_NOT_USABLE',
+      message: expect.stringMatching(/^The database holds no data \(.+\), but the attachments folder belongs to/),
+    });
+    expect(filesOf(data)).toEqual(before);
+    expect(existsSync(join(data.folder, 'asp.sqlite'))).toBe(false);
+    if (mistaken.databaseUrl === undefined)
+      renameSync(join(directory, 'aside.sqlite'), join(data.folder, 'asp.sqlite'));
+    const again = await start(data);
+    expect((await request(`${again.authUrl}/ready`)).status).toBe(200);
+  });
+
+  it('an attachments folder is refused when it belongs to other data than the database', async () => {
+    const production = newData();
+    const staging = newData(join(directory, 'staging'));
+    for (const data of [production, staging]) {
+      const service = await start(data);
+      await withAttachment(service);
+      await stop(service);
+    }
+    const before = filesOf(production);
+    const mistaken = { ...staging, folder: production.folder };
+    if (staging.databaseUrl === undefined)
+      renameSync(join(staging.folder, 'asp.sqlite'), join(production.folder, 'asp.sqlite'));
+    await expect(start(mistaken)).rejects.toMatchObject({
+      code: 'ATTACHMENTS_NOT_USABLE',
+      message: expect.stringContaining('belong to other data than this database. Nothing was changed.'),
+    });
+    expect(filesOf(production)).toEqual(before);
+    const adopted = await start(mistaken, { adoptsAttachments: true });
+    await stop(adopted);
+    await start(mistaken);
+    expect(filesOf(production)).toEqual(before);
+  });
+
+  it('an attachments folder without a mark is taken when the database knows its files, and refused when it does not', async () => {
+    const data = newData();
+    const service = await start(data);
+    await withAttachment(service);
+    await stop(service);
+    rmSync(join(attachmentsOf(data), 'identity'));
+    await stop(await start(data));
+    rmSync(join(attachmentsOf(data), 'identity'));
+    plantFiles(data, MANY);
+    await expect(start(data)).rejects.toMatchObject({
+      message: expect.stringContaining(`which knows 1 of ${MANY + 1} files`),
+    });
+    expect(filesOf(data)).toHaveLength(MANY + 1);
+  });
+
+  it('an empty attachments folder is refused when the database knows attachments', async () => {
+    const data = newData();
+    const service = await start(data);
+    await withAttachment(service);
+    await stop(service);
+    renameSync(attachmentsOf(data), join(directory, 'elsewhere'));
+    await expect(start(data)).rejects.toMatchObject({ message: expect.stringContaining('the folder holds none') });
+    rmSync(attachmentsOf(data), { recursive: true });
+    renameSync(join(directory, 'elsewhere'), attachmentsOf(data));
+    await start(data);
+  });
+
+  it('an attachments folder that is replaced while the service runs takes no upload and loses nothing', async () => {
+    const data = newData();
+    const service = await start(data);
+    const { actor, url } = await withAttachment(service);
+    const address = await url();
+    renameSync(attachmentsOf(data), join(directory, 'elsewhere'));
+    plantFiles(data, 3);
+    expect((await actor.upload({ bytes: 'x' })).status).toBe(500);
+    expect((await request(address)).status).toBe(500);
+    await untilSwept('the sweep has looked', () => lines.some((line) => line.startsWith('housekeeping_failed ')));
+    expect(filesOf(data)).toHaveLength(3);
+    expect(lines.join('\n')).toContain('is no longer the attachments folder of this service');
+  });
+});
+
+describe('the sweep of attachment files without a row', () => {
+  it('files without a row go to the trash, never at the start, and are removed after a week', async () => {
+    const data = newData();
+    const first = await start(data);
+    const { id } = await withAttachment(first);
+    await stop(first);
+    plantFiles(data, 5);
+    const service = await start(data);
+    await passMinutes(50);
+    expect(filesOf(data)).toHaveLength(6);
+    await untilSwept('they are in the trash', () => trashOf(data).length === 5);
+    expect(filesOf(data)).toEqual([id]);
+    expect(lines).toContainEqual('attachment_orphans_discarded {"count":5}');
+    expect(await metric(service, 'asp_attachment_orphans')).toBe(5);
+    clock.advance(WEEK_MS);
+    await untilSwept('the trash is empty', () => trashOf(data).length === 0);
+    expect(lines).toContainEqual('attachment_trash_emptied {"removed":5,"restored":0}');
+    expect(filesOf(data)).toEqual([id]);
+  });
+
+  it('many files without a row stay where they are, and the log and the metrics say so', async () => {
+    const data = newData();
+    const first = await start(data);
+    await withAttachment(first);
+    await stop(first);
+    plantFiles(data, MANY);
+    const service = await start(data);
+    await untilSwept('it is said', () => lines.some((line) => line.startsWith('attachment_orphans_kept ')));
+    expect(lines.join('\n')).toContain(`{"orphans":${MANY},"files":${MANY + 1}}`);
+    expect(filesOf(data)).toHaveLength(MANY + 1);
+    expect(trashOf(data)).toEqual([]);
+    expect(await metric(service, 'asp_attachment_orphans')).toBe(MANY);
+  });
+});
+
+describe('an attachment whose file is not there', () => {
+  it('an attachment whose file is missing is a 500 that says so, in the log and the metrics too, and never a 404', async () => {
+    const data = newData();
+    const service = await start(data);
+    const { id, url } = await withAttachment(service);
+    expect((await request(await url())).status).toBe(200);
+    rmSync(join(attachmentsOf(data), id));
+    const answer = await request(await url());
+    expect(answer.status).toBe(500);
+    expect(field(answer.json, 'error')).toEqual({
+      code: 'INTERNAL_ERROR',
+      message: 'The file of this attachment is missing on the server.',
+    });
+    expect(lines.join('\n')).toContain('attachment_file_missing');
+    expect(await metric(service, 'asp_attachment_files_missing_total')).toBe(1);
+  });
+
+  it('an attachment whose file was discarded by mistake comes back from the trash when it is read', async () => {
+    const data = newData();
+    const service = await start(data);
+    const { id, url } = await withAttachment(service);
+    const bytes = readFileSync(join(attachmentsOf(data), id));
+    mkdirSync(join(attachmentsOf(data), 'trash'));
+    renameSync(join(attachmentsOf(data), id), join(attachmentsOf(data), 'trash', id));
+    const answer = await request(await url());
+    expect(answer.status).toBe(200);
+    expect(answer.text).toBe(bytes.toString('utf8'));
+    expect(filesOf(data)).toEqual([id]);
+  });
+});

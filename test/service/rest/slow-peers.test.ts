@@ -1,0 +1,210 @@
+import { randomUUID } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import {
+  AGENT_BURST_BYTES,
+  MESSAGE_BODY_MAX_BYTES,
+  REQUESTS_PER_ACCOUNT_MAX,
+  REQUESTS_PER_AGENT_MAX,
+} from '../../../src/wire/limit.js';
+import type { Actor } from '../../support/actors.js';
+import { mustSucceed } from '../../support/answers.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
+import { field, list } from '../../support/json.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
+
+let clock: TestClock;
+let service: TestService;
+let alice: Actor;
+const open = new Set<Socket>();
+beforeEach(async () => {
+  clock = createTestClock();
+  service = await startTestService({ clock });
+  alice = await service.createAgent('alice');
+});
+afterEach(async () => {
+  for (const socket of open) socket.destroy();
+  open.clear();
+  await service.stop();
+});
+
+/** Time passes, and the service notices every five seconds of it. */
+async function passSeconds(seconds: number): Promise<void> {
+  for (let passed = 0; passed < seconds; passed += 5) {
+    clock.advance(5_000);
+    await pause(5);
+  }
+}
+
+/** A connection that reads nothing unless it is told to. */
+function openSilent(
+  head: readonly string[],
+  body = '',
+): { socket: Socket; isClosed: () => boolean; text: () => string } {
+  const socket = connect({ host: '127.0.0.1', port: service.port });
+  open.add(socket.pause());
+  let isClosed = false;
+  const chunks: Buffer[] = [];
+  socket.on('error', () => {});
+  socket.on('close', () => {
+    isClosed = true;
+  });
+  socket.on('data', (chunk) => chunks.push(chunk)).pause();
+  const { port } = service;
+  socket.write(`${[...head, `host: 127.0.0.1:${port}`].join('\r\n')}\r\n\r\n${body}`);
+  return { socket, isClosed: () => isClosed, text: () => Buffer.concat(chunks).toString('latin1') };
+}
+
+async function replayHead(actor: Actor, sessionId: string): Promise<string[]> {
+  return [`GET /v1/sessions/${sessionId}/events?limit=1000 HTTP/1.1`, `authorization: Bearer ${await actor.token()}`];
+}
+
+async function postHead(actor: Actor, path: string, length: number): Promise<string[]> {
+  return [
+    `POST /v1${path} HTTP/1.1`,
+    `authorization: Bearer ${await actor.token()}`,
+    `idempotency-key: ${randomUUID()}`,
+    'content-type: application/json',
+    `content-length: ${length}`,
+  ];
+}
+
+/** A session whose replay is more than any buffer between two programs holds. */
+async function createLargeSession(...invite: string[]): Promise<string> {
+  const id = await alice.mustCreate(invite.length === 0 ? {} : { invite });
+  for (let count = 0; count < 24; count += 1) await alice.mustSend(id, 'x'.repeat(255 * 1024));
+  return id;
+}
+
+describe('An answer that nobody reads', () => {
+  it('is ended when nothing of it has moved for 30 seconds', async () => {
+    const id = await createLargeSession();
+    const silent = openSilent(await replayHead(alice, id));
+    await pause(300);
+    await passSeconds(25);
+    expect(silent.isClosed()).toBe(false);
+    await passSeconds(20);
+    silent.socket.resume();
+    await until('the connection has ended', async () => silent.isClosed());
+    expect(silent.text()).not.toContain('next_cursor');
+  });
+
+  it('goes on as long as its reader takes some of it, and is whole', async () => {
+    const id = await createLargeSession();
+    const slow = openSilent(await replayHead(alice, id));
+    for (let step = 0; step < 40 && !slow.text().includes('"next_cursor"'); step += 1) {
+      const before = slow.text().length;
+      slow.socket.resume();
+      await until('some of it has come', async () => slow.text().length > before);
+      slow.socket.pause();
+      await passSeconds(25);
+    }
+    slow.socket.resume();
+    await until('all of it has come', async () => slow.text().includes('"next_cursor"'));
+    const { json } = await alice.get(`/sessions/${id}/events?limit=1000`);
+    expect(list(json, 'events')).toHaveLength(18);
+    expect(field(json, 'next_cursor')).toBe('18');
+  });
+
+  it(`keeps the others of its agent waiting beyond ${REQUESTS_PER_AGENT_MAX}, and nobody else`, async () => {
+    const bob = await service.createAgent('bob');
+    const id = await createLargeSession(bob.handle);
+    await bob.mustJoin(id);
+    // The machine itself takes several MiB from a connection before it stands still.
+    const [line = '', authorization = ''] = await replayHead(alice, id);
+    const once = `${line}\r\n${authorization}`;
+    const often = [once, once, once, once].join(`\r\nhost: 127.0.0.1:${service.port}\r\n\r\n`);
+    for (let count = 0; count < REQUESTS_PER_AGENT_MAX; count += 1) openSilent([often]);
+    const probe = () => alice.get('/agents/me').then(({ status }) => status);
+    const late = await until('a request waits', async () => {
+      const asked = probe();
+      const outcome = await Promise.race([asked, pause(500, 'waits')]);
+      return outcome === 'waits' ? { asked } : undefined;
+    });
+    mustSucceed(await bob.get(`/sessions/${id}/events`));
+    expect(await Promise.race([late.asked, pause(50, 'waits')])).toBe('waits');
+    for (const socket of open) socket.destroy();
+    expect(await late.asked).toBe(200);
+  });
+});
+
+describe('A body that hardly comes', () => {
+  it('is answered with 408 once it brings less than 1 KiB a second', async () => {
+    const id = await alice.mustCreate();
+    const slow = openSilent(await postHead(alice, `/sessions/${id}/messages`, 100_000), '{"content":"');
+    slow.socket.resume();
+    await pause(20);
+    for (let second = 0; second < 20; second += 5) {
+      slow.socket.write('x'.repeat(5 * 1024));
+      await pause(20);
+      await passSeconds(5);
+    }
+    expect(slow.text()).toBe('');
+    slow.socket.write('x'.repeat(4 * 1024));
+    await pause(20);
+    await passSeconds(5);
+    await until('the connection has ended', async () => slow.isClosed());
+    expect(slow.text()).toMatch(/^HTTP\/1\.1 408 [\s\S]*\r\nconnection: close\r\n[\s\S]*"VALIDATION_ERROR"/);
+  });
+
+  it('is not what waits for its turn', async () => {
+    const id = await alice.mustCreate();
+    const waiting = openSilent(await postHead(alice, `/sessions/${id}/messages`, 15), '');
+    waiting.socket.resume();
+    const held = await Promise.all(
+      Array.from({ length: REQUESTS_PER_AGENT_MAX }, async () => openSilent(await postHead(alice, '/sessions', 2))),
+    );
+    await pause(50);
+    const late = openSilent(await postHead(alice, `/sessions/${id}/messages`, 15), '{"content":"x"}');
+    late.socket.resume();
+    await pause(50);
+    for (const { socket } of held) socket.write('{}');
+    await until('the late one is answered', async () => late.text().startsWith('HTTP/1.1 201'));
+  });
+});
+
+describe('A flood of large bodies', () => {
+  it('goes on at the pace of its agent, which nobody else notices', async () => {
+    const bob = await service.createAgent('bob');
+    const sessions = [await alice.mustCreate(), await alice.mustCreate()];
+    const own = await bob.mustCreate();
+    const content = 'x'.repeat(MESSAGE_BODY_MAX_BYTES - 100);
+    let answered = 0;
+    const burst = Math.floor(AGENT_BURST_BYTES / MESSAGE_BODY_MAX_BYTES);
+    const sending = Array.from({ length: 2 * burst }, async (_, index) => {
+      mustSucceed(await alice.post(`/sessions/${sessions[index % 2]}/messages`, { content }), 201);
+      answered += 1;
+    });
+    await until('the burst is through', async () => answered >= burst - 1);
+    await pause(100);
+    expect(answered).toBeLessThanOrEqual(burst + 1);
+    await bob.mustSend(own, 'in between');
+    clock.advance(1_000);
+    await pause(100);
+    expect(answered).toBeLessThanOrEqual(burst + 10);
+    clock.advance(10_000);
+    await Promise.all(sending);
+  });
+
+  it(`of many agents of one account is at most ${REQUESTS_PER_ACCOUNT_MAX} requests at once`, async () => {
+    const siblings = [alice];
+    for (let count = 0; count < 3; count += 1)
+      siblings.push(await service.createAgent(`sibling${count}`, { owner: alice.owner }));
+    expect(new Set(siblings.map(({ owner }) => owner)).size).toBe(1);
+    for (const sibling of siblings)
+      for (let count = 0; count < REQUESTS_PER_AGENT_MAX; count += 1)
+        openSilent(await postHead(sibling, '/sessions', 2));
+    await pause(200);
+    let isAnswered = false;
+    void siblings[3]?.get('/agents/me').then(() => {
+      isAnswered = true;
+    });
+    await pause(100);
+    expect(isAnswered).toBe(false);
+    for (const socket of open) socket.write('{}');
+    await until('all that waited is answered', async () => isAnswered);
+  });
+});

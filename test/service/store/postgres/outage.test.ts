@@ -1,0 +1,165 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { createHome, type Home } from '../../../acceptance/program.js';
+import { type Actor, callApi } from '../../../support/actors.js';
+import { startCluster } from '../../../support/cluster.js';
+import { type Answer, request } from '../../../support/http.js';
+import { field } from '../../../support/json.js';
+import { askClientToken } from '../../../support/oauth.js';
+import { POSTGRES_URL } from '../../../support/postgres-server.js';
+import { startTestService, type TestService } from '../../../support/service.js';
+import { type SocketCutter, startSocketCutter } from '../../../support/socket-cutter.js';
+import { createSchema, type Schema } from '../../../support/stores.js';
+import { until } from '../../../support/until.js';
+
+let schema: Schema;
+let lines: string[];
+beforeEach(() => {
+  schema = createSchema();
+  lines = [];
+});
+afterEach(() => schema.drop());
+
+const log = {
+  info: (event: string) => void lines.push(event),
+  error: (event: string, error: unknown) => void lines.push(`${event} ${error}`),
+};
+
+describe('a service whose PostgreSQL is away', () => {
+  let cutter: SocketCutter;
+  let service: TestService;
+  let alice: Actor;
+  let session: string;
+  beforeEach(async () => {
+    cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
+    const url = new URL(schema.url);
+    url.port = String(cutter.port);
+    service = await startTestService({ databaseUrl: url.href, areLimitsOn: false, log });
+    alice = await service.createAgent('alice');
+    session = await alice.mustCreate();
+    await alice.token('ws');
+  });
+  afterEach(async () => {
+    await service.stop();
+    await cutter.stop();
+  });
+
+  const everyCall = async (): Promise<Answer[]> =>
+    Promise.all([
+      alice.post(`/sessions/${session}/messages`, { content: 'x' }),
+      alice.get(`/sessions/${session}/events`),
+      alice.upload({ bytes: 'x' }),
+      askClientToken(service.place, alice.credentials, service.place.baseUrl, 'sessions:read'),
+      alice
+        .connect()
+        .then((answer) => ('status' in answer ? answer : Promise.reject(new Error('a socket was opened')))),
+    ]);
+
+  it('a service without its PostgreSQL answers every call with 503, Retry-After and the envelope, and goes on by itself', async () => {
+    const { targetPort } = cutter;
+    cutter.targetPort = 1;
+    cutter.cutAll('reset');
+    for (const answer of await everyCall()) {
+      expect([answer.status, field(answer.json, 'error.code')]).toEqual([503, 'INTERNAL_ERROR']);
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+    }
+    await until('it is not ready', async () => (await request(`${service.authUrl}/ready`)).status === 503, 30_000);
+    // By now it knows: nobody waits for the database any more.
+    const startedAt = performance.now();
+    for (let i = 0; i < 40; i += 1) expect((await alice.get(`/sessions/${session}/events`)).status).toBe(503);
+    expect(performance.now() - startedAt).toBeLessThan(40 * 1_000);
+    expect(lines.filter((line) => line.startsWith('database_down '))).toHaveLength(1);
+    expect(lines.filter((line) => line.startsWith('request_failed'))).toEqual([]);
+
+    cutter.targetPort = targetPort;
+    await until(
+      'it writes again',
+      async () => (await alice.post(`/sessions/${session}/messages`, { content: 'y' })).status === 201,
+    );
+    await until('it is ready again', async () => (await request(`${service.authUrl}/ready`)).status === 200);
+    expect(lines).toContain('database_up');
+  });
+
+  it('a service whose PostgreSQL falls silent answers with 503, too', async () => {
+    cutter.cutAll('silence');
+    const { targetPort } = cutter;
+    cutter.targetPort = 1;
+    const answers = await Promise.all(Array.from({ length: 30 }, () => alice.get(`/sessions/${session}/events`)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+    cutter.targetPort = targetPort;
+    await until('it reads again', async () => (await alice.get(`/sessions/${session}/events`)).status === 200);
+  });
+});
+
+describe('a role with few connections', () => {
+  it('calls wait for a connection where the role has fewer than the service opens', async () => {
+    const role = `asp_few_${process.pid}`;
+    const admin = new pg.Client({ connectionString: POSTGRES_URL });
+    await admin.connect();
+    const { rows } = await admin.query<{ name: string }>('SELECT current_database() AS name');
+    const database = rows[0]?.name;
+    await admin.query(
+      `CREATE ROLE ${role} LOGIN CONNECTION LIMIT 8; GRANT CREATE ON DATABASE "${database}" TO ${role}`,
+    );
+    const url = new URL(schema.url);
+    url.username = role;
+    const service = await startTestService({ databaseUrl: url.href, areLimitsOn: false });
+    const alice = await service.createAgent('alice');
+    const session = await alice.mustCreate();
+    const answers = await Promise.all(Array.from({ length: 100 }, () => alice.get(`/sessions/${session}/events`)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    await service.stop();
+    await schema.drop();
+    await admin.query(`REVOKE CREATE ON DATABASE "${database}" FROM ${role}; DROP ROLE ${role}`);
+    await admin.end();
+  });
+});
+
+describe('a service on a machine with a wrong clock', () => {
+  let home: Home;
+  afterEach(() => home?.dispose());
+
+  it('a service five minutes ahead of its database says so, and is not ready', async () => {
+    home = createHome();
+    const hook = join(home.directory, 'ahead.cjs');
+    writeFileSync(hook, 'const now = Date.now; Date.now = () => now() + 300_000;');
+    const words = ['serve', '--port', '0', '--data', join(home.directory, 'data'), '--metrics-port', '0'];
+    const environment = { ASP_DATABASE: schema.url, NODE_OPTIONS: `--require ${hook}` };
+    const running = home.start(words, { environment });
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    const [, metrics = ''] = await running.until('stderr', /Metrics are at (\S+)\.$/m);
+    await running.until('stderr', /clock/);
+    const answer = await request(`${new URL(url).origin}/ready`);
+    expect([answer.status, field(answer.json, 'error.code')]).toEqual([503, 'INTERNAL_ERROR']);
+    const text = (await request(metrics)).text;
+    expect(Number(/^asp_clock_offset_seconds (\S+)/m.exec(text)?.[1])).toBeGreaterThan(290);
+    expect(text).toMatch(/^asp_ready 0$/m);
+  });
+});
+
+describe('chores', () => {
+  it('of two services on one database, one does each chore', async () => {
+    const name = new URL(schema.url).searchParams.get('search_path') ?? '';
+    const cluster = await startCluster({ count: 2, databaseUrl: schema.url, name });
+    const client = new pg.Client({ connectionString: POSTGRES_URL });
+    await client.connect();
+    const turns = async () =>
+      (await client.query<{ name: string; taken_at: string }>(`SELECT name, taken_at FROM ${name}.chore`)).rows;
+    const before = await turns();
+    expect(before.map((row) => row.name)).toContain('forget_old_keys');
+    const [one, two] = cluster.nodes;
+    if (one === undefined || two === undefined) throw new Error('no nodes');
+    two.running.kill('SIGTERM');
+    await two.running.ended;
+    await cluster.startAgain(two);
+    // A service that has just started looks at once, and it is not its turn.
+    expect(await turns()).toEqual(before);
+    expect((await callApi(two.baseUrl, undefined, 'GET', '/agents/me')).status).toBe(401);
+    await client.end();
+    await cluster.stop();
+  });
+});
