@@ -202,7 +202,10 @@ function resultOf({ random }: Context, value: object): CallToolResult {
   return { content: [{ type: 'text', text }], structuredContent: { ...value, notice: NOTICE } };
 }
 
-/** The error as every command tells it with `--json`. */
+/**
+ * The error as every command tells it with `--json`, as text alone: clients of the SDK up to 1.32 check structured content
+ * against the tool's output schema even in an error, and throw the error away when it does not fit.
+ */
 function failureOf(context: Context, error: unknown, isDeadlinePassed: boolean): CallToolResult {
   const deadline = { isDeadlinePassed, deadlineMs: DEADLINE_MS, isDeadlineGiven: false };
   const facts = { argv: [], acting: context.acting(), isDebug: false, ...deadline };
@@ -212,6 +215,5 @@ function failureOf(context: Context, error: unknown, isDeadlinePassed: boolean):
   const told = isRepeatable
     ? { ...failure, next: undefined, why: `repeat the call with idempotency_key ${key}.` }
     : failure;
-  const text = failureLine(told).trimEnd();
-  return { isError: true, content: [{ type: 'text', text }], structuredContent: JSON.parse(text) };
+  return { isError: true, content: [{ type: 'text', text: failureLine(told).trimEnd() }] };
 }
