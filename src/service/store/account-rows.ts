@@ -42,3 +42,7 @@ export function findAccountByUsername(query: Query, username: string): Promise<A
 export async function hasPasswordAccounts(query: Query): Promise<boolean> {
   return (await query.get('SELECT 1 AS found FROM account WHERE password_hash IS NOT NULL LIMIT 1')) !== undefined;
 }
+
+export async function updatePasswordHash(transaction: Transaction, accountId: string, hash: string): Promise<void> {
+  await transaction.run('UPDATE account SET password_hash = $2 WHERE id = $1', accountId, hash);
+}

@@ -35,3 +35,16 @@ export async function deleteAccountSession(transaction: Transaction, idHash: str
 export function deleteAccountSessionsExpiredBefore(transaction: Transaction, epochMs: number): Promise<number> {
   return transaction.run('DELETE FROM account_session WHERE expires_at < $1', epochMs);
 }
+
+/** Signs an account out everywhere, but in the browser of that hash. */
+export async function deleteAccountSessions(
+  transaction: Transaction,
+  accountId: string,
+  exceptHash: string | undefined,
+): Promise<void> {
+  await transaction.run(
+    'DELETE FROM account_session WHERE account_id = $1 AND id_hash <> $2',
+    accountId,
+    exceptHash ?? '',
+  );
+}

@@ -27,3 +27,18 @@ export async function revokeGrantsOfAgent(
   );
   return [...families, ...clients].map((row) => row.id);
 }
+
+/** Ends every sign-in of an account's applications, and gives the ids of the grants that were revoked by it. */
+export async function revokeSignInsOfAccount(
+  transaction: Transaction,
+  accountId: string,
+  revokedAt: number,
+): Promise<string[]> {
+  await transaction.run('DELETE FROM authorization_code WHERE account_id = $1 AND used_at IS NULL', accountId);
+  const families = await transaction.all<IdRow>(
+    'UPDATE refresh_family SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL RETURNING id',
+    accountId,
+    revokedAt,
+  );
+  return families.map((row) => row.id);
+}

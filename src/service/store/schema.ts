@@ -6,7 +6,7 @@ import { DatabaseUnusableError, type Dialect } from './database.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 13;
+export const SCHEMA_VERSION = 14;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -233,6 +233,7 @@ const SCHEMA: readonly Statement[] = [
     family_id TEXT
   )`,
   `CREATE INDEX authorization_code_by_client ON authorization_code (client_id)`,
+  `CREATE INDEX authorization_code_by_account ON authorization_code (account_id)`,
   `CREATE INDEX authorization_code_by_agent ON authorization_code (agent_id)`,
   `CREATE INDEX authorization_code_by_age ON authorization_code (created_at)`,
   `CREATE TABLE refresh_family (

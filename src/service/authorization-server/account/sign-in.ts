@@ -22,7 +22,7 @@ import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
 import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser, renewBrowser } from './browser.js';
 import { enterAs } from './enter-as.js';
-import { hashPassword, isPasswordOf, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.js';
+import { findPasswordMistake, hashPassword, isPasswordOf } from './password.js';
 import { readReturnAddress } from './return-address.js';
 import { forgedForm, requireSameOrigin } from './same-origin.js';
 
@@ -164,9 +164,8 @@ function findMistakes(username: string, displayName: string, password: string): 
   if (displayName === '' || displayName.length > DISPLAY_NAME_MAX_LENGTH) {
     mistakes.push({ field: 'new-display-name', message: 'Enter your name, 100 characters at most.' });
   }
-  if (password.length < PASSWORD_MIN_LENGTH || password.length > PASSWORD_MAX_LENGTH) {
-    mistakes.push({ field: 'new-password', message: 'Choose a password of 8 to 200 characters.' });
-  }
+  const passwordMistake = findPasswordMistake(password, username);
+  if (passwordMistake !== undefined) mistakes.push({ field: 'new-password', message: passwordMistake });
   return mistakes;
 }
 

@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import {
+  findPasswordMistake,
+  hashPassword,
+  isPasswordOf,
+} from '../../../src/service/authorization-server/account/password.js';
+import { setPassword } from '../../../src/service/authorization-server/account/set-password.js';
+import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token.js';
+import { findAccount } from '../../../src/service/store/account-rows.js';
+import { findSignedInAccount, insertAccountSession } from '../../../src/service/store/account-session-rows.js';
+import { putOAuthClient } from '../../../src/service/store/oauth-client-rows.js';
+import { openStage } from '../sessions/stage.js';
+import { createBrowser } from './browser.js';
+import { type Desk, openDesk } from './desk.js';
+
+const EASY = /too easy to guess/;
+
+describe('A password that somebody chooses', () => {
+  it.each([
+    'password',
+    'Password1',
+    'P@ssw0rd!',
+    'pa55word2024',
+    '12345678',
+    '987654321',
+    'aaaaaaaa',
+    'abababab',
+    'abcd1234',
+    'qwertyuiop',
+    'qwerty123',
+    '1qaz2wsx',
+    'iloveyou!!',
+    'Sunshine2023',
+    'letmein123',
+    'dragon99',
+    'footballfootball',
+    'jordan-hale',
+    'JordanHale1990',
+    'jordanhale!',
+    '1jordanhale',
+  ])('%s is refused: it is too easy to guess', (password) => {
+    const username = password.includes('-') ? 'jordan-hale' : 'jordanhale';
+    expect(findPasswordMistake(password, username)).toMatch(EASY);
+  });
+
+  it.each([
+    'correct horse battery',
+    'sunshine dragon football',
+    'xk4-Qz9_tB',
+    'q7Rt#m2Lp9',
+    'my password is a long sentence',
+    'jordanhale plays the tuba',
+    'пароль-из-головы',
+    '密码是一条很长的句子',
+    '83749201-dragon-19283',
+  ])('%s is taken', (password) => {
+    expect(findPasswordMistake(password, 'jordanhale')).toBeUndefined();
+  });
+
+  it('is long enough, and not too long', () => {
+    expect(findPasswordMistake('q7Rt#m2', 'jordanhale')).toMatch(/8 to 200/);
+    expect(findPasswordMistake('q7Rt#m2L'.repeat(26), 'jordanhale')).toMatch(/8 to 200/);
+  });
+
+  it('is judged quickly, whatever it is', () => {
+    const before = performance.now();
+    for (let count = 0; count < 100; count += 1) findPasswordMistake('abcdefgh'.repeat(25), 'a'.repeat(64));
+    expect(performance.now() - before).toBeLessThan(1_000);
+  });
+});
+
+describe('The page that makes accounts', () => {
+  let desk: Desk;
+  beforeAll(async () => {
+    desk = await openDesk();
+  });
+  afterAll(() => desk.stop());
+
+  it('refuses a password that is easy to guess, with the reason at the field, and keeps what was typed', async () => {
+    const browser = createBrowser(desk.service.webUrl);
+    const page = await browser.get('/oauth/sign-in');
+    const person = { username: 'jordanhale', display_name: 'Jordan Hale' };
+    const refused = await browser.submit(page, '/oauth/sign-up', { ...person, password: 'jordanhale1' });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringMatching(EASY)]);
+    expect(refused.text).toContain('value="Jordan Hale"');
+    const taken = await browser.submit(refused, '/oauth/sign-up', { ...person, password: 'correct horse battery' });
+    expect(taken.status).toBe(303);
+  });
+});
+
+describe('A new password', () => {
+  it('signs out every browser but the one that set it, and every application with its sockets', async () => {
+    const stage = await openStage();
+    const { context } = stage;
+    const account = await stage.addAccount('maria');
+    const other = await stage.addAccount('other');
+    const { agentId } = await stage.addAgent(account, 'bot');
+    const expiresAt = context.clock.now() + 1_000;
+    const browsers = { here: account.id, there: account.id, elsewhere: other.id };
+    const familyId = createFamilyId(context);
+    await stage.write(async (transaction) => {
+      for (const [id_hash, account_id] of Object.entries(browsers))
+        await insertAccountSession(transaction, { id_hash, account_id, created_at: 0, expires_at: expiresAt });
+      await putOAuthClient(transaction, { id: 'oac_1', name: 'asp', redirect_uris: '[]', scope: '', created_at: 0 });
+      await startFamily(context, transaction, familyId, {
+        client_id: 'oac_1',
+        account_id: account.id,
+        agent_id: agentId,
+        scope: 'sessions:read',
+        resources: '{"allowed":["http://h/v1"],"usual":["http://h/v1"]}',
+      });
+    });
+    const passwordHash = await hashPassword('correct horse battery');
+    await stage.write((transaction) =>
+      setPassword(context, transaction, { accountId: account.id, passwordHash, keptBrowserHash: 'here' }),
+    );
+    const signedIn = await stage.read(async (query) => {
+      const found: (string | undefined)[] = [];
+      for (const hash of Object.keys(browsers))
+        found.push((await findSignedInAccount(query, hash, context.clock.now()))?.username);
+      return found;
+    });
+    expect(signedIn).toEqual(['maria', undefined, 'other']);
+    expect(stage.signals).toContainEqual({ kind: 'revoked', grantId: familyId });
+    const stored = await stage.read((query) => findAccount(query, account.id));
+    expect(await isPasswordOf(stored?.password_hash, 'correct horse battery')).toBe(true);
+    await stage.close();
+  });
+});
