@@ -67,7 +67,15 @@ describe('what is sent', () => {
       'a\nb\n\n',
     ],
     ['-F - reads standard input', `send ${SESSION} -F -`, [SENT], [{ content: 'text' }], 'text\r\n'],
-    ['-m may be a dash', `send ${SESSION} -m -`, [SENT], [{ content: '-' }]],
+    ['- as the message reads standard input', `send ${SESSION} -`, [SENT], [{ content: 'piped' }], 'piped\n'],
+    ['-m - reads standard input', `send ${SESSION} -m -`, [SENT], [{ content: 'piped' }], 'piped\n'],
+    [
+      '-m - of a new session reads standard input',
+      'session create alice.bot -m -',
+      [{ ...CREATED, reply: { session_id: SESSION } }],
+      [{ invite: ['@alice.bot'], initial_message: { content: 'piped' } }],
+      'piped\n',
+    ],
     ['an argument keeps its line feeds', ['send', SESSION, 'a\n'], [SENT], [{ content: 'a\n' }]],
     [
       '--meta becomes metadata',

@@ -49,6 +49,11 @@ function chooseSource({ streams }: Context, options: SendOptions): TextSource | 
   });
 }
 
+/** The text of an option that takes no file; `-` is standard input. */
+export function readGivenText(context: Context, text: string): Promise<string> {
+  return readText(context, text === '-' ? { kind: 'stdin' } : { kind: 'given', text });
+}
+
 /** The text of a message; one line feed at the end of a file or stream is not part of it. */
 async function readText(context: Context, source: TextSource): Promise<string> {
   if (source.kind === 'given') return checkText(source.text);

@@ -18,13 +18,13 @@ export type TextSource =
 
 const ARGUMENTS = [
   { usage: '<to>', about: 'sess_…, a handle (@owner.name or owner.name), or several with commas' },
-  { usage: '[message]', about: 'the text' },
+  { usage: '[message]', about: 'the text; - reads standard input' },
 ] as const satisfies readonly Argument[];
 
 const OPTIONS = [
   { flags: '--end', about: 'end the session after the message' },
   { flags: '--topic <text>', about: 'topic of the new session' },
-  { flags: '-m, --message <text>', about: 'the text' },
+  { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
   { flags: '-F, --message-file <path|->', about: 'the text is in this file' },
   { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
   { flags: '--filename <name>', about: 'name of the file that comes from standard input' },
@@ -87,7 +87,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   args.refuseBoth('end', 'wait');
   args.refuseBoth('end', 'end-after-reply');
   refuseSecondReader([
-    ...(text?.kind === 'stdin' ? ['-F -'] : []),
+    ...(text?.kind === 'stdin' ? ['the message'] : []),
     ...(isByLines ? ['--lines'] : []),
     ...files.flatMap((file) => (file === '-' ? ['--file -'] : [])),
     ...data.flatMap((value) => (value === '-' ? ['--data -'] : [])),
@@ -129,9 +129,9 @@ function readTarget(text: string): Target {
 }
 
 function toSource(text: string | undefined, path: string | undefined): TextSource | undefined {
+  if (text === '-' || path === '-') return { kind: 'stdin' };
   if (text !== undefined) return { kind: 'given', text };
-  if (path === undefined) return undefined;
-  return path === '-' ? { kind: 'stdin' } : { kind: 'file', path };
+  return path === undefined ? undefined : { kind: 'file', path };
 }
 
 function readMetadata(pairs: readonly string[]): Readonly<Record<string, string>> | undefined {

@@ -134,7 +134,7 @@ export const sessionCreate = command({
   arguments: [{ usage: '[handles...]', about: 'whom to invite' }],
   options: [
     { flags: '--topic <text>', about: 'what it is about' },
-    { flags: '-m, --message <text>', about: 'the first message, sent with the creation' },
+    { flags: '-m, --message <text>', about: 'the first message, sent with the creation; - reads standard input' },
     STRICT,
   ],
   examples: [
@@ -144,19 +144,20 @@ export const sessionCreate = command({
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({
-    message: notEmpty(args.text('message')),
+    text: args.text('message'),
     handles: readHandles(args.argument('handles')),
     topic: args.text('topic'),
     isStrict: args.flag('strict'),
   }),
-  async run(context, { handles, topic, message, isStrict }) {
+  async run(context, { handles, topic, text, isStrict }) {
+    const message = await readFirstMessage(context, text);
     const body = {
       ...(handles.length > 0 && { invite: handles }),
       ...(topic !== undefined && { topic }),
       ...(message !== undefined && { initial_message: { content: message } }),
     };
     if (context.globals.isDryRun) return printRequest(context, 'createSession', { body });
-    const { reply, idempotencyKey } = await write(context, 'createSession', { body }, unreachable(handles));
+    const { reply, idempotencyKey } = await write(context, 'createSession', { body }, { ...unreachable(handles), isRepeatable: text !== '-' });
     const { session_id } = reply;
     const invited = handles.length < 2 ? handles : await readInvited(context, session_id, handles);
     const omitted = invited && handles.filter((handle) => !invited.includes(handle));
@@ -170,9 +171,8 @@ export const sessionCreate = command({
   },
 });
 
-function notEmpty(message: string | undefined): string | undefined {
-  if (message === '') throw new UsageError('The message is empty.');
-  return message;
+async function readFirstMessage(context: Context, text: string | undefined): Promise<string | undefined> {
+  return text === undefined ? undefined : (await import('../send/content.js')).readGivenText(context, text);
 }
 
 function unreachable(handles: readonly string[]): ErrorContext {
@@ -308,7 +308,9 @@ export const sessionReopen = command({
   path: 'session reopen',
   summary: 'reopen an ended session',
   arguments: [SESSION, { usage: '[handles...]', about: 'whom to invite in addition' }],
-  options: [{ flags: '-m, --message <text>', about: 'the first message after the reopening' }],
+  options: [
+    { flags: '-m, --message <text>', about: 'the first message after the reopening; - reads standard input' },
+  ],
   examples: [
     { line: 'asp session reopen sess_…', about: 'everyone who took part is invited again' },
     { line: 'asp session reopen sess_… carol.bot -m "one more thing"', about: 'with someone new and a message' },
@@ -316,11 +318,12 @@ export const sessionReopen = command({
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({
-    message: notEmpty(args.text('message')),
+    text: args.text('message'),
     session_id: readId('session', args.argument('session')),
     handles: readHandles(args.argument('handles')),
   }),
-  async run(context, { session_id, handles, message }) {
+  async run(context, { session_id, handles, text }) {
+    const message = await readFirstMessage(context, text);
     const path = { session_id };
     const body = {
       ...(handles.length > 0 && { invite: handles }),
@@ -328,7 +331,7 @@ export const sessionReopen = command({
     };
     if (context.globals.isDryRun) return printRequest(context, 'reopenSession', { path, body });
     const reason = 'only someone who was joined when the session ended can reopen it; the service does not tell more.';
-    const errorContext = impossible(session_id, 'reopen', reason);
+    const errorContext = { ...impossible(session_id, 'reopen', reason), isRepeatable: text !== '-' };
     const { idempotencyKey } = await write(context, 'reopenSession', { path, body }, errorContext);
     const idempotency_key = idempotencyKey ?? null;
     const change = { session_id, action: 'reopen', state: 'active', idempotency_key } as const;
