@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -89,13 +90,28 @@ function readOwn(path: string): Buffer | undefined {
 function keep(path: string, code: Buffer): void {
   try {
     const folder = dirname(path);
-    if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) removeOthers(dirname(folder), folder);
+    const root = dirname(folder);
+    // One step at a time: under a home that does not exist, nothing is made.
+    makeFolder(dirname(root));
+    makeFolder(root);
+    if (makeFolder(folder)) removeOthers(root, folder);
     if (!isOurFolder(folder)) return;
     const temporary = `${path}.${process.pid}`;
     writeFileSync(temporary, Buffer.concat([digest(code), code]), { mode: 0o600, flag: 'wx' });
     renameSync(temporary, path);
   } catch {
     // The next run compiles again.
+  }
+}
+
+/** Whether the folder is new. */
+function makeFolder(path: string): boolean {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (existsSync(path)) return false;
+    throw error;
   }
 }
 

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -12,6 +13,7 @@ import {
   readdirSync,
   readFileSync,
   type Stats,
+  statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 
@@ -74,7 +76,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
  */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const directory = dirname(path);
-  await promises.mkdir(directory, { recursive: true, mode: 0o700 });
+  makeDirectory(directory);
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await promises.open(temporary, flags, 0o600);
@@ -114,12 +116,25 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
   }
 }
 
+/** Makes a directory and its missing parents, step by step: the recursive mkdir of Node.js never returns inside /proc. */
+export function makeDirectory(path: string, mode = 0o700): void {
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    const parent = dirname(path);
+    if (!isFileError(error, 'ENOENT') || existsSync(parent)) throw error;
+    makeDirectory(parent, mode);
+    makeDirectory(path, mode);
+  }
+}
+
 /**
  * Makes a directory and its missing parents with rights for this user alone.
  * @throws UnsafeFileError when it belongs to another user, is a link, or others may write in it.
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeDirectory(path);
   await requireOwnDirectory(path);
 }
 

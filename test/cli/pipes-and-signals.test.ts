@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -49,6 +49,17 @@ describe('the built program', () => {
     const { code, out, err } = await runShell('asp --help | head -1', {});
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out).toMatch(/^asp \d/);
+  });
+
+  it('makes no folder for a home directory that does not exist', async () => {
+    const missing = join(freshHome(), 'nobody');
+    const { XDG_RUNTIME_DIR: _, ...others } = environment;
+    const { code, err } = await runShell('asp whoami', { ...others, HOME: missing });
+    expect({ code, err: err.includes('error'), made: existsSync(missing) }).toEqual({
+      code: 0,
+      err: false,
+      made: false,
+    });
   });
 
   it('survives closed streams, a width of nothing and TERM=dumb', async () => {

@@ -1,16 +1,7 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { makeDirectory } from '../../kit/private-file.js';
 import { handleOf } from '../values.js';
 import type { Context } from './context.js';
 
@@ -60,7 +51,7 @@ function readOwn(path: string): string {
 /** At once or not at all, but without waiting for the disk: what is lost is learned again, and each `send` pays for it. */
 function replaceOwn(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path));
   rmSync(temporary, { force: true });
   writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
   renameSync(temporary, path);

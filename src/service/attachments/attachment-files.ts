@@ -2,7 +2,6 @@ import { constants } from 'node:fs';
 import {
   chmod,
   type FileHandle,
-  mkdir,
   mkdtemp,
   open,
   readdir,
@@ -16,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { makeDirectory } from '../../kit/private-file.js';
 import { isId } from '../../wire/id.js';
 import { ATTACHMENTS_FOLDER, IDENTITY_FILE, TRASH_FOLDER } from '../store/data-directory.js';
 
@@ -136,7 +136,7 @@ export async function lookAtFolder(
 }
 
 async function makeFolder(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  makeDirectory(path);
   await chmod(path, OWNER_ONLY_DIRECTORY);
 }
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { makeDirectory } from '../../kit/private-file.js';
 import { isId } from '../../wire/id.js';
 import { ATTACHMENTS_FOLDER, DATABASE_FILE } from '../store/data-directory.js';
 import { DatabaseUnusableError } from '../store/database.js';
@@ -11,7 +12,6 @@ import { syncDirectory } from './create-backup.js';
 import { type FoundEntry, listTar } from './tar.js';
 
 const OWNER_ONLY_FILE = 0o600;
-const OWNER_ONLY_DIRECTORY = 0o700;
 const UNFINISHED = '.restoring';
 
 export interface Restored {
@@ -43,7 +43,7 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
 }
 
 async function requireEmpty(directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  makeDirectory(directory);
   const [first] = await readdir(directory);
   if (first !== undefined)
     throw new BackupError('NOT_EMPTY', `${directory} is not empty (${first} is in it), and was left as it is.`);
@@ -51,7 +51,7 @@ async function requireEmpty(directory: string): Promise<void> {
 
 /** The SHA-256 of each attachment that was unpacked. */
 async function unpack(archive: FileHandle, work: string): Promise<Map<string, string>> {
-  await mkdir(join(work, ATTACHMENTS_FOLDER), { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  makeDirectory(join(work, ATTACHMENTS_FOLDER));
   const hashes = new Map<string, string>();
   let hasDatabase = false;
   for await (const entry of listTar(archive)) {

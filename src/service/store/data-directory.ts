@@ -1,6 +1,7 @@
-import { chmodSync, closeSync, lstatSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { makeDirectory } from '../../kit/private-file.js';
 import { DatabaseUnusableError } from './database.js';
 
 export const DATABASE_FILE = 'asp.sqlite';
@@ -11,7 +12,6 @@ export const TRASH_FOLDER = 'trash';
 export const IDENTITY_FILE = 'identity';
 
 const OWNER_ONLY_FILE = 0o600;
-const OWNER_ONLY_DIRECTORY = 0o700;
 const OTHERS_MAY_WRITE = 0o002;
 const STICKY = 0o1000;
 const isPosix = process.platform !== 'win32';
@@ -21,7 +21,7 @@ const isPosix = process.platform !== 'win32';
  * others could put files in place of these, and files that are links to somewhere else.
  */
 export function prepareDataDirectory(directory: string): void {
-  mkdirSync(directory, { recursive: true, mode: OWNER_ONLY_DIRECTORY });
+  makeDirectory(directory);
   const { mode } = statSync(directory);
   if (isPosix && (mode & OTHERS_MAY_WRITE) !== 0 && (mode & STICKY) === 0)
     throw new DatabaseUnusableError(`Everybody may write in ${directory}, where the data are: chmod 700 it.`);

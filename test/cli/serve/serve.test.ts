@@ -53,6 +53,24 @@ describe('asp serve starts', () => {
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
   });
 
+  it.skipIf(process.platform !== 'linux').each([
+    ['a file', (directory: string) => join(directory, 'notes.txt'), /is a file/],
+    ['below a file', (directory: string) => join(directory, 'notes.txt/data'), /is a file/],
+    ['in /proc', () => '/proc/asp/data', /cannot be made/],
+    ['in /sys', () => '/sys/asp-data', /may not write/],
+  ])('refuses a data folder that is %s with exit 2, at once', async (_, pathIn, why) => {
+    writeFileSync(join(home.directory, 'notes.txt'), 'mine');
+    const words = ['serve', '--port', '0', '--json', '--data', pathIn(home.directory)];
+    const running = home.start(words);
+    const { status, stderr } = await running.ended;
+    expect(failureOf(stderr)).toMatchObject({ code: 'ASP_CONFIG', message: expect.stringContaining('data folder') });
+    expect({ status, hint: json<{ error: { hint: string } }>(stderr).error.hint }).toEqual({
+      status: 2,
+      hint: expect.stringMatching(why),
+    });
+    expect(readFileSync(join(home.directory, 'notes.txt'), 'utf8')).toBe('mine');
+  });
+
   it('--json prints one document with every address, the pid and the version, and no secret', async () => {
     const running = serve('--json');
     await running.until('stdout', /\n/);

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, link, lstat, open, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-import { isFileError } from '../../../kit/private-file.js';
+import { isFileError, makeDirectory } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH } from '../../../wire/limit.js';
 import { CliError, UsageError } from '../../errors.js';
@@ -79,7 +79,7 @@ function writeFailure(path: string, error: unknown): unknown {
 /** Makes a folder for files, if it is not there. */
 export async function ensureFolder(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true });
+    makeDirectory(path, 0o777);
   } catch (error) {
     throw isFileError(error, 'EEXIST', 'ENOTDIR') ? new UsageError(`${path} is no folder.`) : writeFailure(path, error);
   }

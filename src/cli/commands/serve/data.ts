@@ -184,9 +184,11 @@ async function translateBackupError(error: unknown, next: readonly string[]): Pr
     ? 'there is no such file or folder.'
     : isFileError(error, 'EACCES', 'EPERM', 'EROFS')
       ? 'this user may not read or write there.'
-      : isFileError(error, 'ENOSPC', 'EDQUOT')
-        ? 'the disk is full.'
-        : undefined;
+      : isFileError(error, 'EEXIST')
+        ? 'it is a file, not a folder.'
+        : isFileError(error, 'ENOSPC', 'EDQUOT')
+          ? 'the disk is full.'
+          : undefined;
   if (why === undefined) return error;
   const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
   return new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why, cause: error });

@@ -70,8 +70,13 @@ function translateFileError(error: unknown): unknown {
   const why: Record<string, string> = {
     ENOSPC: 'the disk is full.',
     EACCES: 'this user may not write there.',
+    EPERM: 'this user may not write there.',
+    EEXIST: 'it, or a folder above it, is a file.',
+    ENOENT: 'it cannot be made there.',
+    ENAMETOOLONG: 'its path is too long.',
+    ELOOP: 'its path holds links that lead in a circle.',
     EROFS: 'the disk is read-only.',
-    ENOTDIR: 'a part of its path is no folder.',
+    ENOTDIR: 'it, or a folder above it, is a file.',
   };
   if (!Object.hasOwn(why, code)) return error;
   return new CliError('ASP_CONFIG', { message: 'The data folder cannot be used.', why: why[code], cause: error });

@@ -157,7 +157,12 @@ export const sessionCreate = command({
       ...(message !== undefined && { initial_message: { content: message } }),
     };
     if (context.globals.isDryRun) return printRequest(context, 'createSession', { body });
-    const { reply, idempotencyKey } = await write(context, 'createSession', { body }, { ...unreachable(handles), isRepeatable: text !== '-' });
+    const { reply, idempotencyKey } = await write(
+      context,
+      'createSession',
+      { body },
+      { ...unreachable(handles), isRepeatable: text !== '-' },
+    );
     const { session_id } = reply;
     const invited = handles.length < 2 ? handles : await readInvited(context, session_id, handles);
     const omitted = invited && handles.filter((handle) => !invited.includes(handle));
@@ -308,9 +313,7 @@ export const sessionReopen = command({
   path: 'session reopen',
   summary: 'reopen an ended session',
   arguments: [SESSION, { usage: '[handles...]', about: 'whom to invite in addition' }],
-  options: [
-    { flags: '-m, --message <text>', about: 'the first message after the reopening; - reads standard input' },
-  ],
+  options: [{ flags: '-m, --message <text>', about: 'the first message after the reopening; - reads standard input' }],
   examples: [
     { line: 'asp session reopen sess_…', about: 'everyone who took part is invited again' },
     { line: 'asp session reopen sess_… carol.bot -m "one more thing"', about: 'with someone new and a message' },
