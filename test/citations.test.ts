@@ -18,7 +18,7 @@ function placesOf(contract: string): Set<string> {
 }
 
 function decisionsOf(decisions: string): Set<string> {
-  return new Set([...decisions.matchAll(/^\| (D-\d+) \|/gm)].map(([, number = '']) => number));
+  return new Set([...decisions.matchAll(/^## (D-\d+):/gm)].map(([, number = '']) => number));
 }
 
 interface Cited {
@@ -36,7 +36,10 @@ function citedIn(source: string): Cited {
 }
 
 const places = placesOf(read('docs/contract.md'));
-const decisions = decisionsOf(read('docs/decisions.md'));
+const everyDecision = readdirSync(`${ROOT}docs/decisions`)
+  .map((name) => read(`docs/decisions/${name}`))
+  .join('\n');
+const decisions = decisionsOf(everyDecision);
 const files = ['src', 'test', 'scripts', 'bench'].flatMap((folder) =>
   readdirSync(`${ROOT}${folder}`, { recursive: true, encoding: 'utf8' })
     .filter((path) => /\.(ts|mjs)$/.test(path) && !path.endsWith('citations.test.ts'))
@@ -53,7 +56,7 @@ describe('what the code cites', () => {
     expect(cited.flatMap(({ wire }) => wire).length).toBeGreaterThan(20);
   });
 
-  it('of the decisions is a row there', () => {
+  it('of the decisions is a heading there', () => {
     const lost = cited.flatMap(({ path, decisions: numbers }) =>
       numbers.filter((number) => !decisions.has(number)).map((number) => `${path}: ${number}`),
     );
@@ -67,13 +70,29 @@ describe('what the code cites', () => {
       decisions: ['D-01', 'D-02'],
     });
     expect(placesOf('## One\n- **Some Thing**: x\n## Two\n')).toEqual(new Set(['One', 'One, some thing', 'Two']));
-    expect(decisionsOf('| D-01 | x |\nD-02\n')).toEqual(new Set(['D-01']));
+    expect(decisionsOf('## D-01: x\nD-02\n')).toEqual(new Set(['D-01']));
   });
 });
 
 describe('the decisions', () => {
   it('have each number once', () => {
-    const numbers = [...read('docs/decisions.md').matchAll(/^\| (D-\d+) \|/gm)].map(([, number]) => number);
+    const numbers = [...everyDecision.matchAll(/^## (D-\d+):/gm)].map(([, number]) => number);
+    expect(numbers.length).toBeGreaterThan(170);
     expect(numbers.filter((number, index) => numbers.indexOf(number) !== index)).toEqual([]);
+  });
+
+  it('each say whether they still stand', () => {
+    const without = everyDecision
+      .split(/^## /m)
+      .slice(1)
+      .filter((text) => !/^[^\n]+\n\nStatus: (accepted|superseded by [^\n]+)\b/.test(text))
+      .map((text) => text.split('\n', 1)[0]);
+    expect(without).toEqual([]);
+  });
+
+  it('are all listed in the index of topics', () => {
+    const index = read('docs/decisions/README.md');
+    for (const name of readdirSync(`${ROOT}docs/decisions`).filter((file) => file !== 'README.md'))
+      expect(index).toContain(`](${name})`);
   });
 });

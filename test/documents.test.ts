@@ -20,7 +20,7 @@ const variableOf = (setting: string): string => `${ENVIRONMENT_PREFIX}${setting.
 
 /** The pages that people read. What is made of the command table is in them as far as it is right by itself. */
 const PAGES = ['README.md', ...readdirSync(join(ROOT, 'docs')).map((name) => `docs/${name}`)]
-  .filter((path) => path.endsWith('.md') && path !== 'docs/decisions.md')
+  .filter((path) => path.endsWith('.md'))
   .map((path) => [path, read(path)] as const);
 const TEXTS = [...PAGES, ...Object.entries(TOPICS).map(([name, text]) => [`asp help ${name}`, text] as const)];
 const everything = TEXTS.map(([, text]) => text).join('\n');

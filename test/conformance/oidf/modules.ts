@@ -5,7 +5,7 @@
  * test with its name in `../oidf*.test.ts`.
  */
 
-/** What a module expects, what this service answers on purpose, and the decision that says why (docs/decisions.md). */
+/** What a module expects, what this service answers on purpose, and the decision that says why (docs/decisions). */
 export interface ExpectedDifference {
   readonly asks: string;
   readonly answers: string;
