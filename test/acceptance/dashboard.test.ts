@@ -167,7 +167,15 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
   it('every page fits a phone', async () => {
     await page.setViewportSize(CRAMPED);
     const parts = ['agents', 'new-agent', 'agents/helper', 'agents/helper/profile', 'agents/helper/allowlist'];
-    for (const part of [...parts, 'agents/helper/remove', 'clients', 'new-client', 'applications', 'none']) {
+    for (const part of [
+      ...parts,
+      'agents/helper/remove',
+      'clients',
+      'new-client',
+      'applications',
+      'settings',
+      'none',
+    ]) {
       await page.goto(`${web}/dashboard/${part}`);
       const overflow = await page.evaluate(
         'document.documentElement.scrollWidth - document.documentElement.clientWidth',

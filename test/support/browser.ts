@@ -24,7 +24,7 @@ export interface Browser {
   readonly cookies: ReadonlyMap<string, string>;
 }
 
-export function openBrowser(): Browser {
+export function openBrowser(userAgent?: string): Browser {
   const cookies = new Map<string, string>();
 
   async function load(url: string, method: string, body?: string, referrer?: string): Promise<Page> {
@@ -33,6 +33,7 @@ export function openBrowser(): Browser {
       method,
       headers: {
         accept: 'text/html',
+        ...(userAgent === undefined ? {} : { 'user-agent': userAgent }),
         ...(cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
         ...(body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded', origin }),
         ...(referrer === undefined ? {} : { 'sec-fetch-site': 'same-origin' }),

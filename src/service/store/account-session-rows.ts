@@ -5,15 +5,22 @@ import type { Query, Transaction } from './database.js';
 export interface AccountSessionRow {
   readonly id_hash: string;
   readonly account_id: string;
+  /** Where it signed in from. */
+  readonly address: string;
+  /** What it called itself. */
+  readonly browser_name: string;
   readonly created_at: number;
   readonly expires_at: number;
 }
 
 export async function insertAccountSession(transaction: Transaction, row: AccountSessionRow): Promise<void> {
   await transaction.run(
-    'INSERT INTO account_session (id_hash, account_id, created_at, expires_at) VALUES ($1, $2, $3, $4)',
+    `INSERT INTO account_session (id_hash, account_id, address, browser_name, created_at, expires_at)
+     VALUES ($1, $2, $3, $4, $5, $6)`,
     row.id_hash,
     row.account_id,
+    row.address,
+    row.browser_name,
     row.created_at,
     row.expires_at,
   );
@@ -26,6 +33,35 @@ export function findSignedInAccount(query: Query, idHash: string, now: number): 
     idHash,
     now,
   );
+}
+
+/** The next `limit` of an account after a place, the newest first. */
+export function listAccountSessions(
+  query: Query,
+  accountId: string,
+  now: number,
+  place: { readonly createdAt: number; readonly idHash: string },
+  limit: number,
+): Promise<AccountSessionRow[]> {
+  return query.all<AccountSessionRow>(
+    `SELECT * FROM account_session
+     WHERE account_id = $1 AND expires_at > $2 AND (created_at < $3 OR (created_at = $3 AND id_hash < $4))
+     ORDER BY created_at DESC, id_hash DESC LIMIT $5`,
+    accountId,
+    now,
+    place.createdAt,
+    place.idHash,
+    limit,
+  );
+}
+
+/** Nothing happens to one that is not the account's. */
+export async function deleteAccountSessionOf(
+  transaction: Transaction,
+  accountId: string,
+  idHash: string,
+): Promise<void> {
+  await transaction.run('DELETE FROM account_session WHERE id_hash = $2 AND account_id = $1', accountId, idHash);
 }
 
 export async function deleteAccountSession(transaction: Transaction, idHash: string): Promise<void> {

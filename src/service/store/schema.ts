@@ -6,7 +6,7 @@ import { DatabaseUnusableError, type Dialect } from './database.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 14;
+export const SCHEMA_VERSION = 15;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -77,10 +77,12 @@ const SCHEMA: readonly Statement[] = [
   `CREATE TABLE account_session (
     id_hash TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES account (id),
+    address TEXT NOT NULL,
+    browser_name TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL
   )`,
-  `CREATE INDEX account_session_by_account ON account_session (account_id)`,
+  `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
 
   `CREATE TABLE agent (

@@ -101,7 +101,14 @@ describe('A new password', () => {
     const familyId = createFamilyId(context);
     await stage.write(async (transaction) => {
       for (const [id_hash, account_id] of Object.entries(browsers))
-        await insertAccountSession(transaction, { id_hash, account_id, created_at: 0, expires_at: expiresAt });
+        await insertAccountSession(transaction, {
+          id_hash,
+          account_id,
+          address: '192.0.2.1',
+          browser_name: 'Firefox',
+          created_at: 0,
+          expires_at: expiresAt,
+        });
       await putOAuthClient(transaction, { id: 'oac_1', name: 'asp', redirect_uris: '[]', scope: '', created_at: 0 });
       await startFamily(context, transaction, familyId, {
         client_id: 'oac_1',

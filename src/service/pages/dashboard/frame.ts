@@ -53,6 +53,7 @@ ${renderAccountMenu(frame)}
 function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
   return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></button>
 <div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
+<a class="button plain" href="/dashboard/settings">Settings</a>
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 

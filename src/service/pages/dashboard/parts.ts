@@ -15,6 +15,8 @@ const NOTE = {
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
   revoked: 'The API credential was revoked, and its connections are closed.',
+  'browser-ended': 'The browser was signed out.',
+  'browsers-ended': 'All other browsers were signed out.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;

@@ -1,0 +1,25 @@
+import { renderSettings } from '../../pages/dashboard/settings-page.js';
+import { type AccountSessionRow, listAccountSessions } from '../../store/account-session-rows.js';
+import { readListed } from '../listed.js';
+import { type DashboardAnswer, page, type Visit } from '../visit.js';
+
+export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, browser, csrf, note } = visit;
+  const now = context.clock.now();
+  const { items, ...rest } = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['signed-in browsers', account.id],
+      start: [Number.MAX_SAFE_INTEGER, ''],
+      placeOf: (row: AccountSessionRow) => [row.created_at, row.id_hash],
+      read: ([createdAt, idHash], limit) => listAccountSessions(view, account.id, now, { createdAt, idHash }, limit),
+    }),
+  );
+  const browsers = items.map((row) => ({
+    id: row.id_hash,
+    name: row.browser_name,
+    address: row.address,
+    signedInAt: row.created_at,
+    isThisOne: row.id_hash === browser.hash,
+  }));
+  return page(renderSettings({ browsers: { items: browsers, ...rest }, csrf, note, now }));
+}
