@@ -1,11 +1,13 @@
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
+import { startHttpRelay } from '../support/http-relay.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
 const PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
@@ -333,6 +335,31 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(ended).toMatchObject({ status: 4, stdout: '' });
     expect(json<{ error: { code: string } }>(ended.stderr).error.code).toBe('ASP_NO_CREDENTIAL');
     expect(await home.asp(['mcp', '-a', 'demo.you', '--files', 'nowhere'])).toMatchObject({ status: 2, stdout: '' });
+  });
+
+  it('a client that leaves while a token is renewed does not end the login', async () => {
+    const other = createHome();
+    const relay = await startHttpRelay();
+    const behind = await startServe(other, [
+      ...['--seed', 'demo.you', '--public-url', `http://127.0.0.1:${relay.port}`],
+    ]);
+    relay.targetPort = Number((await behind.running.until('stderr', /Listening on \S+:(\d+)\./))[1]);
+    expect(await other.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    let refreshes = 0;
+    relay.onRequest = async ({ path, forward }) => {
+      const answer = await forward();
+      if (path === '/token') {
+        refreshes += 1;
+        await setTimeout(500);
+      }
+      await answer();
+    };
+    expect(await other.asp(['mcp'], { input: '' })).toMatchObject({ status: 0 });
+    expect(refreshes).toBe(1);
+    expect(await other.asp(['auth', 'refresh'])).toMatchObject({ status: 0 });
+    await behind.stop();
+    await relay.stop();
+    await other.dispose();
   });
 
   it('a token that is about to end is renewed on the way', async () => {

@@ -77,6 +77,8 @@ export interface Context extends Surroundings {
   /** Which agent; its handle is undefined where the credential decides. @throws CliError `ASP_NO_CREDENTIAL` */
   agent(): Promise<ResolvedAgent>;
   transport(): Promise<Transport>;
+  /** The process does not exit before `work` has ended. */
+  readonly holdExit: (work: Promise<unknown>) => void;
   logins(): Promise<Logins>;
   credential(): Promise<Credential>;
   /** Speaks to the service as the agent. */
@@ -91,5 +93,6 @@ export interface Context extends Surroundings {
 
 /** A context and what ends it. */
 export interface ClosableContext extends Context {
+  /** Ends what is open, after the work that must not be cut short. */
   close(): Promise<void>;
 }

@@ -61,6 +61,7 @@ type ServiceChoice = Pick<
   | 'endedService'
   | 'profile'
   | 'transport'
+  | 'holdExit'
   | 'close'
 >;
 
@@ -69,6 +70,7 @@ function createServiceChoice(surroundings: Surroundings, globals: Globals, outpu
   const { environment, machine } = surroundings;
   const paths: Paths = pathsOf({ environment, machine });
   const opened: Transport[] = [];
+  const held = new Set<Promise<unknown>>();
   const transport = lazy(async () => {
     const built = await openTransport(surroundings, globals, output);
     opened.push(built);
@@ -93,7 +95,9 @@ function createServiceChoice(surroundings: Surroundings, globals: Globals, outpu
     endedService,
     profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService, endedService })),
     transport,
+    holdExit: (work) => void held.add(work),
     close: async () => {
+      await Promise.allSettled(held);
       for (const each of opened) await each.close();
     },
   };

@@ -51,6 +51,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
       const found = await findLocalService(paths, machine);
       return found?.isRunning === true && found.record.url === baseUrl;
     },
+    holdExit: context.holdExit,
     addressesOf(baseUrl) {
       const entry = Object.values(profiles).find((profile) => profile.base_url === baseUrl);
       return entry === undefined ? undefined : { baseUrl, authUrl: entry.auth_url, wsUrl: entry.ws_url };

@@ -36,6 +36,8 @@ export interface LoginContext {
    * first: the tokens of a login that was made at such a service are not sent while this is false.
    */
   isLocalServiceAt?(baseUrl: string): Promise<boolean>;
+  /** Receives each refresh when it begins. A process that exits before it has ended may lose the login. */
+  holdExit?(work: Promise<unknown>): void;
   /** Addresses of a service beyond its base URL, where a profile names them. */
   addressesOf?(baseUrl: string): ServiceAddresses | undefined;
 }

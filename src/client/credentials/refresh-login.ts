@@ -56,7 +56,9 @@ export async function refreshLogin(
 ): Promise<Refreshed> {
   const discovery = await discoverFor(context, key.baseUrl, { signal: request.signal });
   const work = (): Promise<Refreshed> => refreshLocked(context, key, resource, request, discovery);
-  return withProcessLock(lockContextOf(context), lockNameOf(key), work, request.signal);
+  const refreshed = withProcessLock(lockContextOf(context), lockNameOf(key), work, request.signal);
+  context.holdExit?.(refreshed);
+  return refreshed;
 }
 
 async function refreshLocked(

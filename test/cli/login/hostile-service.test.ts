@@ -24,8 +24,8 @@ interface Failure {
 const failureIn = (err: string): Failure['error'] => json<Failure>(err.trim().split('\n').at(-1) ?? '').error;
 
 describe('a sign-in at a service that wastes its time', () => {
-  const signIn = (port: number) =>
-    runWords(`login @a.b --no-browser --json --timeout 1s -p http://127.0.0.1:${port}/v1`, {
+  const signIn = (port: number, timeout: string) =>
+    runWords(`login @a.b --no-browser --json --timeout ${timeout} -p http://127.0.0.1:${port}/v1`, {
       environment: { ASP_TOKEN_STORE: 'file' },
     });
 
@@ -35,7 +35,7 @@ describe('a sign-in at a service that wastes its time', () => {
       response.writeHead(200, { 'content-type': 'application/json' });
       drips.push(setInterval(() => response.write(' '), 50));
     });
-    const { code, err } = await signIn(port);
+    const { code, err } = await signIn(port, '1s');
     for (const drip of drips) clearInterval(drip);
     expect(code).toBe(8);
     expect(failureIn(err)).toMatchObject({ code: 'ASP_TIMEOUT' });
@@ -43,7 +43,7 @@ describe('a sign-in at a service that wastes its time', () => {
 
   it('ends at once, with the true time, when it is asked to wait for years', async () => {
     const port = await listen((response) => void response.writeHead(429, { 'retry-after': '1000000000' }).end());
-    const { code, err } = await signIn(port);
+    const { code, err } = await signIn(port, '10m');
     expect(code).toBe(7);
     expect(failureIn(err)).toMatchObject({ code: 'RATE_LIMITED', retry_after_ms: 1_000_000_000_000 });
   });
