@@ -5,15 +5,13 @@ const GRACE_MS = 900;
 
 /** The process: words, environment, streams and signals in; an exit code, or a death by signal, out. */
 async function main(argv: readonly string[]): Promise<void> {
-  const [{ run }, { processStreams }, { ReaderGoneError }, { machineOf }, { systemClock }, { systemRandom }] =
-    await Promise.all([
-      import('./cli/run.js'),
-      import('./cli/terminal/process-streams.js'),
-      import('./cli/terminal/streams.js'),
-      import('./cli/context/machine.js'),
-      import('./kit/clock.js'),
-      import('./kit/random.js'),
-    ]);
+  const [{ run }, { processStreams }, { machineOf }, { systemClock }, { systemRandom }] = await Promise.all([
+    import('./cli/run.js'),
+    import('./cli/terminal/process-streams.js'),
+    import('./cli/context/machine.js'),
+    import('./kit/clock.js'),
+    import('./kit/random.js'),
+  ]);
   const stop = new AbortController();
   let received: NodeJS.Signals | undefined;
   let isFinishing = false;
@@ -33,7 +31,7 @@ async function main(argv: readonly string[]): Promise<void> {
       if (!isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
     });
 
-  const streams = processStreams(process, () => stop.abort(new ReaderGoneError('the reader is gone')));
+  const streams = processStreams(process, (error) => stop.abort(error));
   const exitCode = await run(argv, {
     streams,
     environment: process.env,

@@ -13,6 +13,7 @@ import {
   rmSync,
   type Stats,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Script } from 'node:vm';
@@ -122,6 +123,18 @@ function removeOthers(root: string, kept: string): void {
   }
 }
 
+const STDOUT = 1;
+
+/** False where stdout does not take it at once: the program itself then says why. */
+function printVersion(): boolean {
+  try {
+    writeSync(STDOUT, `${VERSION}\n`);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const [first, ...others] = process.argv.slice(2);
-if (others.length === 0 && (first === '--version' || first === '-V')) process.stdout.write(`${VERSION}\n`);
-else start(join(__dirname, 'main.cjs'), cacheFileOf(first));
+const isVersionAsked = others.length === 0 && (first === '--version' || first === '-V');
+if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), cacheFileOf(first));

@@ -26,6 +26,7 @@ export const OWN_ERROR = {
   ASP_BAD_ANSWER: 9,
   ASP_LOCAL_NOT_RUNNING: 9,
   ASP_PARTIAL: 10,
+  ASP_OUTPUT: 1,
   ASP_UNHEALTHY: 1,
   ASP_BUG: 1,
 } as const;

@@ -1,8 +1,8 @@
 import { findCommand, type Request, spellingsOf } from './argv.js';
-import { createArgs, type GlobalOption, type WriteOption } from './command.js';
+import { type Command, createArgs, type GlobalOption, type WriteOption } from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
-import { UsageError } from './errors.js';
+import { CliError, UsageError } from './errors.js';
 import { OVERVIEW, PROGRAM } from './program.js';
 import { suggest } from './suggest.js';
 import { ReaderGoneError } from './terminal/streams.js';
@@ -17,6 +17,7 @@ export interface RunOptions {
 interface Progress {
   globals?: Globals;
   context?: ClosableContext;
+  command?: Command;
   isDeadlinePassed: boolean;
 }
 
@@ -33,14 +34,16 @@ export async function run(
   } catch (error) {
     const { signal, environment } = surroundings;
     if (error instanceof ReaderGoneError || signal.reason instanceof ReaderGoneError) return 0;
-    if (signal.aborted) return 1;
+    const isOutputLost = signal.reason instanceof CliError;
+    if (signal.aborted && !isOutputLost) return 1;
     const { reportFailure } = await import('./report-failure.js');
-    const { globals, context, isDeadlinePassed } = progress;
+    const { globals, context, command, isDeadlinePassed } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
     const deadlineMs = context?.deadline?.afterMs;
     const isDeadlineGiven = globals?.timeoutMs !== undefined;
-    const facts = { argv, acting: context?.acting() ?? {}, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
-    return reportFailure(error, facts, surroundings, globals);
+    const acting = context?.acting() ?? {};
+    const facts = { argv, acting, command, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
+    return reportFailure(isOutputLost ? signal.reason : error, facts, surroundings, globals);
   }
 }
 
@@ -65,6 +68,7 @@ async function dispatch(
   const parsed = parseArgs({ command, typed: request.typed }, request.rest);
   const globals = readGlobals(createArgs<GlobalOption | WriteOption>(parsed), surroundings.environment);
   progress.globals = globals;
+  progress.command = command;
   const hasOneOf = (flags: readonly string[]): boolean => flags.some((name) => parsed.options.get(name) === true);
   if (globals.fields !== undefined && !globals.isDryRun && !hasOneOf(command.mixesShapesWith))
     (await import('./commands/schema/schemas.js')).refuseUnknownFields(command.path, globals.fields);

@@ -102,6 +102,80 @@ describe('pipes', () => {
   });
 });
 
+describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
+  beforeAll(() => say('what is printed'));
+
+  it.each([
+    ['a version', 'asp --version'],
+    ['a version as JSON', 'asp version --json'],
+    ['help', 'asp help'],
+    ['the commands', 'asp commands --json'],
+    ['a schema', 'asp schema send'],
+    ['a completion script', 'asp completion bash'],
+    ['a list', 'asp session list --json'],
+    ['an export', 'asp session export "$S"'],
+    ['events', 'asp tail "$S" --after 0 --no-follow'],
+  ])('under stdout fails %s with the words of the system', async (_, line) => {
+    const { code, err } = await runShell(`${line} >/dev/full`, { ...environment, S: sessionId });
+    expect(code).toBe(1);
+    expect(err).toMatch(/ASP_OUTPUT/);
+    expect(err).toMatch(/ENOSPC: no space left on device/);
+  });
+
+  it('under stdout does not hide that a message was sent, nor where', async () => {
+    const { code, err } = await runShell(`asp send ${sessionId} "once only" --json >/dev/full`, environment);
+    expect(code).toBe(1);
+    const { error } = JSON.parse(err) as { error: { next: string[] } };
+    expect(error).toMatchObject({ code: 'ASP_OUTPUT', outcome: 'applied', retryable: false, session_id: sessionId });
+    expect(error.next).toEqual(['asp', 'session', 'show', sessionId]);
+    const { json } = await alice.get(`/sessions/${sessionId}/events`);
+    expect(JSON.stringify(json).split('once only')).toHaveLength(2);
+  });
+
+  it('keeps the cursor of a tail before the first event that was not written whole', async () => {
+    const created = await alice.post('/sessions', {});
+    const id = (created.json as { session_id: string }).session_id;
+    for (let index = 1; index <= 30; index += 1) await alice.post(`/sessions/${id}/messages`, { content: `m${index}` });
+    const folder = freshHome();
+    const paths = { OUT: join(folder, 'out'), CURSOR: join(folder, 'cursor') };
+    const line = 'asp tail "$S" --after 0 --no-follow --cursor-file "$CURSOR" >>"$OUT"';
+    // No file may grow beyond 4 KiB: the system then writes a part of a line, and refuses the rest.
+    const first = await runShell(`ulimit -f 4; ${line}`, { ...environment, S: id, ...paths });
+    expect(first.code).toBe(1);
+    expect(first.err).toMatch(/EFBIG: file too large/);
+    const whole = readFileSync(paths.OUT, 'utf8').split('\n').slice(0, -1);
+    const last = (JSON.parse(whole.at(-1) ?? '') as { sequence: number }).sequence;
+    expect(whole.length).toBeGreaterThan(3);
+    expect(JSON.parse(readFileSync(paths.CURSOR, 'utf8'))).toMatchObject({ sessions: { [id]: last } });
+    const second = await runShell(line, { ...environment, S: id, CURSOR: paths.CURSOR, OUT: join(folder, 'rest') });
+    expect(second.code).toBe(0);
+    const rest = readFileSync(join(folder, 'rest'), 'utf8').split('\n').slice(0, -1);
+    const sequences = [...whole, ...rest].map((text) => (JSON.parse(text) as { sequence: number }).sequence);
+    expect(sequences).toEqual(Array.from({ length: sequences.length }, (_, index) => index + 1));
+    expect(rest.at(-1)).toContain('"m30"');
+  });
+
+  it('leaves to the next asp run the message whose line could not be written', async () => {
+    const bob = await service.createAgent('bob');
+    const cursor = join(freshHome(), 'cursor');
+    const line = `asp run --exec 'echo "answer"' -c 1 --cursor-file ${cursor}`;
+    const created = await bob.post('/sessions', { invite: [alice.handle] });
+    const id = (created.json as { session_id: string }).session_id;
+    await alice.post(`/sessions/${id}/join`);
+    const before = await runShell(`${line} --timeout 1s`, environment);
+    expect(before.code).toBe(8);
+    await bob.post(`/sessions/${id}/messages`, { content: 'a question' });
+    const first = await runShell(`${line} >/dev/full`, environment);
+    expect(first.code).toBe(1);
+    expect(first.err).toMatch(/ENOSPC/);
+    const second = await runShell(`${line} --timeout 20s`, environment);
+    // The reply itself was sent by the first run, and is not sent again.
+    expect(JSON.parse(second.out)).toMatchObject({ session_id: id, outcome: 'answered' });
+    const { json } = await alice.get(`/sessions/${id}/events`);
+    expect(JSON.stringify(json).split('"answer"')).toHaveLength(2);
+  });
+});
+
 describe('signals', () => {
   for (const [signal, code] of [
     ['SIGINT', 130],

@@ -15,7 +15,7 @@ import { waitText } from '../terminal/relative-time.js';
 import { isColoured } from '../terminal/style.js';
 import { agentChoice, buildCredential, describeSource } from './build-credential.js';
 import type { ClosableContext, Context, Surroundings } from './context.js';
-import type { Acting } from './describe-failure.js';
+import type { Acting, Changes } from './describe-failure.js';
 import type { Globals } from './globals.js';
 
 /** The context of one command. Nothing is read, opened or asked before a command wants it. */
@@ -35,8 +35,9 @@ export function createContext(
     isErrColoured: isColoured(globals.color, environment, streams.stderr.isTerminal),
   });
   const prompts = createPrompts(streams, { mayAsk: globals.mayAsk, isYes: globals.isYes, signal });
-  const service = createServiceChoice(surroundings, globals, output);
-  const identity = createIdentity(() => context, service.profile);
+  const changes: Changes = { count: 0, sessionId: undefined };
+  const service = createServiceChoice(surroundings, globals, output, changes);
+  const identity = createIdentity(() => context, service.profile, changes);
   const context: ClosableContext = {
     ...surroundings,
     globals,
@@ -66,7 +67,12 @@ type ServiceChoice = Pick<
 >;
 
 /** The settings of this machine and the service they name, each read when it is first wanted. */
-function createServiceChoice(surroundings: Surroundings, globals: Globals, output: Output): ServiceChoice {
+function createServiceChoice(
+  surroundings: Surroundings,
+  globals: Globals,
+  output: Output,
+  changes: Changes,
+): ServiceChoice {
   const { environment, machine } = surroundings;
   const paths: Paths = pathsOf({ environment, machine });
   const opened: Transport[] = [];
@@ -74,7 +80,7 @@ function createServiceChoice(surroundings: Surroundings, globals: Globals, outpu
   const transport = lazy(async () => {
     const built = await openTransport(surroundings, globals, output);
     opened.push(built);
-    return built;
+    return noteChanges(built, changes);
   });
   const projectFile = lazy(() => findProjectFile({ environment, machine }));
   const config = lazy(() => readConfig(paths.configFile));
@@ -123,6 +129,24 @@ async function openTransport(
   });
 }
 
+/** Counts the writes that succeed: those that carry an idempotency key. */
+function noteChanges(transport: Transport, changes: Changes): Transport {
+  return {
+    ...transport,
+    async send(request) {
+      const answer = await transport.send(request);
+      if (request.headers?.['idempotency-key'] === undefined || answer.status < 200 || answer.status > 299)
+        return answer;
+      changes.count += 1;
+      const [id] = SESSION_ID.exec(request.url) ?? SESSION_ID.exec(answer.body.toString('utf8')) ?? [];
+      if (id !== undefined) changes.sessionId = id;
+      return answer;
+    },
+  };
+}
+
+const SESSION_ID = /\bsess_\w+/;
+
 /** Shorter pauses are not worth a word. */
 const NOTED_PAUSE_MS = 1000;
 
@@ -150,7 +174,11 @@ type Identity = Pick<
 >;
 
 /** The acting agent and its credential, each found when it is first wanted. `context` is complete by then. */
-function createIdentity(context: () => Context, findProfile: () => Promise<ResolvedProfile>): Identity {
+function createIdentity(
+  context: () => Context,
+  findProfile: () => Promise<ResolvedProfile>,
+  changes: Changes,
+): Identity {
   const known: { profile?: ResolvedProfile; agent?: ResolvedAgent; source?: string; handle?: string } = {};
   const profile = lazy(async () => {
     known.profile = await findProfile();
@@ -199,6 +227,7 @@ function createIdentity(context: () => Context, findProfile: () => Promise<Resol
       source: known.source,
       at: known.profile,
       flags: context().globals,
+      changes,
     }),
   };
 }

@@ -1,7 +1,8 @@
 import { certificateAdvice, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import type { LocalServiceRecord } from '../../wire/local-service.js';
-import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
+import type { Command } from '../command.js';
+import { CliError, isOwnErrorCode, type Outcome, OWN_ERROR } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
 import { loginWords, type ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Failure } from '../terminal/failure.js';
@@ -10,8 +11,16 @@ import { durationText } from '../values.js';
 import { type ErrorContext, ExplainedError } from './explain.js';
 import { inPlace, type PlaceWords } from './in-place.js';
 
+/** What a command has changed at the service so far. */
+export interface Changes {
+  count: number;
+  /** The session of the last change. */
+  sessionId: string | undefined;
+}
+
 /** As whom, where and with what a command acted, as far as it got. */
 export interface Acting {
+  readonly changes?: Changes | undefined;
   readonly as?: string | undefined;
   readonly profile?: string | undefined;
   readonly source?: string | undefined;
@@ -25,6 +34,7 @@ export interface Acting {
 export interface RunFacts {
   readonly argv: readonly string[];
   readonly acting: Acting;
+  readonly command?: Pick<Command, 'effect' | 'isEndless'> | undefined;
   readonly isDeadlinePassed: boolean;
   readonly isDebug: boolean;
   /** How long the command had; undefined: as long as it wanted. */
@@ -72,10 +82,12 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const context = thrown instanceof ExplainedError ? thrown.context : {};
   const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
+  if (error instanceof CliError && error.code === 'ASP_OUTPUT') return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome, why } = error;
     const next = error.next && inPlace(error.next, run.acting.flags ?? {});
-    return { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting), stack };
+    const failure = { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting) };
+    return { ...failure, sessionId: changedSession(outcome, run), stack };
   }
   if (error instanceof RequestError) return { ...requestFailure(error, context, run), stack };
   if (run.isDeadlinePassed)
@@ -101,6 +113,41 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   };
 }
 
+/** What the command was to change and did. One that runs for ever has no outcome as a whole. */
+function changesOf({ acting, command }: RunFacts): Changes | undefined {
+  const isOneWrite = command?.effect === 'write' && !command.isEndless;
+  return isOneWrite && acting.changes !== undefined && acting.changes.count > 0 ? acting.changes : undefined;
+}
+
+/** The session that a command changed before it failed. */
+const changedSession = (outcome: Outcome, run: RunFacts): string | undefined =>
+  outcome === 'applied' ? changesOf(run)?.sessionId : undefined;
+
+const LOST_OUTPUT_TEXT = {
+  not_applied: '',
+  applied: 'The change was made.',
+  unknown: 'The change may have been made.',
+} as const;
+
+/** stdout could not be written: what the command was to change may well have been changed before. */
+function outputFailure(error: CliError, run: RunFacts): Failure {
+  const effect = run.command?.effect ?? 'none';
+  const isUncertain = effect === 'local' || effect === 'write';
+  const outcome = changesOf(run) !== undefined ? 'applied' : isUncertain ? 'unknown' : 'not_applied';
+  const sessionId = changedSession(outcome, run);
+  return {
+    code: error.code,
+    message: `${error.message} ${LOST_OUTPUT_TEXT[outcome]}`.trimEnd(),
+    exitCode: OWN_ERROR.ASP_OUTPUT,
+    isRetryable: false,
+    outcome,
+    why: error.why,
+    next: sessionId === undefined ? undefined : inPlace(['asp', 'session', 'show', sessionId], run.acting.flags ?? {}),
+    sessionId,
+    ...told(run.acting),
+  };
+}
+
 const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
 
 function deadlineReason({ deadlineMs = 0, isDeadlineGiven }: RunFacts): string {
@@ -121,19 +168,27 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const code = isOurDeadline ? 'ASP_TIMEOUT' : error.code;
   const exitCode = exitCodeOf(code, error.status);
   const isWrite = error.request !== undefined && error.request.method !== 'GET';
-  const outcome = isWrite ? ` ${context.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}` : '';
+  // A read that fails after a change leaves the change made.
+  const isAfterChange = !isWrite && changesOf(run) !== undefined;
+  const outcome = isAfterChange ? 'applied' : (context.outcome?.[error.outcome] ?? error.outcome);
+  const outcomeText = isWrite
+    ? ` ${context.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}`
+    : isAfterChange
+      ? ` ${context.outcomeText?.applied ?? 'The change was made.'}`
+      : '';
   // Whoever cannot sign in is the object then, and not what the command was context.
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const said = isOurDeadline ? 'the deadline passed.' : withStop(error.message);
   return {
     code,
-    message: `${ownMember(context.messages, code) ?? `${subject}${said}`}${outcome}`.trimEnd(),
+    message: `${ownMember(context.messages, code) ?? `${subject}${said}`}${outcomeText}`.trimEnd(),
     exitCode,
     httpStatus: error.status,
-    isRetryable: error.isRetryable || isOurDeadline,
+    isRetryable: (error.isRetryable || isOurDeadline) && outcome !== 'applied',
     retryAfterMs: error.retryAfterMs,
-    outcome: error.outcome,
+    outcome,
+    sessionId: changedSession(outcome, run),
     why: ownMember(context.reasons, code) ?? reasonOf(error, code, exitCode, context, run),
     next: nextOf(error, code, exitCode, context, run),
     ...told(run.acting),

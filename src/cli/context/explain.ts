@@ -10,6 +10,8 @@ export interface ErrorContext {
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** By code: the command to run next. */
   readonly next?: Readonly<Record<string, readonly string[]>> | undefined;
+  /** By the outcome of the call: that of the command, which did something before it. */
+  readonly outcome?: Partial<Readonly<Record<Outcome, Outcome>>> | undefined;
   /** `Nothing was sent.` and its like. */
   readonly outcomeText?: Readonly<Record<Outcome, string>> | undefined;
   /** What settles a write whose outcome is unknown, where that is not the same command again. */

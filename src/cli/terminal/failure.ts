@@ -12,6 +12,8 @@ export interface Failure {
   readonly isRetryable: boolean;
   readonly retryAfterMs?: number | undefined;
   readonly outcome: Outcome;
+  /** The session that was changed all the same. */
+  readonly sessionId?: string | undefined;
   readonly why?: string | undefined;
   readonly next?: readonly string[] | undefined;
   readonly as?: string | undefined;
@@ -56,6 +58,7 @@ export function failureLine(failure: Failure): string {
       retryable: failure.isRetryable,
       retry_after_ms: failure.retryAfterMs,
       outcome: failure.outcome,
+      session_id: failure.sessionId,
       hint: failure.why,
       next: failure.next,
       as: failure.as,

@@ -126,6 +126,10 @@ export const OWN_MEANING: Readonly<Record<OwnErrorCode, Meaning>> = {
   },
   ASP_LOCAL_NOT_RUNNING: { means: 'The profile is local, and no local service runs.', helps: 'asp serve starts it.' },
   ASP_PARTIAL: { means: 'A part was done; stderr says which.', helps: 'Do the rest.' },
+  ASP_OUTPUT: {
+    means: 'What the command prints could not be written: the disk is full, for example. The output is incomplete.',
+    helps: 'Make room. Where error.outcome is applied the change was made: do not repeat it.',
+  },
   ASP_UNHEALTHY: { means: 'doctor found a problem.', helps: 'Its lines say what to do.' },
   ASP_BUG: { means: 'A mistake in asp itself.', helps: 'Run it with --debug and report what it shows.' },
 };

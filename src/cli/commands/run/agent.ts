@@ -133,10 +133,10 @@ class Agent {
     const answering = { context, client, me, rules: options.rules, ends: options.ends, signal };
     try {
       const record = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
+      if (record !== undefined) await context.output.record(record);
       progress.advance(event.session_id, { after: event.sequence, epoch });
       this.#pending -= 1;
       this.#settle(event.created_at);
-      if (record !== undefined) await context.output.record(record);
     } catch (error) {
       if (!signal.aborted) throw error;
       await context.output.note(`${event.event_id}: left to the next run.`);

@@ -98,6 +98,7 @@ const failure = shape({
     retryable: yes,
     retry_after_ms: z.optional(count),
     outcome: z.enum(['not_applied', 'applied', 'unknown']),
+    session_id: z.optional(text),
     hint: z.optional(text),
     next: z.optional(texts),
     as: z.optional(text),
