@@ -181,8 +181,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const links = createSignInLinks(context);
   const { documentNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };
-  registerAuthorizationServer(app.fastify, context, oauth);
-  const dashboard = registerDashboard(app.fastify, context);
+  const dashboard = registerDashboard(app.fastify, registerAuthorizationServer(app.fastify, context, oauth));
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {

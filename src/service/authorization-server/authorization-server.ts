@@ -31,12 +31,13 @@ export function registerAuthorizationServer(
   app: FastifyInstance,
   context: ServiceContext,
   options: AuthorizationServerOptions,
-): void {
+): AuthorizationServer {
   const server = createAuthorizationServer(context, options);
   app.register(async (scope) => registerPublished(scope, server));
   app.register(async (scope) => registerForms(scope, server));
   app.register(async (scope) => registerRegistration(scope, server));
   app.register(async (scope) => registerPages(scope, server));
+  return server;
 }
 
 /** Public documents, which caches may keep for a while. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { type ErrorCode, errorRow } from '../../wire/error.js';
-import { isCsrfOf, type PageServer } from '../authorization-server/account/browser.js';
+import { isCsrfOf } from '../authorization-server/account/browser.js';
 import { signInFor } from '../authorization-server/account/return-address.js';
 import { forgedForm, requireSameOrigin } from '../authorization-server/account/same-origin.js';
 import {
@@ -15,7 +15,7 @@ import {
 import { PATH } from '../authorization-server/metadata.js';
 import { OAuthError } from '../authorization-server/oauth-error.js';
 import { type Parameters, readParameters } from '../authorization-server/parameters.js';
-import type { ServiceContext } from '../context.js';
+import type { AuthorizationServer } from '../authorization-server/server.js';
 import { frameHeaders, renderFrame, type View } from '../pages/dashboard/frame.js';
 import { durationInWords } from '../pages/form.js';
 import { pageHeaders } from '../pages/layout.js';
@@ -36,8 +36,7 @@ const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
 export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 
 /** Mounts the dashboard below the web origin; what it installs stays within its own scope. */
-export function registerDashboard(app: FastifyInstance, context: ServiceContext): Dashboard {
-  const server = { context };
+export function registerDashboard(app: FastifyInstance, server: AuthorizationServer): Dashboard {
   const live = createLiveTranscripts(server);
   app.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
@@ -54,7 +53,7 @@ export function registerDashboard(app: FastifyInstance, context: ServiceContext)
   return live;
 }
 
-function registerRow(scope: FastifyInstance, server: PageServer, row: PageRow): void {
+function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: PageRow): void {
   const { path, show, act } = row;
   if (show !== undefined) {
     scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
@@ -102,7 +101,7 @@ async function refuse(
 
 /** An address that leads nowhere; whoever does not ask for a page is told as programs are. */
 async function answerStray(
-  { context }: PageServer,
+  { context }: AuthorizationServer,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -119,7 +118,7 @@ async function answerStray(
 
 /** Whoever is not signed in does that first, and comes back. */
 async function answerVisit(
-  server: PageServer,
+  server: AuthorizationServer,
   request: FastifyRequest,
   reply: FastifyReply,
   work: (visit: Visit) => Promise<DashboardAnswer>,
@@ -165,7 +164,7 @@ function renderVisited({ context, account, csrf }: Visit, view: View): string {
 
 /** A form that another page has sent, a request that cannot be read, or a fault of the service. */
 function answerFailure(
-  { context }: PageServer,
+  { context }: AuthorizationServer,
   thrown: unknown,
   _request: FastifyRequest,
   reply: FastifyReply,

@@ -1,11 +1,13 @@
 import type { FastifyRequest } from 'fastify';
 
-import { type Browser, findAccountOf, type PageServer, readBrowser } from '../authorization-server/account/browser.js';
+import { type Browser, findAccountOf, readBrowser } from '../authorization-server/account/browser.js';
+import { checkPassword } from '../authorization-server/account/check-password.js';
 import { type Parameters, queryOf, readParameters } from '../authorization-server/parameters.js';
+import type { AuthorizationServer } from '../authorization-server/server.js';
 import type { AccountActor, ServiceContext } from '../context.js';
 import type { View } from '../pages/dashboard/frame.js';
 import type { NoteName } from '../pages/dashboard/parts.js';
-import type { Mistake } from '../pages/form.js';
+import { durationInWords, type Mistake } from '../pages/form.js';
 import type { AccountRow } from '../store/account-rows.js';
 import { noteCookie, readNote } from './note-cookie.js';
 
@@ -23,6 +25,8 @@ export interface Visit {
   /** What every form of the page must carry. */
   readonly csrf: string;
   readonly request: FastifyRequest;
+  /** What is wrong with what was typed as the password of the account; undefined: nothing. */
+  findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
 }
 
 /** What a page row answers: a page, or the way to another one after a form has taken effect. */
@@ -45,12 +49,24 @@ export interface PageRow {
 export interface Refusal {
   readonly mistakes: readonly Mistake[];
   readonly status: number;
+  /** When the form can be sent again. */
+  readonly retryAfterS?: number | undefined;
+}
+
+/** A form that came too soon. */
+export function tooMany(said: string, retryAfterS: number): Refusal {
+  return { mistakes: [{ message: `${said} Try again in ${durationInWords(retryAfterS)}.` }], status: 429, retryAfterS };
 }
 
 export const mistaken = (...mistakes: readonly Mistake[]): Refusal => ({ mistakes, status: 400 });
 
 export function page(view: View, more: { status?: number; headers?: AnswerHeaders } = {}): DashboardAnswer {
   return { kind: 'page', view, ...more };
+}
+
+/** The page of a form that was refused. */
+export function refused(view: View, { status, retryAfterS }: Refusal): DashboardAnswer {
+  return page(view, { status, ...(retryAfterS !== undefined && { headers: { 'retry-after': String(retryAfterS) } }) });
 }
 
 export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer {
@@ -67,7 +83,7 @@ export function movedWithNote({ context }: Pick<Visit, 'context'>, to: string, n
 }
 
 /** Undefined: nobody is signed in in this browser. */
-export async function readVisit(server: PageServer, request: FastifyRequest): Promise<Visit | undefined> {
+export async function readVisit(server: AuthorizationServer, request: FastifyRequest): Promise<Visit | undefined> {
   const { context } = server;
   const browser = readBrowser(server, request);
   const account = await context.database.read((query) => findAccountOf(server, query, browser));
@@ -83,5 +99,11 @@ export async function readVisit(server: PageServer, request: FastifyRequest): Pr
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
     request,
+    async findMistakeIn(password, field) {
+      const checked = await checkPassword(server, request, { username: account.username, password });
+      if (checked.kind === 'right') return undefined;
+      if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is not right.' });
+      return tooMany('Too many attempts.', checked.waitS);
+    },
   };
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { openBrowser, type Page, type Person } from '../../support/browser.js';
+import { type FormValues, openBrowser, type Page, type Person } from '../../support/browser.js';
+import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -23,6 +24,75 @@ const isSignedIn = async ({ open }: Pick<Visitor, 'open'>): Promise<boolean> =>
   pathOf(await open('/dashboard/agents')) === '/dashboard/agents';
 const browserIds = (page: Page): string[] =>
   [...page.answer.text.matchAll(/name="id" value="([^"]+)"/g)].map(([, id = '']) => id);
+
+const CHANGE = /^change password$/i;
+const FRESH = 'an unlikely phrase';
+const changed = (visitor: Visitor, values: FormValues): Promise<Page> => visitor.press(SETTINGS, CHANGE, values);
+const isAlive = async ({ clientId, refreshToken }: { clientId: string; refreshToken: string }): Promise<boolean> =>
+  (await refresh(stage.desk.place, clientId, refreshToken)).status === 200;
+
+describe('Changing the password', () => {
+  it('asks for the current one, and signs everything else out', async () => {
+    const ada = await stage.enter('ada');
+    const [other, app] = [await enterAgain(ada), await stage.connect(ada, 'laptop')];
+    const page = await changed(ada, { current_password: ada.password, new_password: FRESH });
+    expect([pathOf(page), page.text]).toEqual([
+      SETTINGS,
+      expect.stringContaining('All other browsers were signed out, and all connected apps were disconnected.'),
+    ]);
+    expect([await isSignedIn(ada), await isSignedIn(other), await isAlive(app)]).toEqual([true, false, false]);
+    const tried = [ada, { ...ada, password: FRESH }].map(async (person) => isSignedIn(await enterAgain(person)));
+    expect(await Promise.all(tried)).toEqual([false, true]);
+  });
+
+  it('leaves connected apps alone when asked to', async () => {
+    const ada = await stage.enter('ada');
+    const [other, app] = [await enterAgain(ada), await stage.connect(ada, 'laptop')];
+    const values = { current_password: ada.password, new_password: FRESH, disconnect_apps: undefined };
+    const page = await changed(ada, values);
+    expect(page.text).toContain('Your password was changed. All other browsers were signed out. ');
+    expect([await isSignedIn(other), await isAlive(app)]).toEqual([false, true]);
+  });
+
+  it('says what is wrong at its field, keeps the choice and no password, and changes nothing', async () => {
+    const ada = await stage.enter('ada');
+    const other = await enterAgain(ada);
+    const choice = { disconnect_apps: undefined };
+    const wrong = await changed(ada, { current_password: 'not it', new_password: FRESH, ...choice });
+    const easy = await changed(ada, { current_password: ada.password, new_password: 'password1', ...choice });
+    expect([wrong.answer.status, easy.answer.status]).toEqual([400, 400]);
+    expect(wrong.text).toContain('The password is not right.');
+    expect(easy.text).toContain('This password is too easy to guess.');
+    for (const page of [wrong, easy]) {
+      const form = mustFindForm(page, CHANGE);
+      expect([form.values['current_password'], form.values['new_password'], form.ticked]).toEqual(['', '', {}]);
+    }
+    expect(await isSignedIn(other)).toBe(true);
+    expect(await isSignedIn(await enterAgain(ada))).toBe(true);
+  });
+
+  it('cannot be used to guess on where signing in has stopped', async () => {
+    const [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
+    const guess = (visitor: Visitor) => changed(visitor, { current_password: 'not it', new_password: FRESH });
+    for (let count = 0; count < 10; count += 1) expect((await guess(ada)).answer.status).toBe(400);
+    const stopped = await changed(ada, { current_password: ada.password, new_password: FRESH });
+    expect([stopped.answer.status, stopped.answer.headers['retry-after']]).toEqual([429, '900']);
+    expect(stopped.text).toContain('Too many attempts. Try again in 15 minutes.');
+    expect(await isSignedIn(await enterAgain(ada))).toBe(false);
+    expect((await guess(eve)).answer.status).toBe(400);
+  });
+
+  it('is not offered to an account without a password', async () => {
+    const alice = await stage.enterLocally('alice');
+    const page = await alice.open(SETTINGS);
+    expect(page.text).toContain('This account has no password. Run asp serve open');
+    expect(page.forms.some(({ buttons }) => buttons.some(({ label }) => CHANGE.test(label)))).toBe(false);
+    const csrf = page.forms[0]?.values['csrf'];
+    const form = { action: SETTINGS, method: 'POST', values: {}, ticked: {}, types: {}, choices: {}, buttons: [] };
+    const sent = await alice.browser.submit(page, form, { csrf, current_password: 'x', new_password: FRESH });
+    expect(sent.answer.status).toBe(404);
+  });
+});
 
 describe('Signed-in browsers', () => {
   it('are listed with name, address and time; every page leads there', async () => {
@@ -62,21 +132,21 @@ describe('Signed-in browsers', () => {
   it('all others are signed out at once; there is no such button where there are none', async () => {
     const ada = await stage.enter('ada');
     const others = [await enterAgain(ada), await enterAgain(ada)];
-    const ended = await ada.press(SETTINGS, /^sign out all others$/i);
+    const ended = await ada.press(SETTINGS, /^sign out others$/i);
     expect(ended.text).toContain('All other browsers were signed out.');
     expect(await Promise.all(others.map(isSignedIn))).toEqual([false, false]);
     expect(await isSignedIn(ada)).toBe(true);
-    expect(ended.text).not.toContain('Sign out all others');
+    expect(ended.text).not.toContain('Sign out others');
   });
 
   it('very many are shown in parts', async () => {
-    const alice = await stage.enterLocally('alice');
+    const bob = await stage.enterLocally('bob');
     stage.desk.clock.advance(1_000);
-    for (let count = 0; count < 26; count += 1) await stage.enterLocally('alice');
-    const first = await alice.open(SETTINGS);
+    for (let count = 0; count < 26; count += 1) await stage.enterLocally('bob');
+    const first = await bob.open(SETTINGS);
     expect(browserIds(first)).toHaveLength(25);
-    const second = await alice.browser.follow(first, /^next page$/i);
+    const second = await bob.browser.follow(first, /^next page$/i);
     expect([browserIds(second).length, bodyOf(second).includes('This browser')]).toEqual([1, true]);
-    expect(second.text).toContain('Sign out all others');
+    expect(second.text).toContain('Sign out others');
   });
 });

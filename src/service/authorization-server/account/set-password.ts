@@ -11,15 +11,18 @@ export interface NewPassword {
   readonly passwordHash: string;
   /** The browser that stays signed in; undefined: none. */
   readonly keptBrowserHash?: string | undefined;
+  /** Whether applications stay signed in. */
+  readonly areApplicationsKept?: boolean;
 }
 
 /** Sets a password. Whoever knew the old one is signed out: browsers, and applications with their sockets. */
 export async function setPassword(
   context: Pick<ServiceContext, 'clock' | 'bus'>,
   transaction: Transaction,
-  { accountId, passwordHash, keptBrowserHash }: NewPassword,
+  { accountId, passwordHash, keptBrowserHash, areApplicationsKept = false }: NewPassword,
 ): Promise<void> {
   await updatePasswordHash(transaction, accountId, passwordHash);
   await deleteAccountSessions(transaction, accountId, keptBrowserHash);
+  if (areApplicationsKept) return;
   await closeSockets(context, transaction, await revokeSignInsOfAccount(transaction, accountId, context.clock.now()));
 }

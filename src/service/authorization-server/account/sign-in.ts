@@ -8,7 +8,7 @@ import { pageHeaders } from '../../pages/layout.js';
 import { renderSignedInPage } from '../../pages/message-page.js';
 import { renderSignInPage, type SignInPage } from '../../pages/sign-in-page.js';
 import { ServiceError } from '../../service-error.js';
-import { type AccountRow, findAccountByUsername, hasPasswordAccounts } from '../../store/account-rows.js';
+import { type AccountRow, hasPasswordAccounts } from '../../store/account-rows.js';
 import { deleteAccountSession } from '../../store/account-session-rows.js';
 import { rebindAuthorizationRequests } from '../../store/authorization-rows.js';
 import { findOAuthClient } from '../../store/oauth-client-rows.js';
@@ -18,11 +18,11 @@ import { requireStoredRequest } from '../authorization-request.js';
 import { PATH } from '../metadata.js';
 import { networkOf } from '../network-of.js';
 import { type Parameters, queryOf, readParameters } from '../parameters.js';
-import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
 import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser, renewBrowser } from './browser.js';
+import { checkPassword } from './check-password.js';
 import { enterAs } from './enter-as.js';
-import { findPasswordMistake, hashPassword, isPasswordOf } from './password.js';
+import { findPasswordMistake, hashPassword } from './password.js';
 import { readReturnAddress } from './return-address.js';
 import { forgedForm, requireSameOrigin } from './same-origin.js';
 
@@ -56,7 +56,7 @@ export async function showSignIn(
   return reply.headers(pageHeaders()).send(page);
 }
 
-/** Signs in with a password. An unknown account and a wrong password have one answer, and take as long. */
+/** Signs in with a password. */
 export async function signIn(
   server: AuthorizationServer,
   request: FastifyRequest,
@@ -64,24 +64,17 @@ export async function signIn(
 ): Promise<FastifyReply> {
   const sent = readForm(server, request);
   const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '').toLowerCase();
-  // Whatever is typed as a username takes no more room than this.
-  const network = networkOf(request.ip);
-  const subject = hashSecret(`${username} ${network}`);
-  const waitS = Math.max(server.signInsOfAccount.waitS(subject), server.signInsOfAddress.waitS(network));
-  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-in', waitS, filled: { username } });
-  server.signInsOfAccount.add(subject);
-  server.signInsOfAddress.add(network);
-  const account = await server.context.database.read((query) => findAccountByUsername(query, username));
-  const isRight = await isPasswordOf(account?.password_hash, sent.form.one('password') ?? '');
-  if (account === undefined || !isRight) {
+  const checked = await checkPassword(server, request, { username, password: sent.form.one('password') ?? '' });
+  if (checked.kind === 'refused')
+    return refuseHurry(server, reply, sent, { form: 'sign-in', waitS: checked.waitS, filled: { username } });
+  if (checked.kind === 'wrong') {
     return showAgain(server, reply.code(400), sent, {
       form: 'sign-in',
       mistakes: [{ field: 'username', message: 'The username or the password is not right.' }],
       filled: { username },
     });
   }
-  server.signInsOfAccount.forget(subject);
-  return enter(server, reply, sent, account);
+  return enter(server, reply, sent, checked.account);
 }
 
 /** Makes an account and signs in as it. */

@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import type { Browser, PageServer } from '../../authorization-server/account/browser.js';
+import type { Browser } from '../../authorization-server/account/browser.js';
 import { isOfSameOrigin } from '../../authorization-server/account/same-origin.js';
+import type { AuthorizationServer } from '../../authorization-server/server.js';
 import { ServiceError } from '../../service-error.js';
 import { readVisit, type Visit } from '../visit.js';
 import { agentIdsOf, createLiveStream, type LiveStream, readStep, renderStep } from './live-stream.js';
@@ -29,7 +30,7 @@ export interface Onlooker {
 }
 
 /** The bus says when to look, the log what there is; a ring that is lost costs a second. */
-export function createLiveTranscripts(server: PageServer): LiveTranscripts {
+export function createLiveTranscripts(server: AuthorizationServer): LiveTranscripts {
   const { bus, clock } = server.context;
   const streams = new Set<LiveStream>();
   let isStopping = false;
@@ -93,7 +94,7 @@ export function createLiveTranscripts(server: PageServer): LiveTranscripts {
 
 /** What is new, once: for a page to which its browser has no stream to give. */
 async function answerPoll(
-  server: PageServer,
+  server: AuthorizationServer,
   reply: FastifyReply,
   onlooker: Onlooker,
   after: number,

@@ -1,9 +1,15 @@
-import { renderSettings } from '../../pages/dashboard/settings-page.js';
+import type { View } from '../../pages/dashboard/frame.js';
+import { renderSettings, type SettingsPage } from '../../pages/dashboard/settings-page.js';
 import { type AccountSessionRow, listAccountSessions } from '../../store/account-session-rows.js';
 import { readListed } from '../listed.js';
 import { type DashboardAnswer, page, type Visit } from '../visit.js';
 
 export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
+  return page(await settingsView(visit, { mistakes: [], disconnectsApps: true }));
+}
+
+/** `form` is what was sent from the page, and what is wrong with it. */
+export async function settingsView(visit: Visit, form: SettingsPage['form']): Promise<View> {
   const { context, account, browser, csrf, note } = visit;
   const now = context.clock.now();
   const { items, ...rest } = await context.database.read((view) =>
@@ -21,5 +27,13 @@ export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
     signedInAt: row.created_at,
     isThisOne: row.id_hash === browser.hash,
   }));
-  return page(renderSettings({ browsers: { items: browsers, ...rest }, csrf, note, now }));
+  return renderSettings({
+    username: account.username,
+    hasPassword: account.password_hash !== null,
+    form,
+    browsers: { items: browsers, ...rest },
+    csrf,
+    note,
+    now,
+  });
 }

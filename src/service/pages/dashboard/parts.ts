@@ -15,6 +15,9 @@ const NOTE = {
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
   revoked: 'The API credential was revoked, and its connections are closed.',
+  'password-changed': 'Your password was changed. All other browsers were signed out.',
+  'password-changed-apps':
+    'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',

@@ -1,3 +1,4 @@
+import { hidden, type Mistake, renderField, renderProblem, renderTick } from '../form.js';
 import { type Html, html } from '../html.js';
 import type { View } from './frame.js';
 import { type Listed, renderList } from './list.js';
@@ -16,6 +17,10 @@ export interface ShownBrowser {
 }
 
 export interface SettingsPage {
+  readonly username: string;
+  readonly hasPassword: boolean;
+  /** The form that changes the password, as it was sent. */
+  readonly form: { readonly mistakes: readonly Mistake[]; readonly disconnectsApps: boolean };
   readonly browsers: Listed<ShownBrowser>;
   readonly csrf: string;
   readonly note: NoteName | undefined;
@@ -23,16 +28,47 @@ export interface SettingsPage {
 }
 
 export function renderSettings(page: SettingsPage): View {
-  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}
+  const { mistakes } = page.form;
+  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
+${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderBrowsers(page)}</div>`;
-  return { title: 'Settings', section: undefined, main };
+  return { title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings', section: undefined, main };
+}
+
+const NO_PASSWORD = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
+<p class="soft">This account has no password. Run <code>asp serve open</code> on the machine of the service to sign in.</p></section>`;
+
+function renderPasswordForm({ username, form: { mistakes, disconnectsApps }, csrf }: SettingsPage): Html {
+  const current = {
+    id: 'current-password',
+    name: 'current_password',
+    label: 'Current password',
+    autocomplete: 'current-password',
+  };
+  const fresh = {
+    id: 'new-password',
+    name: 'new_password',
+    label: 'New password',
+    autocomplete: 'new-password',
+    minLength: 8,
+    hint: 'At least 8 characters.',
+  };
+  const fields = [current, fresh].map((field) =>
+    renderField({ ...field, kind: 'password', maxLength: 200 } as const, mistakes),
+  );
+  // Password managers read from the first field whose password it is.
+  return html`<form method="post" action="${PATH}" class="card stack" aria-labelledby="password">${hidden({ csrf })}<h2 id="password">Password</h2>
+<input type="text" name="username" value="${username}" autocomplete="username" hidden>
+${fields}
+<div>${renderTick({ id: 'disconnect-apps', name: 'disconnect_apps', value: 'true', label: 'Disconnect all connected apps', isTicked: disconnectsApps })}
+<p class="soft small">All other browsers are signed out in any case. API credentials keep working.</p></div>
+<div class="row-actions"><button class="button primary">Change password</button></div></form>`;
 }
 
 function renderBrowsers({ browsers, csrf, now }: SettingsPage): Html {
   const hasOthers = browsers.next !== null || browsers.items.some(({ isThisOne }) => !isThisOne);
-  const endOthers =
-    hasOthers && renderButton({ path: `${PATH}/browsers/end-others`, csrf, label: 'Sign out all others' });
-  return html`<section class="stack" aria-labelledby="browsers"><div class="between"><h2 id="browsers">Signed-in browsers</h2>${endOthers}</div>
+  const endOthers = hasOthers && renderButton({ path: `${PATH}/browsers/end-others`, csrf, label: 'Sign out others' });
+  return html`<section class="stack-tight" aria-labelledby="browsers"><div class="between"><h2 id="browsers">Signed-in browsers</h2>${endOthers}</div>
 ${renderList(PATH, browsers, (one) => renderBrowser(one, csrf, now), html``)}</section>`;
 }
 
