@@ -92,6 +92,8 @@ export const OWN_RATE_LIMIT = {
   inviteAsStranger: { count: 50, window_ms: HOUR_MS },
   /** Invitations of one agent by all accounts that it does not list. */
   inviteByStrangers: { count: 500, window_ms: HOUR_MS },
+  /** Downloads of all that an account has: each may read very much. */
+  exportAccount: { count: 10, window_ms: HOUR_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
 export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;
 

@@ -20,6 +20,8 @@ import { frameHeaders, renderFrame, type View } from '../pages/dashboard/frame.j
 import { durationInWords } from '../pages/form.js';
 import { pageHeaders } from '../pages/layout.js';
 import { renderErrorPage } from '../pages/message-page.js';
+import { answerWith, JSON_TYPE } from '../rest/error-answer.js';
+import { sendAnswer } from '../rest/send-answer.js';
 import { ServiceError } from '../service-error.js';
 import { noNoteCookie } from './note-cookie.js';
 import { refusedView, strayView } from './refusal.js';
@@ -144,6 +146,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
 
 function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
+  if (answer.kind === 'download') return sendDownload(reply, answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;
   if (visit.note !== undefined) reply.header('set-cookie', noNoteCookie(visit.context.settings.addresses.webUrl));
@@ -151,6 +154,19 @@ function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Fasti
     .code(status)
     .headers({ ...frameHeaders(view), ...headers })
     .send(renderVisited(visit, view));
+}
+
+function sendDownload(
+  reply: FastifyReply,
+  { filename, json }: Extract<DashboardAnswer, { kind: 'download' }>,
+): FastifyReply {
+  const headers = [
+    ['content-disposition', `attachment; filename="${filename}"`],
+    ['content-security-policy', "sandbox; default-src 'none'"],
+    ['cross-origin-resource-policy', 'same-origin'],
+    ['referrer-policy', 'no-referrer'],
+  ] as const;
+  return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, '', headers), more: json });
 }
 
 function renderVisited({ context, account, csrf }: Visit, view: View): string {

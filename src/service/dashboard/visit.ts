@@ -29,10 +29,11 @@ export interface Visit {
   findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
 }
 
-/** What a page row answers: a page, or the way to another one after a form has taken effect. */
+/** What a page row answers: a page, the way to another one after a form has taken effect, or a file to keep. */
 export type DashboardAnswer =
   | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
-  | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders };
+  | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
+  | { readonly kind: 'download'; readonly filename: string; readonly json: AsyncIterable<string> };
 export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
 /** One address of the dashboard: what it shows, and what its form does. Nothing changes by being shown. */
@@ -74,7 +75,7 @@ export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer 
 }
 
 export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {
-  return { ...answer, headers: { ...answer.headers, ...headers } };
+  return answer.kind === 'download' ? answer : { ...answer, headers: { ...answer.headers, ...headers } };
 }
 
 /** Leads to another page, which says once what was done. No address holds that, so a reload or a link does not say it again. */

@@ -55,8 +55,9 @@ export function readAccountRows(
   view: AccountView,
   afterSequence: number,
   limit: number,
+  maxCharacters?: number,
 ): Promise<Page<ReadEventRow>> {
-  return readPage((after, wanted) => listForAccount(query, view, after, wanted), afterSequence, limit);
+  return readPage((after, wanted) => listForAccount(query, view, after, wanted), afterSequence, limit, maxCharacters);
 }
 
 async function listForAccount(query: Query, view: AccountView, after: number, limit: number): Promise<ReadEventRow[]> {

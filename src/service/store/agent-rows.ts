@@ -119,6 +119,21 @@ export function listAgentsOfAccount(
   );
 }
 
+/** Removed ones too, in the order of their ids. */
+export function listEveryAgentOfAccount(
+  query: Query,
+  accountId: string,
+  afterId: string,
+  limit: number,
+): Promise<AgentRecordRow[]> {
+  return query.all<AgentRecordRow>(
+    `${RECORD} WHERE agent.account_id = $1 AND agent.id > $2 ORDER BY agent.id LIMIT $3`,
+    accountId,
+    afterId,
+    limit,
+  );
+}
+
 /** How many agents of an account anyone may find. */
 export async function countPublicAgents(query: Query, accountId: string): Promise<number> {
   const row = await query.get<{ count: number }>(

@@ -74,6 +74,31 @@ export function listParticipationsOfAccount(
   );
 }
 
+/**
+ * Where an agent takes or took part, by session id, without the sessions of an earlier agent of the same account: all
+ * agents of an account together give each session once.
+ */
+export async function listSessionIdsOfSibling(
+  query: Query,
+  accountId: string,
+  agentId: string,
+  afterSessionId: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await query.all<{ session_id: string }>(
+    `SELECT participant.session_id FROM participant
+     WHERE participant.agent_id = $2 AND participant.session_id > $3 AND NOT EXISTS (
+       SELECT 1 FROM participant AS twin JOIN agent ON agent.id = twin.agent_id
+       WHERE twin.session_id = participant.session_id AND agent.account_id = $1 AND twin.agent_id < participant.agent_id)
+     ORDER BY participant.session_id LIMIT $4`,
+    accountId,
+    agentId,
+    afterSessionId,
+    limit,
+  );
+  return rows.map((row) => row.session_id);
+}
+
 /** In order of arrival. */
 export function listParticipants(query: Query, sessionId: string): Promise<ParticipantRow[]> {
   return query.all<ParticipantRow>('SELECT * FROM participant WHERE session_id = $1 ORDER BY position', sessionId);

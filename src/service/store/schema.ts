@@ -6,7 +6,7 @@ import { DatabaseUnusableError, type Dialect } from './database.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 15;
+export const SCHEMA_VERSION = 16;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -150,6 +150,7 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX participant_by_change ON participant (agent_id, changed_at, session_id, status)`,
   `CREATE INDEX participant_by_state ON participant (agent_id, session_state, changed_at, session_id)`,
+  `CREATE INDEX participant_by_agent ON participant (agent_id, session_id)`,
   `CREATE INDEX participant_pending ON participant (agent_id, session_id) WHERE is_pending = 1`,
   `CREATE INDEX participant_joined ON participant (agent_id, session_id) WHERE status = 'joined' AND session_state = 'active'`,
 

@@ -1,8 +1,13 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { callApi, createActor } from '../../support/actors.js';
 import { type FormValues, openBrowser, type Page, type Person } from '../../support/browser.js';
+import { formBody } from '../../support/http.js';
 import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
+import { createVerbs, type Verbs } from '../../support/verbs.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
@@ -150,3 +155,121 @@ describe('Signed-in browsers', () => {
     expect(second.text).toContain('Sign out others');
   });
 });
+
+const verbsOf = (token: string): Verbs =>
+  createVerbs((method, path, body, options) => callApi(stage.desk.place.baseUrl, token, method, path, body, options));
+const DOWNLOAD = /^download your data$/i;
+
+describe('Downloading all data', () => {
+  it('holds what the account has and what its agents could see, each session once, and no secret', async () => {
+    const { place } = stage.desk;
+    const { operator } = stage;
+    const visitor = await stage.enter('ada');
+    await enterAgain(visitor, FIREFOX);
+    const second = await visitor.createAgent('second');
+    await visitor.press('/dashboard/agents/main/allowlist', /^add$/i, { entry: '@pen.friend' });
+    await visitor.press('/dashboard/agents/main/blocks', /^block$/i, { handle: '@spam.bot' });
+    const app = await stage.connect(visitor, 'laptop');
+    const created = await visitor.press('/dashboard/new-client', /^create api credential$/i, {
+      name: 'Nightly',
+      agent: 'second',
+    });
+    const [secret = ''] = /asp_cs_[\w-]{43}/.exec(created.answer.text) ?? [];
+    const friend = await createActor(place, operator, `friend-${visitor.username.slice(-8)}`);
+    const main = verbsOf(app.accessToken);
+    const stranger = await createActor(place, operator, `stranger-${visitor.username.slice(-8)}`);
+    const shared = await main.mustCreate({ topic: 'shared', invite: [friend.handle, second] });
+    await friend.mustJoin(shared);
+    await friend.mustSend(shared, 'for “ada”\n');
+    const foreign = await friend.mustCreate({ topic: 'foreign', invite: [stranger.handle] });
+    await friend.mustSend(foreign, 'not for ada');
+    await visitor.press('/dashboard/agents/main/remove', /^remove agent$/i);
+    await friend.mustSend(shared, 'too late for ada');
+
+    const page = await visitor.press(SETTINGS, DOWNLOAD);
+    expect(page.answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'content-disposition': expect.stringMatching(/^attachment; filename="asp-[\w-]+\.json"$/),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    });
+    const data = JSON.parse(page.answer.text);
+    expect(data).toMatchObject({
+      service: stage.web,
+      account: { username: visitor.username, tier: 'standard' },
+      signed_in_browsers: expect.arrayContaining([expect.objectContaining({ name: 'Firefox on Linux' })]),
+      connected_apps: [],
+      api_credentials: [{ name: 'Nightly', handle: second }],
+      agents: [
+        {
+          canonical_handle: visitor.handle,
+          inactive: true,
+          allowlist: ['@pen.friend', `@${visitor.username}.*`].sort(),
+          blocks: [{ blocked_handle: '@spam.bot' }],
+        },
+        { canonical_handle: second, inactive: false, blocks: [] },
+      ],
+      sessions: [{ id: shared, topic: 'shared' }],
+    });
+    expect(data.sessions).toHaveLength(1);
+    const said = data.sessions[0].events.map(({ type, payload }: Said) => payload.content ?? type);
+    expect(said).toContainEqual('for “ada”\n');
+    expect(said.at(-1)).toBe('session.left');
+    for (const hidden of ['too late for ada', 'not for ada', 'foreign', secret, 'scrypt', app.refreshToken])
+      expect(page.answer.text).not.toContain(hidden);
+    expect(secret).not.toBe('');
+  });
+
+  it('reads on only as it goes out, and ends with the sign-in', async () => {
+    const { place } = stage.desk;
+    const { operator } = stage;
+    const ada = await stage.enter('ada');
+    const app = await stage.connect(ada, 'laptop');
+    const main = verbsOf(app.accessToken);
+    const friend = await createActor(place, operator, `reader-${ada.username.slice(-8)}`);
+    const session = await main.mustCreate({ invite: [friend.handle] });
+    for (let count = 0; count < 100; count += 1) await main.mustSend(session, 'x'.repeat(250_000));
+    const download = async () => {
+      const csrf = mustFindForm(await ada.open(SETTINGS), DOWNLOAD).values['csrf'] ?? '';
+      const cookie = [...ada.browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      return startPost(`${stage.web}${SETTINGS}/export`, { cookie }, formBody({ csrf }));
+    };
+    const [slow, cut] = [await download(), await download()];
+    await main.mustSend(session, 'said meanwhile');
+    expect(JSON.parse(await textOf(slow)).sessions[0].events.at(-1).payload.content).toBe('said meanwhile');
+    await ada.press('/dashboard/agents', /^sign out$/i);
+    await expect(textOf(cut)).rejects.toThrow();
+  });
+
+  it('is offered again, with its reason, after ten of them in an hour', async () => {
+    const limited = await openStage({ areLimitsOn: true });
+    try {
+      const ada = await limited.enter('ada');
+      for (let count = 0; count < 10; count += 1)
+        expect((await ada.press(SETTINGS, DOWNLOAD)).answer.headers['content-disposition']).toContain('attachment');
+      const refused = await ada.press(SETTINGS, DOWNLOAD);
+      expect([refused.answer.status, refused.answer.headers['retry-after']]).toEqual([429, '3600']);
+      expect(refused.text).toContain('Try again in 60 minutes.');
+      limited.desk.clock.advance(3_600_000);
+      const again = await ada.browser.submit(refused, mustFindForm(refused, /^try again$/i), {}, /^try again$/i);
+      expect(JSON.parse(again.answer.text).account.username).toBe(ada.username);
+    } finally {
+      await limited.close();
+    }
+  });
+});
+
+interface Said {
+  readonly type: string;
+  readonly payload: { readonly content?: unknown };
+}
+
+/** The answer of a form, of which nothing is read yet. */
+function startPost(url: string, headers: Record<string, string>, body: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const type = 'application/x-www-form-urlencoded';
+    const post = httpRequest(url, { method: 'POST', agent: false, headers: { ...headers, 'content-type': type } });
+    post.once('response', resolve).once('error', reject);
+    post.end(body);
+  });
+}

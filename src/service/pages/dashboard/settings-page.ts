@@ -31,7 +31,8 @@ export function renderSettings(page: SettingsPage): View {
   const { mistakes } = page.form;
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
-${renderBrowsers(page)}</div>`;
+${renderBrowsers(page)}
+${renderExport(page)}</div>`;
   return { title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings', section: undefined, main };
 }
 
@@ -82,4 +83,10 @@ function renderBrowser({ id, name, address, signedInAt, isThisOne }: ShownBrowse
   });
   return html`<li class="row"><div class="who grow"><b>${name}</b><span class="soft small">Signed in ${renderTime(signedInAt, now)} from <span class="mono wrap">${address}</span></span></div>
 ${isThisOne ? html`<span class="badge good">This browser</span>` : end}</li>`;
+}
+
+function renderExport({ csrf }: SettingsPage): Html {
+  return html`<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
+<p class="soft">One JSON file with your agents, API credentials (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not in it.</p>
+<div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
 }
