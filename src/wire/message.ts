@@ -160,3 +160,12 @@ export const Message = lazily(() =>
   }),
 );
 export type Message = z.infer<typeof Message>;
+
+/** The member of a message's metadata that names the message it answers (wire: Content and attachments, replies). */
+export const IN_REPLY_TO = 'in_reply_to';
+
+/** The id of the message that a message answers, if it says so. */
+export function findInReplyTo({ metadata }: Pick<Message, 'metadata'>): string | undefined {
+  const id = metadata?.[IN_REPLY_TO];
+  return typeof id === 'string' ? id : undefined;
+}

@@ -67,9 +67,9 @@ export const CreateSessionRequest = lazily(() =>
 );
 export type CreateSessionRequest = z.infer<typeof CreateSessionRequest>;
 
-/** Reply of POST /sessions; `sequence` is that of the initial message. */
+/** Reply of POST /sessions; `message_id` and `sequence` are those of the initial message, null without one. */
 export const CreateSessionReply = lazily(() =>
-  z.looseObject({ session_id: z.string(), sequence: z.nullable(z.int()) }),
+  z.looseObject({ session_id: z.string(), message_id: z.nullable(z.string()), sequence: z.nullable(z.int()) }),
 );
 export type CreateSessionReply = z.infer<typeof CreateSessionReply>;
 

@@ -8,6 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { startHttpRelay } from '../support/http-relay.js';
+import { until } from '../support/until.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
 const PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
@@ -21,7 +22,7 @@ interface Event {
   type: string;
   sequence: number;
   session_id: string;
-  payload: { content?: string; sender?: string };
+  payload: { id?: string; content?: string; sender?: string };
 }
 interface Result {
   isError: boolean;
@@ -161,6 +162,24 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(whole.value.events.at(-1)?.type).toBe('session.ended');
     expect((await you.call('session_list', { state: 'ended' })).value.items.map(({ id }) => id)).toContain(session_id);
     expect((await you.call('agent_search', { query: 'alice' })).value.items[0]?.canonical_handle).toBe('@alice.bot');
+  });
+
+  it('calls that wait in one session at once each get the answer to their own message', async () => {
+    const you = await connect('demo.you');
+    const alice = await connect('alice.bot');
+    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'hello' })).value;
+    await alice.call('session_join', { session_id });
+    const questions = ['q1', 'q2', 'q3', 'q4'];
+    const asking = questions.map((text) => you.call('send', { to: session_id, text, wait_s: 40 }));
+    const asked = await until('all questions', async () => {
+      const { events } = (await alice.call('read', { session_id })).value;
+      const found = events.filter(({ payload }) => questions.includes(payload.content ?? ''));
+      return found.length === questions.length ? found : undefined;
+    });
+    for (const { payload } of asked.reverse())
+      await alice.call('send', { to: session_id, text: `to ${payload.content}`, in_reply_to: payload.id });
+    const replies = (await Promise.all(asking)).map(({ value }) => value.reply.content);
+    expect(replies).toEqual(questions.map((text) => `to ${text}`));
   });
 
   it('reads on from a cursor: one session by sequence, all of them as they come, each event once', async () => {

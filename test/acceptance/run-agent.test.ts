@@ -129,6 +129,17 @@ describe('asp run › an agent out of any program', () => {
     expect(jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome)).toEqual(['replied', 'replied']);
   });
 
+  it('six that ask in one session at once each get the answer to their own question', async () => {
+    await start(script('answer.sh', `${SAID} | sed "s/^/to /"`));
+    const first = json<{ session_id: string; message_id: string; reply: Envelope['payload'] }>(
+      await asp('send', BOT, 'q0', '--wait', '--json'),
+    );
+    expect(first.reply).toMatchObject({ content: 'to q0', metadata: { in_reply_to: first.message_id } });
+    const questions = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
+    const answers = await Promise.all(questions.map((text) => asp('send', first.session_id, text, '--wait')));
+    expect(answers).toEqual(questions.map((text) => `to ${text}`));
+  });
+
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {
     const agent = await start(script('note.sh', `${SAID} >> heard.txt; echo thanks`));
     await asp('send', BOT, 'deployed', '--end');

@@ -274,10 +274,43 @@ describe('send --wait', () => {
     await answer.ended;
   });
 
+  it('passes over a message that answers another one; one that answers none is taken, and the JSON says so', async () => {
+    const id = await sessionWith('a');
+    const first = JSON.parse((await runAs(alice, `send ${id} first --json`)).out);
+    const second = startAs(alice, `send ${id} second --wait --json`);
+    const asked = await until('the second question', async () => {
+      const events = linesOf((await runAs(bob, `session events ${id} --after 0`)).out);
+      return events.find(({ payload }) => (payload as { content?: unknown }).content === 'second');
+    });
+    const { id: secondId } = asked['payload'] as { id: string };
+    await runAs(bob, ['send', id, 'to the first', '--meta', `in_reply_to=${first.message_id}`]);
+    await runAs(bob, ['send', id, 'to the second', '--meta', `in_reply_to=${secondId}`]);
+    await runAs(bob, ['send', id, 'by the way']);
+    expect(JSON.parse((await second.ended).out)).toMatchObject({
+      reply: { content: 'to the second' },
+      reply_matched: true,
+    });
+    const wait = async (condition: string, after: string): Promise<string> =>
+      (await runAs(alice, ['session', 'wait', id, '--for', condition, ...(after === '' ? [] : ['--after', after])]))
+        .out;
+    expect(await wait('reply', String(first.sequence))).toBe('to the first\n');
+    expect(await wait('reply', String(asked['sequence']))).toBe('to the second\n');
+    expect(await wait(`reply:${secondId}`, '')).toBe('to the second\n');
+    const third = startAs(alice, `send ${id} third --wait --json`);
+    await until(
+      'the third question',
+      async () => (await runAs(bob, `message list ${id}`)).out.includes('third') || undefined,
+    );
+    await runAs(bob, ['send', id, 'pong']);
+    expect(JSON.parse((await third.ended).out)).toMatchObject({ reply: { content: 'pong' }, reply_matched: false });
+  });
+
   it('exits 8 when nobody replied, says that the message was sent, and names the session', async () => {
     const { code, out, err } = await runAs(alice, `send ${bob.handle} ping --wait --timeout 1s --json`);
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_TIMEOUT', outcome: 'applied', exit_code: 8 } });
-    expect(JSON.parse(err).error.next).toEqual(['asp', 'tail', expect.stringMatching(/^sess_/), '--after', '2']);
+    expect(JSON.parse(err).error.next).toEqual([
+      ...['asp', 'session', 'wait', expect.stringMatching(/^sess_/), '--for', 'reply', '--after', '2'],
+    ]);
     expect({ code, out }).toEqual({ code: 8, out: '' });
   });
 });

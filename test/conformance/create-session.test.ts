@@ -27,12 +27,16 @@ rule('spec/POST-sessions/initial_message', 'the first message is sent with the c
   const { alice, bob } = await service.actors('alice', 'bob');
   const answer = await alice.post('/sessions', { invite: [bob.handle], initial_message: { content: 'hi' } });
   const json = mustSucceed(answer, 201);
-  expect(json).toEqual({ session_id: expect.stringMatching(/^sess_/), sequence: 2 });
+  expect(json).toEqual({
+    session_id: expect.stringMatching(/^sess_/),
+    message_id: expect.stringMatching(/^msg_/),
+    sequence: 2,
+  });
   const events = await alice.mustReplay(String(field(json, 'session_id')));
   expect(events.at(-1)).toMatchObject({
     type: 'session.message',
     sequence: 2,
-    payload: { content: 'hi', sequence: 2 },
+    payload: { id: field(json, 'message_id'), content: 'hi', sequence: 2 },
   });
 });
 
@@ -59,7 +63,7 @@ rule(
 rule('spec/POST-sessions/response', 'session_id, and a sequence that is null without a message', async () => {
   const alice = await service.actor('alice');
   const json = mustSucceed(await alice.post('/sessions', {}), 201);
-  expect(keysOf(json)).toEqual(['sequence', 'session_id']);
+  expect(keysOf(json)).toEqual(['message_id', 'sequence', 'session_id']);
   expect(field(json, 'sequence')).toBeNull();
 });
 

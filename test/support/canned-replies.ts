@@ -142,7 +142,7 @@ const ok = (): unknown => ({ ok: true });
 
 /** A whole answer of every endpoint. */
 export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSearchParams) => unknown>> = {
-  createSession: () => ({ session_id: SESSION_ID, sequence: 2 }),
+  createSession: () => ({ session_id: SESSION_ID, message_id: `msg_${'0'.repeat(26)}`, sequence: 2 }),
   listSessions: (wording) => ({ sessions: [sessionOf(wording)], next_cursor: null }),
   getSession: sessionOf,
   joinSession: ok,

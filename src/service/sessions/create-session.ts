@@ -37,15 +37,17 @@ export async function createSession(
   const said = body.initial_message;
   const endsAtOnce = body.end_after_send === true;
   const count = invitees.length + (said === undefined ? 0 : 1) + (endsAtOnce ? 1 : 0);
-  if (count === 0) return { session_id: sessionId, sequence: null };
+  if (count === 0) return { session_id: sessionId, message_id: null, sequence: null };
 
   let sequence: number | null = null;
+  let messageId: string | null = null;
   await append(context, transaction, sessionId, count, async (first) => {
     if (said !== undefined) sequence = first + invitees.length;
     const message =
       said && sequence !== null
         ? await writeMessage(context, transaction, actor, { sessionId, sequence }, said)
         : undefined;
+    messageId = message?.id ?? null;
     const about = { sessionId, by: actor.handle, topic, lastSequence: first - 1, now };
     const invitation = { ...about, ...(endsAtOnce && message && { message }) };
     const drafts = await inviteAgents(transaction, invitation, invitees, first);
@@ -56,5 +58,5 @@ export async function createSession(
     }
     return drafts;
   });
-  return { session_id: sessionId, sequence };
+  return { session_id: sessionId, message_id: messageId, sequence };
 }

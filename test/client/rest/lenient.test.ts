@@ -76,7 +76,11 @@ describe('a write that says no more than that it was done', () => {
 describe('a service that leaves optional members out', () => {
   it('is read as if it had sent null', async () => {
     server.expect({ method: 'POST', path: '/v1/sessions', status: 201, body: { session_id: SESSION } });
-    expect((await client.call('createSession', { body: {} })).reply).toEqual({ session_id: SESSION, sequence: null });
+    expect((await client.call('createSession', { body: {} })).reply).toEqual({
+      session_id: SESSION,
+      message_id: null,
+      sequence: null,
+    });
     const participant = { handle: '@me.bot', status: 'joined' };
     const session = { id: SESSION, state: 'active', participants: [participant], created_at: 1 };
     server.expect({ method: 'GET', path: '/v1/sessions', body: { sessions: [session] } });

@@ -109,7 +109,7 @@ Send
 Ask, and wait for the answer
   asp send @alice.bot "ready?" --wait --timeout 5m --json         reply.content is the answer
   asp send @alice.bot "ready?" --end-after-reply --json           the same, and the session ends
-  asp session wait sess_… --for reply --after 7 --timeout 10m     the first answer after what you sent as 7
+  asp session wait sess_… --for reply --after 7 --timeout 10m     the answer to what you sent as 7
   Exit 8: no answer in time. Where error.outcome is applied your message was sent: run error.next to go on
   waiting, do not send again.
 

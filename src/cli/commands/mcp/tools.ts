@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 
 import { EventEnvelope } from '../../../wire/event.js';
+import { IN_REPLY_TO } from '../../../wire/message.js';
 import type { SharedFolder } from './shared-folder.js';
 import { commandTool, type ToolDefinition } from './tool.js';
 
@@ -34,16 +35,18 @@ const TALK: readonly ToolDefinition[] = [
         .union([z.string(), handles])
         .check(about('a session id (sess_…), a handle (@owner.name), or several handles')),
       text: z.optional(z.string()),
+      in_reply_to: z.optional(z.string().check(about('the id of the message that this answers: msg_…'))),
       data: z.optional(z.record(z.string(), z.json()).check(about('a JSON object, sent as a data part'))),
       attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
       topic,
       end: z.optional(z.boolean().check(about('end the session after this message'))),
       wait_s: seconds('wait so long for the reply and return it, too'),
     }),
-    args: ({ to, text, data, attachments, topic: about_, end, wait_s: wait }) => ({
+    args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => ({
       positional: [typeof to === 'string' ? to : to.join(',')],
       options: {
         message: text,
+        meta: answered === undefined ? [] : [`${IN_REPLY_TO}=${answered}`],
         data: data === undefined ? [] : [JSON.stringify(data)],
         attach: attachments ?? [],
         topic: about_,
@@ -58,12 +61,16 @@ const TALK: readonly ToolDefinition[] = [
     title: 'Wait in a session',
     description:
       'Waits until something happens in a session: reply (a message of someone else), message, joined, left or ended. ' +
-      'Give the sequence that send returned as after, so that nothing in between is missed. Error ASP_TIMEOUT when it does not come in time.',
+      'Give the sequence that send returned as after: nothing in between is missed, and answers to other messages are passed over. Error ASP_TIMEOUT when it does not come in time.',
     command: 'session wait',
     effect: 'reads',
     input: z.strictObject({
       session_id: session,
-      for: z.optional(z.string().check(about('reply (default), message, joined[:handle], left[:handle] or ended'))),
+      for: z.optional(
+        z
+          .string()
+          .check(about('reply (default), reply:<message id>, message, joined[:handle], left[:handle] or ended')),
+      ),
       after: z.optional(z.int().check(z.minimum(0), about('what comes after this sequence counts, too'))),
       timeout_s: seconds(`at most ${WAIT_MAX_S}; ${WAIT_DEFAULT_S} unless given`),
     }),

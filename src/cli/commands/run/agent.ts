@@ -1,8 +1,8 @@
 import type { Client, TailItem } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
-import { Message } from '../../../wire/message.js';
+import { findInReplyTo, Message } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
-import { answer, answeredBefore, type Incoming, repliesTo } from './answer.js';
+import { answer, answeredBefore, type Incoming } from './answer.js';
 import { persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
 import type { RunOptions } from './run.js';
@@ -106,7 +106,7 @@ class Agent {
       await this.#flush();
     this.#held ??= { sessionId, taken: [], answered: new Set() };
     this.#held.taken.push(taken);
-    const repliedTo = isMessageEvent(event) && event.payload.sender === this.#parts.me && repliesTo(event.payload);
+    const repliedTo = isMessageEvent(event) && event.payload.sender === this.#parts.me && findInReplyTo(event.payload);
     if (typeof repliedTo === 'string') this.#held.answered.add(repliedTo);
   }
 

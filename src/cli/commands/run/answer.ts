@@ -1,6 +1,6 @@
 import type { Client } from '../../../client/client.js';
 import type { EventEnvelope } from '../../../wire/event.js';
-import type { Message } from '../../../wire/message.js';
+import { IN_REPLY_TO, type Message } from '../../../wire/message.js';
 import { stableKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { persist } from './persist.js';
@@ -33,15 +33,6 @@ export interface Answering {
   readonly ends: boolean;
   /** Nothing under way goes on after it. */
   readonly signal: AbortSignal;
-}
-
-/** The member of a reply's metadata that names the message it replies to. */
-const IN_REPLY_TO = 'in_reply_to';
-
-/** The message that a message of our own replies to, if it says so. */
-export function repliesTo({ metadata }: Message): string | undefined {
-  const id = metadata?.[IN_REPLY_TO];
-  return typeof id === 'string' ? id : undefined;
 }
 
 /**

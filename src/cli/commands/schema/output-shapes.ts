@@ -43,6 +43,7 @@ const send = shape({
   attempts: count,
   as: maybe,
   reply: z.optional(Message),
+  reply_matched: z.optional(yes),
 });
 
 const profile = shape({

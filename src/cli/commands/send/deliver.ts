@@ -3,7 +3,7 @@ import { wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
-import type { Message } from '../../../wire/message.js';
+import { findInReplyTo, type Message } from '../../../wire/message.js';
 import type { InitialMessage } from '../../../wire/session.js';
 import { printRequest, write } from '../../context/calls.js';
 import { remember } from '../../context/completion-memory.js';
@@ -13,13 +13,14 @@ import { CliError, UsageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
+import { createReplyMatcher } from '../session/wait.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
 
 /** What `send` prints about a message. */
 interface SendResult {
   readonly session_id: string;
-  /** Null when the message began a session: the service does not return its id then. */
+  /** Null when the message created a session at a service that does not return its id then. */
   readonly message_id: string | null;
   readonly sequence: number | null;
   readonly state: 'active' | 'ended';
@@ -33,6 +34,8 @@ interface SendResult {
   /** Null where only the credential knows. */
   readonly as: string | null;
   readonly reply?: Message;
+  /** Whether the reply names this message as the one it answers. Otherwise it is the next message of someone else. */
+  readonly reply_matched?: boolean;
 }
 
 export async function send(given: Context, options: SendOptions): Promise<void> {
@@ -43,9 +46,16 @@ export async function send(given: Context, options: SendOptions): Promise<void> 
   if (sent.created_session) await rememberFor(context, sent);
   if (options.waits) {
     await noteSent(context, sent);
-    const reply = await waitForReply(context, sent.session_id, sent.sequence ?? 0);
+    const reply = await waitForReply(context, sent);
+    const isMatched = findInReplyTo(reply) !== undefined;
+    if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
     if (options.endsAfterReply) await endSession(context, sent.session_id, 'The reply came');
-    await printSent(context, { ...sent, state: options.endsAfterReply ? 'ended' : sent.state, reply });
+    await printSent(context, {
+      ...sent,
+      state: options.endsAfterReply ? 'ended' : sent.state,
+      reply,
+      reply_matched: isMatched,
+    });
   } else {
     const isEndedApart = options.ends && options.target.kind === 'session';
     if (isEndedApart) await endSession(context, sent.session_id, 'The message was sent');
@@ -109,7 +119,7 @@ async function post(
 ): Promise<SendResult> {
   const { target, ends } = options;
   const isNew = target.kind === 'handles';
-  const { call, sessionId, messageId } = isNew
+  const { call, sessionId } = isNew
     ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable))
     : await postInto(context, target.sessionId, message, isRepeatable);
   const as = (await context.knownHandle()) ?? null;
@@ -119,7 +129,7 @@ async function post(
   const invited = isCertain ? invitees : await readInvited(context, sessionId, invitees);
   return {
     session_id: sessionId,
-    message_id: messageId,
+    message_id: call.reply.message_id,
     sequence: call.reply.sequence,
     state: isNew && ends ? 'ended' : 'active',
     created_session: isNew,
@@ -133,9 +143,8 @@ async function post(
 }
 
 interface Posted {
-  readonly call: CallResult<{ readonly sequence: number | null }>;
+  readonly call: CallResult<{ readonly message_id: string | null; readonly sequence: number | null }>;
   readonly sessionId: string;
-  readonly messageId: string | null;
 }
 
 async function postNew(
@@ -144,7 +153,7 @@ async function postNew(
   errorContext: ErrorContext,
 ): Promise<Posted> {
   const call = await write(context, 'createSession', { body }, errorContext);
-  return { call, sessionId: call.reply.session_id, messageId: null };
+  return { call, sessionId: call.reply.session_id };
 }
 
 async function postInto(
@@ -155,7 +164,7 @@ async function postInto(
 ): Promise<Posted> {
   const path = { session_id: sessionId };
   const call = await write(context, 'sendMessage', { path, body }, unwritable(sessionId, isRepeatable));
-  return { call, sessionId, messageId: call.reply.message_id };
+  return { call, sessionId };
 }
 
 const OUTCOME_TEXT = {
@@ -243,18 +252,22 @@ async function sendLines(context: Context, options: SendOptions): Promise<void> 
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
 }
 
-/** The next message of someone else after `sequence`; nothing between sending and listening is missed. */
-async function waitForReply(context: Context, sessionId: string, sequence: number): Promise<Message> {
+/** The reply to what was sent; nothing between sending and listening is missed. */
+async function waitForReply(context: Context, sent: SendResult): Promise<Message> {
   const { output } = context;
-  const note = `Waiting for a reply in ${sessionId}.`;
+  const note = `Waiting for a reply in ${sent.session_id}.`;
   await (output.format === 'human' ? output.note(note) : output.detail(note));
-  return showProgress(context, 'waiting for a reply', listen(context, sessionId, sequence));
+  return showProgress(context, 'waiting for a reply', listen(context, sent));
 }
 
-async function listen(context: Context, sessionId: string, sequence: number): Promise<Message> {
+async function listen(context: Context, sent: SendResult): Promise<Message> {
+  const { session_id: sessionId, message_id } = sent;
+  const sequence = sent.sequence ?? 0;
+  // Read again, the message tells its id.
+  const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
   const me = await context.actingHandle();
   const client = await context.client();
-  const next = ['asp', 'tail', sessionId, '--after', String(sequence)];
+  const next = ['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)];
   const notInTime = (reason: string): CliError =>
     new CliError('ASP_TIMEOUT', {
       message: `${sessionId}: ${reason} Your message was sent.`,
@@ -262,10 +275,10 @@ async function listen(context: Context, sessionId: string, sequence: number): Pr
       next,
     });
   const first = async (): Promise<Message> => {
-    const items = client.tail({ sessions: [{ sessionId, after: sequence }], signal: context.signal });
+    const isReply = createReplyMatcher(me, { sequence, messageId: message_id ?? undefined });
+    const items = client.tail({ sessions: [{ sessionId, after }], signal: context.signal });
     for await (const item of items) {
-      if (item.kind === 'event' && isMessageEvent(item.event) && item.event.payload.sender !== me)
-        return item.event.payload;
+      if (item.kind === 'event' && isMessageEvent(item.event) && isReply(item.event.payload)) return item.event.payload;
       if (item.kind === 'end') throw notInTime('the session ended before anyone replied.');
     }
     throw notInTime('nobody replied in time.');

@@ -33,7 +33,7 @@ const OPTIONS = [
   { flags: '--parts <json|@file|->', about: 'all parts of the message as a JSON array' },
   { flags: '--meta <key=value>', about: 'metadata', isRepeatable: true },
   { flags: '--lines', about: 'one message for each line of standard input, paced to the limit' },
-  { flags: '--wait', about: 'wait for the next message of someone else and print it' },
+  { flags: '--wait', about: 'wait for the reply to this message and print it' },
   { flags: '--end-after-reply', about: 'wait for the reply, then end the session' },
   { flags: '--edit', about: 'write the text in an editor' },
   { flags: '--strict', about: 'exit 10 if someone who was to be invited was left out' },

@@ -347,16 +347,18 @@ export const sessionWait = command({
   summary: 'wait until something happens in a session',
   details: [
     'joined, left and ended are met at once when the session is that way already; message and reply are waited for from',
-    'now on, or after --after. Prints the text of the message, else the session id. Exit 8 if it does not come in time.',
+    'now on, or after --after. A reply is a message of someone else; one that says it answers another message than the one',
+    'you sent as --after, or named, is passed over. Prints the text of the message, else the session id. Exit 8 if it does',
+    'not come in time.',
   ].join('\n'),
   arguments: [SESSION],
   options: [
-    { flags: '--for <condition>', about: 'joined[:handle], message, reply, ended, left[:handle]' },
+    { flags: '--for <condition>', about: 'joined[:handle], message, reply[:message], ended, left[:handle]' },
     { flags: '--after <sequence>', about: 'what comes after this sequence counts too' },
   ],
   examples: [
     { line: 'asp session wait sess_… --for joined:alice.bot --timeout 5m', about: 'until she is there' },
-    { line: 'answer=$(asp session wait sess_… --for reply --after 7)', about: 'the next message of someone else' },
+    { line: 'answer=$(asp session wait sess_… --for reply --after 7)', about: 'the reply to what was sent as 7' },
   ],
   effect: 'read',
   stdout: 'the text of the message that came, else the session id',

@@ -1,27 +1,31 @@
 import type { Client } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import { findInReplyTo, type Message } from '../../../wire/message.js';
 import type { Session } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
 import { CliError, UsageError } from '../../errors.js';
 import { suggest } from '../../suggest.js';
 import { showProgress } from '../../terminal/progress.js';
-import { readHandle } from '../../values.js';
+import { readHandle, readId } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { unseenSession } from './facts.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
 
-/** What to wait for; `handle`: that this very agent joined or left. */
+/** What to wait for; `handle`: that this very agent joined or left; `messageId`: the reply to this very message. */
 interface Condition {
   readonly kind: (typeof KINDS)[number];
   readonly handle: string | undefined;
+  readonly messageId?: string | undefined;
 }
 
-/** `joined`, `joined:alice.bot`, `message`, `reply`, `ended`, `left`, `left:alice.bot`. */
+/** `joined`, `joined:alice.bot`, `message`, `reply`, `reply:msg_…`, `ended`, `left`, `left:alice.bot`. */
 export function readCondition(text: string): Condition {
   const [word = '', handle, ...rest] = text.split(':');
   const kind = KINDS.find((each) => each === word);
+  if (kind === 'reply' && handle !== undefined && rest.length === 0)
+    return { kind, handle: undefined, messageId: readId('message', handle) };
   const takesHandle = kind === 'joined' || kind === 'left';
   if (kind !== undefined && rest.length === 0 && (handle === undefined || takesHandle))
     return { kind, handle: handle === undefined ? undefined : readHandle(handle) };
@@ -29,9 +33,32 @@ export function readCondition(text: string): Condition {
   throw new UsageError(`--for '${text}' is nothing to wait for.`, {
     why:
       near === undefined || near === word
-        ? 'it is joined, joined:<handle>, message, reply, ended, left or left:<handle>.'
+        ? 'it is joined, joined:<handle>, message, reply, reply:<message>, ended, left or left:<handle>.'
         : `did you mean ${near}?`,
   });
+}
+
+/** What is known of a message that a reply is waited for. */
+interface Asked {
+  readonly sequence?: number | undefined;
+  /** Learned from the message itself, when it comes by, where it is undefined. */
+  readonly messageId?: string | undefined;
+}
+
+/**
+ * Recognizes the reply among the messages of a session: one of someone else that names the message that was asked, or that
+ * names none. Several may wait in one session at a time, and each is to get the answer to its own question.
+ */
+export function createReplyMatcher(me: string, { sequence = 0, messageId }: Asked): (message: Message) => boolean {
+  let asked = messageId;
+  return (message) => {
+    if (message.sender === me) {
+      if (message.sequence === sequence) asked ??= message.id;
+      return false;
+    }
+    const answered = findInReplyTo(message);
+    return message.sequence > sequence && (asked === undefined || answered === undefined || answered === asked);
+  };
 }
 
 interface WaitOptions {
@@ -81,9 +108,14 @@ async function follow(
   me: string,
 ): Promise<Met | undefined> {
   const { signal } = context;
-  const start = after === undefined ? { sessionId, last: 0 } : { sessionId, after };
+  const { kind, messageId } = condition;
+  // A message of our own at `after` is what the reply answers: it is read again for its id.
+  const isReplyTo = kind === 'reply' && messageId === undefined && after !== undefined && after > 0;
+  const from = isReplyTo ? after - 1 : (after ?? (messageId === undefined ? undefined : 0));
+  const start = from === undefined ? { sessionId, last: 0 } : { sessionId, after: from };
+  const isReply = createReplyMatcher(me, { sequence: after, messageId });
   for await (const item of client.tail({ sessions: [start], handle: me, signal })) {
-    if (item.kind === 'event' && isMetByEvent(condition, item.event, me)) return { event: item.event };
+    if (item.kind === 'event' && isMetByEvent(condition, item.event, me, isReply)) return { event: item.event };
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
     if (isMetBySession(condition, reply, me)) return { event: null };
@@ -101,9 +133,14 @@ function isMetBySession({ kind, handle }: Condition, session: Session, me: strin
   return session.participants.some((participant) => participant.status === kind && isMeant(participant.handle));
 }
 
-function isMetByEvent({ kind, handle }: Condition, event: EventEnvelope, me: string): boolean {
+function isMetByEvent(
+  { kind, handle }: Condition,
+  event: EventEnvelope,
+  me: string,
+  isReply: (message: Message) => boolean,
+): boolean {
   if (kind === 'message') return isMessageEvent(event);
-  if (kind === 'reply') return isMessageEvent(event) && event.payload.sender !== me;
+  if (kind === 'reply') return isMessageEvent(event) && isReply(event.payload);
   if (event.type !== `session.${kind}`) return false;
   if (kind === 'ended') return true;
   const { agent } = event.payload;
