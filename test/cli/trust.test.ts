@@ -96,6 +96,15 @@ describe('the allowlist', () => {
     const second = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
     expect(second['idempotency_key']).toBe(first['idempotency_key']);
   });
+
+  it('--once also holds for a list that goes out in several calls', async () => {
+    const { service } = stage;
+    const many = await service.createAgent('many');
+    const stdin = Array.from({ length: 1001 }, (_, at) => `friend.n${at}`).join('\n');
+    const applied = documentOf(await stage.as(many, 'allowlist apply - --once all --json', { stdin }));
+    expect(applied['added']).toHaveLength(1001);
+    expect(applied['entries']).toEqual(expect.arrayContaining(['@friend.n0', '@friend.n1000']));
+  });
 });
 
 describe('blocks', () => {
@@ -111,6 +120,13 @@ describe('blocks', () => {
     expect(again).toMatchObject({ code: 3 });
     expect(again.err).toContain('is not blocked by this agent');
     expect((await stage.as(alice, 'block list')).out).toBe('');
+  });
+
+  it('--dry-run shows each key as it is sent', async () => {
+    const { alice } = stage;
+    const words = 'block add carol.bot,dave.bot --idempotency-key mine --dry-run --jsonl';
+    const keys = (await stage.as(alice, words)).out.trim().split('\n');
+    expect(keys.map((line) => JSON.parse(line).idempotency_key)).toEqual(['mine/0', 'mine/1']);
   });
 
   it('oneself cannot be blocked: exit 2', async () => {

@@ -134,7 +134,8 @@ export const allowlistApply = command({
     if (!isDryRun) {
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
-        entries = (await write(context, 'addToAllowlist', { path, body }, errorContext)).reply.entries;
+        const suffix = at === 0 ? '' : `/${at}`;
+        entries = (await write(context, 'addToAllowlist', { path, body }, errorContext, suffix)).reply.entries;
       }
       for (const entry of removed) {
         const input = { path: { ...path, entry } };

@@ -55,7 +55,7 @@ export const blockAdd = command({
     for (const [index, handle] of handles.entries()) {
       const body = { handle };
       const suffix = handles.length > 1 ? `/${index}` : '';
-      if (context.globals.isDryRun) await printRequest(context, 'blockAgent', { body });
+      if (context.globals.isDryRun) await printRequest(context, 'blockAgent', { body }, undefined, suffix);
       else items.push((await write(context, 'blockAgent', { body }, { subject: handle }, suffix)).reply);
     }
     if (context.globals.isDryRun) return;

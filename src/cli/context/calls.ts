@@ -80,13 +80,14 @@ export async function printRequest<Name extends JsonOperation>(
   operation: Name,
   input: { readonly path?: PathOf<Name> | undefined; readonly body?: BodyOf<Name> | undefined },
   actor?: string,
+  suffix = '',
 ): Promise<void> {
   const { method, path } = await locate(operation, input);
   const { baseUrl } = await context.profile();
   const request = {
     method,
     url: `${baseUrl}${path}`,
-    idempotency_key: (await chosenKey(context, `${method} ${path}`, '', actor)) ?? null,
+    idempotency_key: (await chosenKey(context, `${method} ${path}`, suffix, actor)) ?? null,
     body: input.body ?? null,
   };
   await context.output.document(request, (safe, style) =>
