@@ -1,0 +1,169 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+
+import { operate } from '../../support/actors.js';
+import {
+  column,
+  everyOption,
+  jsonOf,
+  pageOptions,
+  type Scene,
+  shown,
+  type Table,
+  writeOptions,
+} from './every-option.js';
+
+type Typed = readonly string[];
+type LookAt = (scene: Scene, handle: string) => Promise<unknown>;
+
+/** The account makes an agent with these words; its handle. */
+async function createAgent({ number, asAccount }: Scene, typed: Typed = []): Promise<string> {
+  const handle = `@ann.a${number}`;
+  const { code, err } = await asAccount([`agent create ${handle}`, typed]);
+  if (code !== 0) throw new Error(err);
+  return handle;
+}
+
+/** So many agents in all for the owner of alice. */
+const fillOwner = async ({ service, alice }: Scene, count: number): Promise<void> => {
+  for (let at = 1; at < count; at++)
+    await operate(service.operator, 'POST', '/agents', { handle: `@${alice.owner}.n${at}` });
+};
+const asAccount = ({ asAccount: run }: Scene, words: Parameters<Scene['asAccount']>[0]) => run(words);
+
+const member =
+  (name: string): LookAt =>
+  async ({ as, bob }, handle) =>
+    (jsonOf(await as(bob, `agent show ${handle} --json`)) as Record<string, unknown>)[name];
+const card: LookAt = async ({ as, bob }, handle) => (await as(bob, `agent card ${handle}`)).out.includes('My skill.');
+const foundByBob: LookAt = async ({ as, bob }, handle) => (await as(bob, `agent show ${handle}`)).code;
+const invitedByBob: LookAt = async ({ as, bob }, handle) => (await as(bob, `session create ${handle}`)).code;
+
+/** What bob finds after an agent was made, or changed, with the words. */
+function fieldOptions(run: (look: LookAt) => (scene: Scene, typed: Typed) => Promise<unknown>): Table[string] {
+  return {
+    '--display-name': shown("--display-name 'The Second'", 'The Second', run(member('display_name'))),
+    '--description': shown("--description 'counts sheep'", 'counts sheep', run(member('description'))),
+    '--card': shown('--card $home/card.md', true, (scene, typed) => {
+      scene.file('card.md', 'My skill.\n');
+      return run(card)(
+        scene,
+        typed.map((word) => word.replace('$home', scene.home)),
+      );
+    }),
+    '--policy': shown('--policy allowlist', 3, run(invitedByBob), '--policy open'),
+    '--visibility': shown('--visibility private', 3, run(foundByBob)),
+  };
+}
+
+const createdWith =
+  (look: LookAt) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> =>
+    look(scene, await createAgent(scene, typed));
+
+const updatedWith =
+  (look: LookAt, before?: string) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const handle = await createAgent(scene);
+    if (before !== undefined) await scene.asAccount(`agent update ${handle} ${before}`);
+    await scene.asAccount([`agent update ${handle}`, typed]);
+    return look(scene, handle);
+  };
+
+/** Which agent the configuration names now, and whether the folder has a choice of its own. */
+const choices = async ({ asNobody, home }: Scene): Promise<unknown> => [
+  (await asNobody('config get local_agent')).out.trim(),
+  existsSync(join(home, '.asp.json')),
+];
+
+const TABLE: Table = {
+  'agent use': {
+    handle: shown(
+      'ann.bot',
+      ['@ann.bot', false],
+      async (scene, typed) => {
+        await scene.asNobody(['agent use', typed]);
+        return choices(scene);
+      },
+      'eve.bot',
+    ),
+    '--here': shown('--here', ['', true], async (scene, typed) => {
+      await scene.asNobody(['agent use ann.bot', typed]);
+      return choices(scene);
+    }),
+    '--unset': shown('--unset', ['', false], async (scene, typed) => {
+      await scene.asNobody('agent use ann.bot');
+      await scene.asNobody(['agent use', typed]);
+      return choices(scene);
+    }),
+  },
+  'agent show': {
+    handle: shown('$bob', '$bob', async ({ as, alice }, typed) => {
+      const agent = jsonOf(await as(alice, ['agent show --json', typed])) as { canonical_handle: unknown };
+      return agent.canonical_handle;
+    }),
+  },
+  'agent card': {
+    handle: shown('$bob', 0, async ({ as, alice }, typed) => (await as(alice, ['agent card', typed])).code, 'no.body'),
+  },
+  'agent list': {
+    text: shown('n2', [expect.stringMatching(/\.n2$/)], async (scene, typed) => {
+      await fillOwner(scene, 3);
+      return column(await scene.as(scene.alice, ['agent list --json', typed]), 'canonical_handle');
+    }),
+    ...pageOptions('agent list', 50, fillOwner),
+  },
+  'agent search': {
+    text: shown(
+      'zebra tamer',
+      ['$alice'],
+      async ({ as, alice, bob }, typed) => {
+        await as(alice, 'agent update --display-name "Zebra Tamer"');
+        await as(bob, 'agent update --display-name "Zebra Feeder"');
+        return column(await as(bob, ['agent search --json', typed]), 'canonical_handle');
+      },
+      'zebra',
+    ),
+    ...pageOptions('agent search $owner', 20, fillOwner),
+  },
+  'agent create': {
+    handle: shown(
+      'ann.a$number',
+      0,
+      async (scene, typed) => {
+        await scene.asAccount(['agent create', typed]);
+        return foundByBob(scene, `@ann.a${scene.number}`);
+      },
+      'ann.another$number',
+    ),
+    ...fieldOptions(createdWith),
+    ...writeOptions(() => 'agent create ann.a$number', asAccount),
+  },
+  'agent update': {
+    handle: shown('ann.a$number', ['x', 0], async (scene, typed) => {
+      const handle = await createAgent(scene);
+      const { code } = await scene.asAccount(['agent update --description x', typed]);
+      return [await member('description')(scene, handle), code];
+    }),
+    ...fieldOptions(updatedWith),
+    '--pause': shown('--pause', 3, updatedWith(invitedByBob, '--policy open')),
+    '--resume': shown('--resume', 0, updatedWith(invitedByBob, '--policy open --pause')),
+    ...writeOptions(async (scene) => `agent update ${await createAgent(scene)} --description x`, asAccount),
+  },
+  'agent remove': {
+    handle: shown(
+      'ann.a$number',
+      3,
+      async (scene, typed) => {
+        const handle = await createAgent(scene);
+        await scene.asAccount(['agent remove --yes', typed]);
+        return foundByBob(scene, handle);
+      },
+      'ann.another$number',
+    ),
+    ...writeOptions(async (scene) => `agent remove ${await createAgent(scene)} --yes`, asAccount),
+  },
+};
+
+everyOption('agent', TABLE);

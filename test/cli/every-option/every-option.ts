@@ -1,0 +1,339 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { GLOBAL_OPTIONS } from '../../../src/cli/options.js';
+import { type CapturedStreams, captureStreams } from '../../../src/cli/terminal/streams.js';
+import { type Actor, operate } from '../../support/actors.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { localHome } from '../acting.js';
+import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
+import { type SentRequest, watchRequests } from './sent-requests.js';
+
+/** The nouns, and commands without one, of each test file here; the options of every command are `global`. */
+export const FILES: Readonly<Record<string, readonly string[]>> = {
+  agent: ['agent'],
+  trust: ['allowlist', 'block'],
+};
+
+/** What every look starts with: two agents and homes that nobody has used yet. In words `$alice`, `$bob` and `$home` stand for theirs. */
+export interface Scene {
+  readonly service: TestService;
+  readonly alice: Actor;
+  readonly bob: Actor;
+  /** The home and the working directory of every run. */
+  readonly home: string;
+  /** A number that no other scene has. */
+  readonly number: number;
+  /** What the runs have sent so far. */
+  readonly sent: readonly SentRequest[];
+  as(actor: Actor, words: Words, options?: RunOptions): Promise<Ran>;
+  /** As an account that is signed in, in a home whose local service this is. All scenes of a file share it. */
+  asAccount(words: Words): Promise<Ran>;
+  /** As nobody, in a home whose local service this is. */
+  asNobody(words: Words, options?: RunOptions): Promise<Ran>;
+  /** A run beside which something else happens. */
+  start(actor: Actor, words: Words, options?: RunOptions): Started;
+  /** A file in the home, and its path. */
+  file(name: string, content: string): string;
+  /** A session of both in which alice said these things. */
+  session(...texts: string[]): Promise<string>;
+}
+
+export interface Started {
+  readonly streams: CapturedStreams;
+  readonly ended: Promise<Ran>;
+  stop(): void;
+}
+
+/** A line as in a shell, or several that make one, of which some are split already. */
+type Words = string | readonly (string | readonly string[])[];
+
+/** The words with the option or the argument, or those in their place. */
+type Typed = readonly string[];
+type Look = (scene: Scene, typed: Typed) => Promise<unknown>;
+
+interface Shown {
+  readonly typed: string;
+  readonly seen: unknown;
+  readonly look: Look;
+  readonly instead: string;
+}
+interface ShownElsewhere {
+  readonly file: string;
+  readonly title: string;
+}
+/** The command (`session list`), then the option or the argument (`--limit`, `session`). */
+export type Table = Readonly<Record<string, Readonly<Record<string, Shown | ShownElsewhere>>>>;
+
+/**
+ * `look` is called with these words, and sees this; with the words `instead` of them (none unless said) in another scene it
+ * sees something else.
+ */
+export const shown = (typed: string, seen: unknown, look: Look, instead = ''): Shown => ({
+  typed,
+  seen,
+  look,
+  instead,
+});
+
+/** Another test types the option and sees its effect. */
+export const shownIn = (file: string, title: string): ShownElsewhere => ({ file, title });
+
+/** What the options of every write do to it; `prepare` gives the words of a write that is possible then. */
+export function writeOptions(
+  prepare: (scene: Scene) => string | Promise<string>,
+  run: (scene: Scene, words: Words) => Promise<Ran> = (scene, words) => scene.as(scene.alice, words),
+): Table[string] {
+  const writes = ({ sent }: Scene): SentRequest[] => sent.filter(({ method }) => method !== 'GET');
+  const keysOf = (requests: readonly SentRequest[]): (string | undefined)[] =>
+    requests.map(({ headers }) => headers['idempotency-key']);
+  return {
+    '--dry-run': shown('--dry-run', [0, true, 0], async (scene, typed) => {
+      const words = await prepare(scene);
+      const before = writes(scene).length;
+      const { code, err } = await run(scene, [words, typed]);
+      return [code, /Nothing was (sent|changed) \(--dry-run\)/.test(err), writes(scene).length - before];
+    }),
+    '--idempotency-key': shown('--idempotency-key mine', [0, true], async (scene, typed) => {
+      const words = await prepare(scene);
+      const before = writes(scene).length;
+      const { code } = await run(scene, [words, typed]);
+      const keys = keysOf(writes(scene).slice(before));
+      return [code, keys.length > 0 && keys.every((key) => /^mine(\/\d+)?$/.test(key ?? ''))];
+    }),
+    '--once': shown('--once nightly', [true, true], async (scene, typed) => {
+      const words = await prepare(scene);
+      const before = writes(scene).length;
+      const ran = [await run(scene, [words, typed]), await run(scene, [words, typed])];
+      const keys = keysOf(writes(scene).slice(before));
+      const half = keys.length / 2;
+      const isRepeated = half > 0 && keys.slice(0, half).join() === keys.slice(half).join();
+      return [ran.every(({ code }) => code === 0), isRepeated];
+    }),
+  };
+}
+
+/** What the options of a list do that is given page by page; `fill` makes so many items. */
+export function pageOptions(
+  line: string,
+  defaultLimit: number,
+  fill: (scene: Scene, count: number) => Promise<void>,
+  run: (scene: Scene, words: Words) => Promise<Ran> = (scene, words) => scene.as(scene.alice, words),
+): Table[string] {
+  const list = async (scene: Scene, words: Words): Promise<[count: number, cursor: string | null, first: unknown]> => {
+    const ran = await run(scene, [line, '--json', ...words]);
+    const page = jsonOf(ran) as { items: unknown[]; next_cursor: string | null };
+    return [page.items.length, page.next_cursor, page.items[0]];
+  };
+  return {
+    '--limit': shown('--limit 1', [1, expect.any(String)], async (scene, typed) => {
+      await fill(scene, 2);
+      return (await list(scene, [typed])).slice(0, 2);
+    }),
+    '--all': shown('--all', [defaultLimit + 1, null], async (scene, typed) => {
+      await fill(scene, defaultLimit + 1);
+      return (await list(scene, [typed])).slice(0, 2);
+    }),
+    '--cursor': shown('--cursor $cursor', [true, null], async (scene, typed) => {
+      await fill(scene, 2);
+      const [, next, first] = await list(scene, ['--limit 1']);
+      const [, end, second] = await list(scene, [
+        '--limit 1',
+        typed.map((word) => word.replace('$cursor', next ?? '')),
+      ]);
+      return [JSON.stringify(second) !== JSON.stringify(first), end];
+    }),
+  };
+}
+
+export const jsonOf = ({ out, err }: Ran): unknown => (out === '' ? err : JSON.parse(out));
+
+/** The values of this member in what a list printed. */
+export function column(ran: Ran, name: string): unknown {
+  if (ran.code !== 0) return ran.err;
+  return (JSON.parse(ran.out) as { items: Record<string, unknown>[] }).items.map((item) => item[name]);
+}
+
+/** Defines the tests of one file here: each entry of the table, and that none is missing. */
+export function everyOption(file: string, table: Table): void {
+  let ground: Ground;
+  beforeAll(async () => {
+    const service = await startTestService({ areLimitsOn: false });
+    ground = { service, requests: watchRequests(), account: openAccount(service) };
+  });
+  afterAll(async () => {
+    ground.requests.stop();
+    await ground.service.stop();
+  });
+
+  for (const [command, entries] of Object.entries(table))
+    describe(`asp ${command}`.trim(), () => {
+      for (const [name, entry] of Object.entries(entries))
+        if ('look' in entry)
+          it(name.startsWith('-') ? entry.typed : `<${name}>: ${entry.typed}`, async () => {
+            const { typed, instead, seen, look } = entry;
+            const typedRuns: string[][] = [];
+            const see = async (line: string, runs: string[][]): Promise<unknown> => {
+              const scene = await openScene(ground, runs);
+              const found = await look(scene, splitWords(line));
+              return JSON.parse(named(scene, JSON.stringify(found) ?? 'null'));
+            };
+            expect(await see(typed, typedRuns)).toEqual(seen);
+            expect(isTyped(typedRuns, command, name, typed)).toBe(true);
+            expect(await see(instead, [])).not.toEqual(seen);
+          });
+        else
+          it(`${name} is shown in ${entry.file}`, () => {
+            expect(existsSync(entry.file)).toBe(true);
+            const text = readFileSync(entry.file, 'utf8');
+            expect(text).toContain(entry.title);
+            expect(text).toContain(name);
+          });
+    });
+
+  it('every option and argument has its entry in the table', async () => {
+    expect(await listGaps(file, table)).toEqual([]);
+  });
+}
+
+const named = ({ alice, bob }: Scene, text: string): string =>
+  text.replaceAll(alice.handle, '$alice').replaceAll(bob.handle, '$bob');
+
+/** Some run was of this command and had these words. */
+function isTyped(runs: readonly string[][], command: string, name: string, typed: string): boolean {
+  const path = command.split(' ').filter(Boolean);
+  const last = path.at(-1);
+  const words = splitWords(typed);
+  return runs.some((argv) => {
+    const isCommand = last === undefined || path.every((word) => argv.includes(word)) || argv.includes(last);
+    const isThere = name.startsWith('-') ? words.some((word) => word.split('=')[0] === name) : words.length > 0;
+    return isCommand && isThere && words.every((word) => word.includes('$') || argv.includes(word));
+  });
+}
+
+/** What all scenes of a file stand on. */
+interface Ground {
+  readonly service: TestService;
+  readonly requests: ReturnType<typeof watchRequests>;
+  readonly account: () => Promise<ReturnType<typeof localHome>>;
+}
+
+/** The home of an account with one agent, which signs in when it is first asked for. */
+function openAccount(service: TestService): () => Promise<ReturnType<typeof localHome>> {
+  const signIn = async () => {
+    const home = localHome(service);
+    await operate(service.operator, 'POST', '/agents', { handle: '@ann.bot' });
+    const { code, err } = await home.run('login @ann.bot --yes --scopes account:read,account:agents:read');
+    if (code !== 0) throw new Error(err);
+    return home;
+  };
+  let signedIn: ReturnType<typeof signIn> | undefined;
+  return () => {
+    signedIn ??= signIn();
+    return signedIn;
+  };
+}
+
+let scenes = 0;
+
+async function openScene({ service, requests, account }: Ground, runs: string[][]): Promise<Scene> {
+  const [alice, bob] = await Promise.all([service.createAgent('alice'), service.createAgent('bob')]);
+  const local = localHome(service);
+  const home = local.directory;
+  const number = scenes;
+  requests.sent.length = 0;
+  scenes += 1;
+
+  const spelled = (words: Words): string[] => {
+    const lines = typeof words === 'string' ? [words] : words;
+    const flat = lines.flatMap((line) => (typeof line === 'string' ? splitWords(line) : line));
+    return flat.map((word) =>
+      word
+        .replaceAll('$alice', alice.handle)
+        .replaceAll('$bob', bob.handle)
+        .replaceAll('$owner', alice.owner)
+        .replaceAll('$number', String(number))
+        .replaceAll('$home', home),
+    );
+  };
+  const settingsOf = async (actor: Actor, options: RunOptions): Promise<RunOptions> => ({
+    ...options,
+    environment: {
+      ASP_PROFILE: service.baseUrl,
+      ASP_TOKEN: await actor.token('api'),
+      ASP_WS_TOKEN: await actor.token('ws'),
+      XDG_RUNTIME_DIR: join(home, 'run'),
+      ...options.environment,
+    },
+    machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home, ...options.machine },
+  });
+  const noted = (words: Words): string[] => {
+    const argv = spelled(words);
+    runs.push(argv);
+    return argv;
+  };
+
+  const scene: Scene = {
+    ...{ service, alice, bob, home, number, sent: requests.sent },
+    as: async (actor, words, options = {}) => runWords(noted(words), await settingsOf(actor, options)),
+    asNobody: async (words, options) => local.run(noted(words), options),
+    asAccount: async (words) => (await account()).run(noted(words)),
+    start(actor, words, options = {}) {
+      const streams = captureStreams({ stdin: options.stdin ?? 'terminal' });
+      const stop = new AbortController();
+      const argv = noted(words);
+      const ended = settingsOf(actor, { ...options, streams, signal: stop.signal }).then((all) => runWords(argv, all));
+      return { streams, ended, stop: () => stop.abort(new Error('stopped by SIGINT')) };
+    },
+    file(name, content) {
+      const path = join(home, name);
+      writeFileSync(path, content);
+      return path;
+    },
+    async session(...texts) {
+      const id = await alice.mustCreate({ invite: [bob.handle] });
+      await bob.mustJoin(id);
+      for (const text of texts) await alice.mustSend(id, text);
+      return id;
+    },
+  };
+  return scene;
+}
+
+interface Listed {
+  readonly words: readonly string[];
+  readonly arguments: readonly { readonly name: string }[];
+  readonly options: readonly { readonly name: string }[];
+}
+
+export async function listCommands(): Promise<readonly Listed[]> {
+  const { out } = await runWords('commands --json', { machine: { homeDirectory: freshHome() } });
+  return (JSON.parse(out) as { items: Listed[] }).items;
+}
+
+/** What is to be done, a sentence each: entries that are missing, and those of what is no more. */
+async function listGaps(file: string, table: Table): Promise<string[]> {
+  const nouns = FILES[file] ?? [];
+  const globals = new Set(GLOBAL_OPTIONS.map(({ flags }) => /--[a-z-]+/.exec(flags)?.[0] ?? ''));
+  const wanted = new Map<string, string[]>();
+  for (const { words, arguments: positional, options } of await listCommands()) {
+    const own = options.map(({ name }) => name).filter((name) => !globals.has(name));
+    if (nouns.includes(words[0] ?? '')) wanted.set(words.join(' '), [...positional.map(({ name }) => name), ...own]);
+  }
+  if (nouns.includes('')) wanted.set('', [...globals]);
+  const missing = [...wanted].flatMap(([command, names]) =>
+    names
+      .filter((name) => !Object.hasOwn(table[command] ?? {}, name))
+      .map(
+        (name) =>
+          `Add to the table of test/cli/every-option/${file}.test.ts, under '${command}': '${name}': shown('<words that type it>', <what is seen then>, async (scene, typed) => <run asp ${command} with typed, and look>).`,
+      ),
+  );
+  const leftOver = Object.entries(table).flatMap(([command, entries]) =>
+    Object.keys(entries)
+      .filter((name) => !(wanted.get(command)?.includes(name) ?? false))
+      .map((name) => `Remove from the table of test/cli/every-option/${file}.test.ts: '${command}' has no '${name}'.`),
+  );
+  return [...missing, ...leftOver];
+}

@@ -1,0 +1,103 @@
+import { column, everyOption, pageOptions, type Scene, shown, type Table, writeOptions } from './every-option.js';
+
+/** What stands on alice's allowlist now, beside the agents of her owner, who are there from the start. */
+async function listed({ as, alice }: Scene): Promise<unknown> {
+  const { out } = await as(alice, 'allowlist list');
+  return out.split('\n').filter((entry) => entry !== '' && entry !== `@${alice.owner}.*`);
+}
+
+/** Whom alice blocks now. */
+const blocked = async ({ as, alice }: Scene): Promise<unknown> =>
+  column(await as(alice, 'block list --json'), 'blocked_handle');
+
+const blockMany = async ({ alice, service }: Scene, count: number): Promise<void> => {
+  for (let at = 0; at < count; at++) {
+    const { handle } = await service.createAgent('spam');
+    await alice.post('/blocks', { handle });
+  }
+};
+
+/** Alice's list holds `carol.bot`, and her file `$home/friends` names `dave.bot`. */
+async function prepareFile({ as, alice, file }: Scene): Promise<void> {
+  await as(alice, 'allowlist add carol.bot');
+  file('friends', 'dave.bot\n');
+}
+
+const TABLE: Table = {
+  'allowlist add': {
+    entries: shown('carol.bot dave.*', ['@carol.bot', '@dave.*'], async (scene, typed) => {
+      await scene.as(scene.alice, ['allowlist add', typed]);
+      return listed(scene);
+    }),
+    ...writeOptions(() => 'allowlist add carol.bot dave.bot'),
+  },
+  'allowlist remove': {
+    entries: shown('carol.bot dave.bot', ['@erin.bot'], async (scene, typed) => {
+      await scene.as(scene.alice, 'allowlist add carol.bot,dave.bot,erin.bot');
+      await scene.as(scene.alice, ['allowlist remove', typed]);
+      return listed(scene);
+    }),
+    ...writeOptions(async ({ as, alice }) => {
+      await as(alice, 'allowlist add carol.bot,dave.bot');
+      return 'allowlist remove carol.bot dave.bot';
+    }),
+  },
+  'allowlist apply': {
+    'file|-': shown('$home/friends', ['@carol.bot', '@dave.bot'], async (scene, typed) => {
+      await prepareFile(scene);
+      await scene.as(scene.alice, ['allowlist apply', typed]);
+      return listed(scene);
+    }),
+    '--prune': shown('--prune', ['@dave.bot'], async (scene, typed) => {
+      await prepareFile(scene);
+      await scene.as(scene.alice, ['allowlist apply $home/friends', typed]);
+      return listed(scene);
+    }),
+    ...writeOptions(async (scene) => {
+      await prepareFile(scene);
+      return 'allowlist apply $home/friends';
+    }),
+    // The second run is a repetition of the first, and so leaves alone what was taken away between them.
+    '--once': shown('--once nightly', ['@carol.bot'], async (scene, typed) => {
+      const { as, alice } = scene;
+      await prepareFile(scene);
+      await as(alice, ['allowlist apply $home/friends', typed]);
+      await as(alice, 'allowlist remove dave.bot');
+      await as(alice, ['allowlist apply $home/friends', typed]);
+      return listed(scene);
+    }),
+  },
+  'allowlist check': {
+    handle: shown(
+      'carol.bot',
+      0,
+      async ({ service, as }, typed) => {
+        const closed = await service.createAgent('closed', { policy: 'allowlist' });
+        await as(closed, 'allowlist add carol.bot');
+        return (await as(closed, ['allowlist check', typed])).code;
+      },
+      'dave.bot',
+    ),
+  },
+  'block list': pageOptions('block list', 50, blockMany),
+  'block add': {
+    handles: shown('$bob dave.*', ['@dave.*', '$bob'], async (scene, typed) => {
+      await scene.as(scene.alice, ['block add', typed]);
+      return blocked(scene);
+    }),
+    ...writeOptions(() => 'block add $bob dave.*'),
+  },
+  'block remove': {
+    blocked: shown('$bob', ['@dave.*'], async (scene, typed) => {
+      await scene.as(scene.alice, 'block add $bob dave.*');
+      await scene.as(scene.alice, ['block remove', typed]);
+      return blocked(scene);
+    }),
+    ...writeOptions(async ({ as, alice }) => {
+      await as(alice, 'block add $bob dave.*');
+      return 'block remove $bob dave.*';
+    }),
+  },
+};
+
+everyOption('trust', TABLE);
