@@ -10,13 +10,17 @@ import { localHome } from '../acting.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
 import { type SentRequest, watchRequests } from './sent-requests.js';
 
-/** The nouns, and commands without one, of each test file here; the options of every command are `global`. */
+/** The commands of each test file here, by their first words; the longest that fit count. */
 export const FILES: Readonly<Record<string, readonly string[]>> = {
   agent: ['agent'],
   trust: ['allowlist', 'block'],
+  session: ['session'],
+  tail: ['session tail', 'session events'],
+  message: ['message'],
 };
 
-/** What every look starts with: two agents and homes that nobody has used yet. In words `$alice`, `$bob` and `$home` stand for theirs. */
+/** What every look starts with: two agents and homes that nobody has used yet. In words and in what is seen `$alice`
+ * stands for her handle, and so do the other names. */
 export interface Scene {
   readonly service: TestService;
   readonly alice: Actor;
@@ -36,8 +40,12 @@ export interface Scene {
   start(actor: Actor, words: Words, options?: RunOptions): Started;
   /** A file in the home, and its path. */
   file(name: string, content: string): string;
-  /** A session of both in which alice said these things. */
+  /** A session of both in which alice said these things; `$session` in words. */
   session(...texts: string[]): Promise<string>;
+  /** Another name for words. */
+  name(name: `$${string}`, text: string): void;
+  /** What was seen, with names in place of what they stand for. */
+  rename(seen: unknown): unknown;
 }
 
 export interface Started {
@@ -138,10 +146,8 @@ export function pageOptions(
     '--cursor': shown('--cursor $cursor', [true, null], async (scene, typed) => {
       await fill(scene, 2);
       const [, next, first] = await list(scene, ['--limit 1']);
-      const [, end, second] = await list(scene, [
-        '--limit 1',
-        typed.map((word) => word.replace('$cursor', next ?? '')),
-      ]);
+      scene.name('$cursor', next ?? '');
+      const [, end, second] = await list(scene, ['--limit 1', typed]);
       return [JSON.stringify(second) !== JSON.stringify(first), end];
     }),
   };
@@ -176,8 +182,7 @@ export function everyOption(file: string, table: Table): void {
             const typedRuns: string[][] = [];
             const see = async (line: string, runs: string[][]): Promise<unknown> => {
               const scene = await openScene(ground, runs);
-              const found = await look(scene, splitWords(line));
-              return JSON.parse(named(scene, JSON.stringify(found) ?? 'null'));
+              return scene.rename(await look(scene, splitWords(line)));
             };
             expect(await see(typed, typedRuns)).toEqual(seen);
             expect(isTyped(typedRuns, command, name, typed)).toBe(true);
@@ -196,9 +201,6 @@ export function everyOption(file: string, table: Table): void {
     expect(await listGaps(file, table)).toEqual([]);
   });
 }
-
-const named = ({ alice, bob }: Scene, text: string): string =>
-  text.replaceAll(alice.handle, '$alice').replaceAll(bob.handle, '$bob');
 
 /** Some run was of this command and had these words. */
 function isTyped(runs: readonly string[][], command: string, name: string, typed: string): boolean {
@@ -241,6 +243,12 @@ async function openScene({ service, requests, account }: Ground, runs: string[][
   const [alice, bob] = await Promise.all([service.createAgent('alice'), service.createAgent('bob')]);
   const local = localHome(service);
   const home = local.directory;
+  const names = new Map([
+    ['$alice', alice.handle],
+    ['$bob', bob.handle],
+    ['$owner', alice.owner],
+    ['$home', home],
+  ]);
   const number = scenes;
   requests.sent.length = 0;
   scenes += 1;
@@ -248,14 +256,8 @@ async function openScene({ service, requests, account }: Ground, runs: string[][
   const spelled = (words: Words): string[] => {
     const lines = typeof words === 'string' ? [words] : words;
     const flat = lines.flatMap((line) => (typeof line === 'string' ? splitWords(line) : line));
-    return flat.map((word) =>
-      word
-        .replaceAll('$alice', alice.handle)
-        .replaceAll('$bob', bob.handle)
-        .replaceAll('$owner', alice.owner)
-        .replaceAll('$number', String(number))
-        .replaceAll('$home', home),
-    );
+    const all = [...names, ['$number', String(number)] as const];
+    return flat.map((word) => all.reduce((text, [name, value]) => text.replaceAll(name, value), word));
   };
   const settingsOf = async (actor: Actor, options: RunOptions): Promise<RunOptions> => ({
     ...options,
@@ -274,7 +276,7 @@ async function openScene({ service, requests, account }: Ground, runs: string[][
     return argv;
   };
 
-  const scene: Scene = {
+  return {
     ...{ service, alice, bob, home, number, sent: requests.sent },
     as: async (actor, words, options = {}) => runWords(noted(words), await settingsOf(actor, options)),
     asNobody: async (words, options) => local.run(noted(words), options),
@@ -295,10 +297,18 @@ async function openScene({ service, requests, account }: Ground, runs: string[][
       const id = await alice.mustCreate({ invite: [bob.handle] });
       await bob.mustJoin(id);
       for (const text of texts) await alice.mustSend(id, text);
+      names.set('$session', id);
       return id;
     },
+    name: (name, text) => void names.set(name, text),
+    rename(seen) {
+      const text = [...names].reduce(
+        (all, [name, value]) => all.replaceAll(value, name),
+        JSON.stringify(seen) ?? 'null',
+      );
+      return JSON.parse(text);
+    },
   };
-  return scene;
 }
 
 interface Listed {
@@ -312,16 +322,23 @@ export async function listCommands(): Promise<readonly Listed[]> {
   return (JSON.parse(out) as { items: Listed[] }).items;
 }
 
+/** The test file for this command. */
+export function fileOf(words: readonly string[]): string | undefined {
+  const path = words.join(' ');
+  const fitting = Object.entries(FILES).flatMap(([file, starts]) =>
+    starts.flatMap((start) => (path === start || path.startsWith(`${start} `) ? [{ file, length: start.length }] : [])),
+  );
+  return fitting.sort((one, other) => other.length - one.length)[0]?.file;
+}
+
 /** What is to be done, a sentence each: entries that are missing, and those of what is no more. */
 async function listGaps(file: string, table: Table): Promise<string[]> {
-  const nouns = FILES[file] ?? [];
   const globals = new Set(GLOBAL_OPTIONS.map(({ flags }) => /--[a-z-]+/.exec(flags)?.[0] ?? ''));
   const wanted = new Map<string, string[]>();
   for (const { words, arguments: positional, options } of await listCommands()) {
     const own = options.map(({ name }) => name).filter((name) => !globals.has(name));
-    if (nouns.includes(words[0] ?? '')) wanted.set(words.join(' '), [...positional.map(({ name }) => name), ...own]);
+    if (fileOf(words) === file) wanted.set(words.join(' '), [...positional.map(({ name }) => name), ...own]);
   }
-  if (nouns.includes('')) wanted.set('', [...globals]);
   const missing = [...wanted].flatMap(([command, names]) =>
     names
       .filter((name) => !Object.hasOwn(table[command] ?? {}, name))

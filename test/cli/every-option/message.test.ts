@@ -1,0 +1,190 @@
+import { chmodSync } from 'node:fs';
+import { expect } from 'vitest';
+
+import { until } from '../../support/until.js';
+import type { RunOptions } from '../captured-run.js';
+import { column, everyOption, jsonOf, type Scene, shown, type Table, writeOptions } from './every-option.js';
+
+type Typed = readonly string[];
+interface Message {
+  readonly content: unknown;
+  readonly metadata?: unknown;
+}
+
+/** The session that alice made last, and the messages in it. */
+async function received({
+  alice,
+}: Scene): Promise<{ id: string; topic: unknown; state: unknown; messages: Message[] }> {
+  const { sessions } = (await alice.get('/sessions')).json as {
+    sessions: { id: string; topic: string; state: string }[];
+  };
+  const [session] = sessions;
+  if (session === undefined) return { id: '', topic: null, state: null, messages: [] };
+  const events = (await alice.mustReplay(session.id)) as { type: string; payload: Message }[];
+  const messages = events.flatMap(({ type, payload }) => (type === 'session.message' ? [payload] : []));
+  return { ...session, messages };
+}
+
+/** The text, or the parts: of a text or a file its type. */
+const partsOf = (content: unknown): unknown =>
+  typeof content === 'string'
+    ? content
+    : (content as { type: string; data?: unknown }[]).map(({ type, data }) => data ?? type);
+
+/** The names of the files that alice sends with these words. */
+const sentFiles =
+  (line: string, prepare: (scene: Scene) => unknown, options: RunOptions = {}) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await prepare(scene);
+    await scene.as(scene.alice, [line, typed], options);
+    return column(await scene.as(scene.alice, `attachment list ${(await received(scene)).id} --json`), 'filename');
+  };
+
+/** What bob receives when alice sends with these words: the content of the first message. */
+const sent =
+  (line: string, options: RunOptions = {}, prepare: (scene: Scene) => unknown = () => {}) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await prepare(scene);
+    await scene.as(scene.alice, [line, typed], options);
+    const { messages } = await received(scene);
+    return messages.length === 0 ? null : partsOf(messages[0]?.content);
+  };
+
+const note = (scene: Scene): string => scene.file('note.txt', 'from a file\n');
+
+async function uploaded({ alice, name }: Scene): Promise<void> {
+  name('$attachment', await alice.mustUpload({ filename: 'before.png' }));
+}
+
+/** Bob answers whatever comes; what alice's command prints, and what becomes of the session. */
+async function answered(scene: Scene, typed: Typed): Promise<unknown> {
+  const run = scene.start(scene.alice, ['send $bob ping', typed, '--timeout 20s']);
+  const id = await until('the question', async () => (await received(scene)).id || undefined);
+  await scene.bob.mustJoin(id);
+  await scene.bob.mustSend(id, 'pong');
+  const { out } = await run.ended;
+  return [out, (await received(scene)).state];
+}
+
+const fiveMessages = (scene: Scene): Promise<string> => scene.session('a', 'b', 'c', 'd', 'e');
+const contents =
+  (line: string, prepare: (scene: Scene) => Promise<unknown> = fiveMessages) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await prepare(scene);
+    return column(await scene.as(scene.alice, [line, '--json', typed]), 'content');
+  };
+
+/** Two sessions with the same word in them: `$session` is the one with bob. */
+async function twoTalks(scene: Scene): Promise<void> {
+  const { alice, service } = scene;
+  const carol = await service.createAgent('carol');
+  const other = await alice.mustCreate({ invite: [carol.handle] });
+  await carol.mustJoin(other);
+  await alice.mustSend(other, 'deploy there');
+  await scene.session('deploy here');
+}
+
+const TABLE: Table = {
+  'message send': {
+    to: shown(
+      '$bob',
+      'hi',
+      async (scene, typed) => {
+        await scene.as(scene.alice, ['send', typed, 'hi']);
+        const { content } = (await received(scene)).messages[0] ?? { content: null };
+        return content;
+      },
+      'no.body',
+    ),
+    message: shown('hi', 'hi', sent('message send $bob'), 'ho'),
+    '--end': shown('--end', 'ended', async (scene, typed) => {
+      await scene.as(scene.alice, ['send $bob hi', typed]);
+      return (await received(scene)).state;
+    }),
+    '--topic': shown('--topic release', 'release', async (scene, typed) => {
+      await scene.as(scene.alice, ['send $bob hi', typed]);
+      return (await received(scene)).topic;
+    }),
+    '--message': shown('--message hi', 'hi', sent('send $bob')),
+    '--message-file': shown('--message-file $home/note.txt', 'from a file', sent('send $bob', {}, note)),
+    '--file': shown('--file $home/note.txt', ['note.txt'], sentFiles('send $bob hi', note)),
+    '--filename': shown(
+      '--filename log.txt',
+      ['log.txt'],
+      sentFiles('send $bob hi --file -', () => {}, { stdin: 'a log' }),
+    ),
+    '--attach': shown('--attach $attachment', ['before.png'], sentFiles('send $bob hi', uploaded)),
+    '--data': shown(`--data '{"a":1}'`, ['text', { a: 1 }], sent('send $bob hi')),
+    '--parts': shown(`--parts '[{"type":"data","data":{"b":2}}]'`, [{ b: 2 }], sent('send $bob')),
+    '--meta': shown('--meta build=7', { build: '7' }, async (scene, typed) => {
+      await scene.as(scene.alice, ['send $bob hi', typed]);
+      return (await received(scene)).messages[0]?.metadata ?? null;
+    }),
+    '--lines': shown('--lines', ['one', 'two'], async (scene, typed) => {
+      await scene.as(scene.alice, ['send $bob', typed], { stdin: 'one\ntwo\n' });
+      return (await received(scene)).messages.map(({ content }) => content);
+    }),
+    '--wait': shown('--wait', ['pong\n', 'active'], answered),
+    '--end-after-reply': shown('--end-after-reply', ['pong\n', 'ended'], answered),
+    '--edit': shown('--edit', 'written', async (scene, typed) => {
+      const editor = scene.file('editor.sh', '#!/bin/sh\necho written > "$1"\n');
+      chmodSync(editor, 0o700);
+      const environment = { EDITOR: editor, PATH: process.env['PATH'] ?? '' };
+      return sent('send $bob', { environment, stdin: 'terminal' })(scene, typed);
+    }),
+    '--strict': shown('--strict', 10, async ({ service, as, alice, bob }, typed) => {
+      const closed = await service.createAgent('closed', { policy: 'allowlist' });
+      return (await as(alice, [`send ${bob.handle},${closed.handle} hi`, typed])).code;
+    }),
+    ...writeOptions(() => 'send $bob hi'),
+  },
+  'message list': {
+    session: shown(
+      '$session',
+      ['a', 'b'],
+      async (scene, typed) => {
+        await scene.session('other');
+        const other = await scene.session('a', 'b');
+        scene.name('$other', other);
+        return column(await scene.as(scene.alice, ['message list --json', typed]), 'content');
+      },
+      'sess_01J00000000000000000000000',
+    ),
+    '--last': shown('--last 2', ['d', 'e'], contents('message list $session')),
+    '--after': shown('--after 4', ['c', 'd', 'e'], contents('message list $session')),
+    '--limit': shown('--limit 2', [['c', 'd'], expect.any(String)], async (scene, typed) => {
+      await fiveMessages(scene);
+      const ran = await scene.as(scene.alice, ['message list $session --after 4 --json', typed]);
+      return [column(ran, 'content'), (jsonOf(ran) as { next_cursor: unknown }).next_cursor];
+    }),
+    '--all': shown('--all', 51, async (scene, typed) => {
+      await scene.session(...Array.from({ length: 51 }, (_, at) => `m${at}`));
+      return (column(await scene.as(scene.alice, ['message list $session --json', typed]), 'content') as unknown[])
+        .length;
+    }),
+    '--from': shown(
+      '--from $bob',
+      ['from bob'],
+      contents('message list $session', async (scene) => {
+        const id = await scene.session('from alice');
+        await scene.bob.mustSend(id, 'from bob');
+      }),
+    ),
+  },
+  'message search': {
+    text: shown(
+      'brown fox',
+      ['a brown fox'],
+      contents('message search', (scene) => scene.session('a brown fox', 'a brown bear')),
+      'brown',
+    ),
+    '--session': shown('--session $session', ['deploy here'], contents('message search deploy', twoTalks)),
+    '--with': shown('--with $bob', ['deploy here'], contents('message search deploy', twoTalks)),
+    '--limit': shown('--limit 1', 1, async (scene, typed) => {
+      await twoTalks(scene);
+      return (column(await scene.as(scene.alice, ['message search deploy --json', typed]), 'id') as unknown[]).length;
+    }),
+  },
+};
+
+everyOption('message', TABLE);
