@@ -1,0 +1,217 @@
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+
+import { until } from '../../support/until.js';
+import { everyOption, type Scene, shown, type Table } from './every-option.js';
+
+type Typed = readonly string[];
+interface Event {
+  readonly type: string;
+  readonly session_id?: string;
+  readonly sequence?: number;
+  readonly payload?: { readonly content?: unknown };
+}
+
+const eventsOf = (out: string): Event[] =>
+  out
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line));
+const sequencesOf = (out: string): unknown[] => eventsOf(out).map(({ sequence }) => sequence);
+const typesOf = (out: string): string[] => eventsOf(out).map(({ type }) => type);
+
+/** A session with the events 1 invited, 2 joined, 3 and 4 messages of alice, 5 a message of bob. */
+async function fiveEvents(scene: Scene): Promise<string> {
+  const id = await scene.session('one', 'two');
+  await scene.bob.mustSend(id, 'three');
+  return id;
+}
+
+/** What bob is shown of such a session. */
+const shownOf =
+  (line: string, look: (out: string, scene: Scene) => unknown = sequencesOf) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await fiveEvents(scene);
+    return look((await scene.as(scene.bob, [line, typed])).out, scene);
+  };
+
+/** An address that keeps what is posted to it, while `work` goes on. */
+async function posted(scene: Scene, work: () => Promise<unknown>): Promise<unknown[]> {
+  const bodies: unknown[] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const part of request) body += String(part);
+    bodies.push(JSON.parse(body).sequence);
+    response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  scene.name('$hook', `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`);
+  await work();
+  server.close();
+  return bodies;
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** What both commands that print events can do; `line` prints all events of `$session`. */
+function eventOptions(line: string): Table[string] {
+  return {
+    '--last': shown('--last 2', [4, 5], shownOf(line)),
+    '--after': shown('--after 3', [4, 5], shownOf(line)),
+    // Each reads the time of the third event from the service.
+    '--since': shown('--since $time', [3, 4, 5], async (scene, typed) => {
+      await atThird(scene);
+      return sequencesOf((await scene.as(scene.bob, [line, typed])).out);
+    }),
+    '--until': shown('--until $time', [1, 2, 3], async (scene, typed) => {
+      await atThird(scene);
+      return sequencesOf((await scene.as(scene.bob, [line, typed])).out);
+    }),
+    '--type': shown('--type joined', [2], shownOf(line)),
+    '--from': shown('--from $alice', [1, 3, 4], shownOf(line)),
+    '--not-me': shown('--not-me', [1, 3, 4], shownOf(line)),
+    '--count': shown('--count 2', [1, 2], shownOf(line)),
+    '--cursor-file': shown('--cursor-file $home/cursor', [1, 2, 3, 4, 5, 6], async (scene, typed) => {
+      const id = await fiveEvents(scene);
+      const first = await scene.as(scene.bob, [line, typed]);
+      await scene.alice.mustSend(id, 'four');
+      return sequencesOf(first.out + (await scene.as(scene.bob, [line, typed])).out);
+    }),
+    '--pretty': shown(
+      '--pretty',
+      true,
+      shownOf(line, (out, { bob }) => out.includes(`${bob.handle} joined`)),
+    ),
+    '--text': shown(
+      '--text',
+      'one\ntwo\nthree\n',
+      shownOf(line, (out) => out),
+    ),
+    '--fence': shown(
+      '--fence',
+      3,
+      shownOf(line, (out) => [...out.matchAll(/^=== \S{16} begin untrusted message from @/gm)].length),
+    ),
+    '--exec': shown(
+      `--exec 'echo "$ASP_SEQUENCE"'`,
+      '1\n2\n3\n4\n5\n',
+      shownOf(line, (out) => out),
+    ),
+    '--forward': shown('--forward $hook', [1, 2, 3, 4, 5], async (scene, typed) => {
+      await fiveEvents(scene);
+      return posted(scene, () => scene.as(scene.bob, [line, typed]));
+    }),
+  };
+}
+
+/** Five events of which the third lies apart: its time is `$time`. */
+async function atThird(scene: Scene): Promise<void> {
+  const id = await scene.session();
+  await pause(5);
+  await scene.alice.mustSend(id, 'one');
+  await pause(5);
+  await scene.alice.mustSend(id, 'two');
+  await scene.bob.mustSend(id, 'three');
+  const events = (await scene.bob.mustReplay(id)) as { created_at: number }[];
+  scene.name('$time', String(events[2]?.created_at));
+}
+
+/** A tail that is live: `meanwhile` happens, and soon after that it is stopped if it has not ended. */
+const live =
+  (
+    line: string,
+    meanwhile: (scene: Scene) => Promise<unknown>,
+    look: (out: string, code: number | null, scene: Scene) => unknown,
+  ) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await fiveEvents(scene);
+    const tail = scene.start(scene.bob, [line, typed]);
+    const isLive = (): boolean =>
+      existsSync(join(scene.home, 'live')) || typesOf(tail.streams.out()).includes('asp.ready');
+    await until('the tail is live', async () => isLive());
+    await meanwhile(scene);
+    const ended = await Promise.race([tail.ended, pause(400)]);
+    tail.stop();
+    await tail.ended;
+    return look(tail.streams.out(), ended?.code ?? null, scene);
+  };
+
+const nothing = async (): Promise<void> => {};
+const endIt = async ({ alice, as }: Scene): Promise<unknown> => as(alice, 'session end $session');
+
+const TABLE: Table = {
+  'session events': {
+    sessions: shown(
+      '$session',
+      5,
+      async (scene, typed) => {
+        await scene.session();
+        scene.name('$other', await scene.session());
+        await fiveEvents(scene);
+        return eventsOf((await scene.as(scene.bob, ['session events', typed])).out).length;
+      },
+      '$other',
+    ),
+    ...eventOptions('session events $session'),
+  },
+  'session tail': {
+    sessions: shown(
+      '$session',
+      5,
+      live(
+        'tail --control',
+        ({ session }) => session('in another one'),
+        (out) => typesOf(out).filter((type) => type.startsWith('session.')).length,
+      ),
+    ),
+    ...eventOptions('tail --no-follow $session'),
+    '--no-follow': shown('--no-follow', [5, 0], async (scene, typed) => {
+      await fiveEvents(scene);
+      const { code, out } = await scene.as(scene.bob, ['tail $session --timeout 1s', typed]);
+      return [eventsOf(out).length, code];
+    }),
+    '--idle': shown(
+      '--idle 200ms',
+      0,
+      live('tail $session --control', nothing, (_, code) => code),
+    ),
+    '--keep': shown(
+      '--keep',
+      null,
+      live('tail $session --control', endIt, (_, code) => code),
+    ),
+    '--control': shown(
+      '--control',
+      ['asp.ready', 'asp.end'],
+      live('tail $session --ready-file $home/live', endIt, (out) =>
+        typesOf(out).filter((type) => type.startsWith('asp.')),
+      ),
+    ),
+    '--heartbeat': shown(
+      '--heartbeat 100ms',
+      true,
+      live('tail $session --ready-file $home/live', nothing, (out) => typesOf(out).includes('asp.heartbeat')),
+    ),
+    '--ready-file': shown(
+      '--ready-file $home/ready',
+      true,
+      live('tail $session --control', nothing, (_, __, { home }) => existsSync(join(home, 'ready'))),
+    ),
+    '--join': shown(
+      '--join',
+      'joined',
+      live(
+        'tail --control',
+        async ({ alice, bob, name }) => name('$session', await alice.mustCreate({ invite: [bob.handle] })),
+        async (_, __, { as, alice, bob }) => {
+          const { participants } = JSON.parse((await as(alice, 'session show $session --json')).out);
+          return participants.find(({ handle }: { handle: string }) => handle === bob.handle).status;
+        },
+      ),
+    ),
+  },
+};
+
+everyOption('tail', TABLE);
