@@ -194,6 +194,14 @@ describe('at a real service', () => {
     expect((await home.run(`send ${bob.handle} hi --strict --json`)).code).toBe(0);
   });
 
+  it('--lines --strict: exit 10 too, after the last line', async () => {
+    const bob = await real.createAgent('bob');
+    const ran = await home.run(`send ${bob.handle},nobody.here --lines --strict`, { stdin: 'one\ntwo\n' });
+    expect(ran.code).toBe(10);
+    expect(ran.out.trim().split('\n')).toHaveLength(2);
+    expect(ran.err).toContain('@nobody.here could not be invited. The messages were sent.');
+  });
+
   it('--wait tells that the message was sent, and where the reply is awaited, before it waits', async () => {
     const dora = await real.createAgent('dora');
     const streams = captureStreams();

@@ -237,6 +237,7 @@ async function sendLines(context: Context, options: SendOptions): Promise<void> 
   if (globals.isDryRun) throw new UsageError('--lines cannot be combined with --dry-run.');
   const sentAt: number[] = [];
   let target: Target = options.target;
+  let omitted: readonly string[] | null = [];
   for await (const line of readLines(context)) {
     const oldest = sentAt.length < count ? undefined : sentAt.shift();
     const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
@@ -245,11 +246,13 @@ async function sendLines(context: Context, options: SendOptions): Promise<void> 
     const addressed = { target, topic: options.topic, ends: false };
     const sent = await post(context, addressed, message, { attachments: [], isRepeatable: false });
     sentAt.push(clock.monotonic());
+    if (sent.created_session) omitted = sent.omitted;
     target = { kind: 'session', sessionId: sent.session_id };
     await showSent(context, sent);
   }
   if (sentAt.length === 0) throw new UsageError('Standard input held no line. Nothing was sent.');
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
+  if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
 }
 
 /** The reply to what was sent; nothing between sending and listening is missed. */
