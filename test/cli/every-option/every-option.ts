@@ -17,6 +17,8 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   session: ['session'],
   tail: ['session tail', 'session events'],
   message: ['message'],
+  attachment: ['attachment'],
+  run: ['run', 'mcp', 'api'],
 };
 
 /** What every look starts with: two agents and homes that nobody has used yet. In words and in what is seen `$alice`
@@ -80,6 +82,9 @@ export const shown = (typed: string, seen: unknown, look: Look, instead = ''): S
   look,
   instead,
 });
+
+/** What `session show` and its like are asked about when it is another one. */
+export const OTHER_SESSION = 'sess_01J00000000000000000000000';
 
 /** What the options of every write do to it; `prepare` gives the words of a write that is possible then. */
 export function writeOptions(
@@ -145,6 +150,8 @@ export function pageOptions(
     }),
   };
 }
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export const jsonOf = ({ out, err }: Ran): unknown => (out === '' ? err : JSON.parse(out));
 

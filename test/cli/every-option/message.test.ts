@@ -3,7 +3,16 @@ import { expect } from 'vitest';
 
 import { until } from '../../support/until.js';
 import type { RunOptions } from '../captured-run.js';
-import { column, everyOption, jsonOf, type Scene, shown, type Table, writeOptions } from './every-option.js';
+import {
+  column,
+  everyOption,
+  jsonOf,
+  OTHER_SESSION,
+  type Scene,
+  shown,
+  type Table,
+  writeOptions,
+} from './every-option.js';
 
 type Typed = readonly string[];
 interface Message {
@@ -148,7 +157,7 @@ const TABLE: Table = {
         scene.name('$other', other);
         return column(await scene.as(scene.alice, ['message list --json', typed]), 'content');
       },
-      'sess_01J00000000000000000000000',
+      OTHER_SESSION,
     ),
     '--last': shown('--last 2', ['d', 'e'], contents('message list $session')),
     '--after': shown('--after 4', ['c', 'd', 'e'], contents('message list $session')),

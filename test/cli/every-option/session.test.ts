@@ -2,7 +2,16 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 
-import { column, everyOption, pageOptions, type Scene, shown, type Table, writeOptions } from './every-option.js';
+import {
+  column,
+  everyOption,
+  OTHER_SESSION,
+  pageOptions,
+  type Scene,
+  shown,
+  type Table,
+  writeOptions,
+} from './every-option.js';
 
 type Typed = readonly string[];
 
@@ -70,16 +79,13 @@ async function alone({ alice, name }: Scene): Promise<void> {
   name('$session', await alice.mustCreate());
 }
 
-/** An id that no session has. */
-const OTHER = 'sess_01J00000000000000000000000';
-
 const asBob = (scene: Scene, words: Parameters<Scene['as']>[1]) => scene.as(scene.bob, words);
 
 /** What waiting for this ends with when it is over already, or does not come. */
 const waitCode =
   (line: string) =>
   async (scene: Scene, typed: Typed): Promise<unknown> =>
-    (await scene.as(scene.alice, [line, typed, '--timeout 1s'])).code;
+    (await scene.as(scene.alice, [line, typed, '--timeout 3s'])).code;
 
 /** Exports a session with an attachment, and looks at what is in the home afterwards. */
 const exportAndLook =
@@ -112,7 +118,7 @@ const TABLE: Table = {
         await scene.session();
         return (await scene.as(scene.alice, ['session show', typed])).code;
       },
-      OTHER,
+      OTHER_SESSION,
     ),
   },
   'session create': {
@@ -135,7 +141,7 @@ const TABLE: Table = {
     ...writeOptions(() => 'session create $bob'),
   },
   'session join': {
-    session: shown('$session', 'joined', bobThen('session join'), OTHER),
+    session: shown('$session', 'joined', bobThen('session join'), OTHER_SESSION),
     ...writeOptions(async (scene) => {
       await invited(scene);
       return 'session join $session';
@@ -150,7 +156,7 @@ const TABLE: Table = {
         await scene.as(scene.alice, ['session invite', typed, '$bob']);
         return statusOf(scene, scene.bob.handle);
       },
-      OTHER,
+      OTHER_SESSION,
     ),
     handles: shown(
       '$bob',
@@ -173,7 +179,7 @@ const TABLE: Table = {
     }),
   },
   'session leave': {
-    session: shown('$session', 'left', bobThen('session leave', joined), OTHER),
+    session: shown('$session', 'left', bobThen('session leave', joined), OTHER_SESSION),
     ...writeOptions(async (scene) => {
       await joined(scene);
       return 'session leave $session';
@@ -188,7 +194,7 @@ const TABLE: Table = {
         await scene.as(scene.alice, ['session end', typed]);
         return (await newest(scene))['state'];
       },
-      OTHER,
+      OTHER_SESSION,
     ),
     ...writeOptions(async (scene) => {
       await joined(scene);
@@ -204,7 +210,7 @@ const TABLE: Table = {
         await scene.as(scene.alice, ['session reopen', typed]);
         return (await newest(scene))['state'];
       },
-      OTHER,
+      OTHER_SESSION,
     ),
     handles: shown('$carol', 'invited', async (scene, typed) => {
       const { handle } = await scene.service.createAgent('carol');
@@ -244,7 +250,7 @@ const TABLE: Table = {
     ),
     '--after': shown('--after 2', [0, 'one\n'], async (scene, typed) => {
       await scene.session('one');
-      const { code, out } = await scene.as(scene.bob, ['session wait $session --for reply --timeout 1s', typed]);
+      const { code, out } = await scene.as(scene.bob, ['session wait $session --for reply --timeout 3s', typed]);
       return [code, out];
     }),
   },
@@ -256,7 +262,7 @@ const TABLE: Table = {
         await scene.session();
         return (await scene.as(scene.bob, ['session export', typed])).code;
       },
-      OTHER,
+      OTHER_SESSION,
     ),
     '--output': shown(
       '--output $home/new.jsonl',

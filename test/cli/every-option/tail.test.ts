@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 
 import { until } from '../../support/until.js';
-import { everyOption, type Scene, shown, type Table } from './every-option.js';
+import { everyOption, pause, type Scene, shown, type Table } from './every-option.js';
 
 type Typed = readonly string[];
 interface Event {
@@ -52,8 +52,6 @@ async function posted(scene: Scene, work: () => Promise<unknown>): Promise<unkno
   server.close();
   return bodies;
 }
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** What both commands that print events can do; `line` prints all events of `$session`. */
 function eventOptions(line: string): Table[string] {
@@ -118,12 +116,13 @@ async function atThird(scene: Scene): Promise<void> {
   scene.name('$time', String(events[2]?.created_at));
 }
 
-/** A tail that is live: `meanwhile` happens, and soon after that it is stopped if it has not ended. */
+/** A tail that is live: `meanwhile` happens, and some time after that it is stopped if it has not ended. */
 const live =
   (
     line: string,
     meanwhile: (scene: Scene) => Promise<unknown>,
     look: (out: string, code: number | null, scene: Scene) => unknown,
+    graceMs = 500,
   ) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
     await fiveEvents(scene);
@@ -132,7 +131,7 @@ const live =
       existsSync(join(scene.home, 'live')) || typesOf(tail.streams.out()).includes('asp.ready');
     await until('the tail is live', async () => isLive());
     await meanwhile(scene);
-    const ended = await Promise.race([tail.ended, pause(400)]);
+    const ended = await Promise.race([tail.ended, pause(graceMs)]);
     tail.stop();
     await tail.ended;
     return look(tail.streams.out(), ended?.code ?? null, scene);
@@ -164,35 +163,38 @@ const TABLE: Table = {
         'tail --control',
         ({ session }) => session('in another one'),
         (out) => typesOf(out).filter((type) => type.startsWith('session.')).length,
+        1500,
       ),
     ),
     ...eventOptions('tail --no-follow $session'),
     '--no-follow': shown('--no-follow', [5, 0], async (scene, typed) => {
       await fiveEvents(scene);
-      const { code, out } = await scene.as(scene.bob, ['tail $session --timeout 1s', typed]);
+      const { code, out } = await scene.as(scene.bob, ['tail $session --timeout 3s', typed]);
       return [eventsOf(out).length, code];
     }),
-    '--idle': shown(
-      '--idle 200ms',
-      0,
-      live('tail $session --control', nothing, (_, code) => code),
-    ),
+    '--idle': shown('--idle 200ms', 0, async (scene, typed) => {
+      await fiveEvents(scene);
+      return (await scene.as(scene.bob, ['tail $session --timeout 3s', typed])).code;
+    }),
     '--keep': shown(
       '--keep',
       null,
-      live('tail $session --control', endIt, (_, code) => code),
+      live('tail $session --control', endIt, (_, code) => code, 3000),
     ),
     '--control': shown(
       '--control',
       ['asp.ready', 'asp.end'],
-      live('tail $session --ready-file $home/live', endIt, (out) =>
-        typesOf(out).filter((type) => type.startsWith('asp.')),
+      live(
+        'tail $session --ready-file $home/live',
+        endIt,
+        (out) => typesOf(out).filter((type) => type.startsWith('asp.')),
+        10_000,
       ),
     ),
     '--heartbeat': shown(
       '--heartbeat 100ms',
       true,
-      live('tail $session --ready-file $home/live', nothing, (out) => typesOf(out).includes('asp.heartbeat')),
+      live('tail $session --ready-file $home/live', nothing, (out) => typesOf(out).includes('asp.heartbeat'), 1500),
     ),
     '--ready-file': shown(
       '--ready-file $home/ready',
@@ -209,6 +211,7 @@ const TABLE: Table = {
           const { participants } = JSON.parse((await as(alice, 'session show $session --json')).out);
           return participants.find(({ handle }: { handle: string }) => handle === bob.handle).status;
         },
+        1500,
       ),
     ),
   },

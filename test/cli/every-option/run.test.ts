@@ -1,0 +1,213 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Actor } from '../../support/actors.js';
+import { until } from '../../support/until.js';
+import { everyOption, jsonOf, pause, type Scene, shown, type Table, writeOptions } from './every-option.js';
+
+type Typed = readonly string[];
+
+/** What `actor` can read of the messages in a session. */
+async function textsIn(actor: Actor, sessionId: string): Promise<unknown[]> {
+  const events = (await actor.mustReplay(sessionId)) as { payload: { content?: unknown } }[];
+  return events.flatMap(({ payload }) => (payload.content === undefined ? [] : [payload.content]));
+}
+
+/** Bob's agent runs with these words. Once it answers, `ask` happens; after `isDone` and a little longer comes `look`. */
+async function running<Seen>(
+  scene: Scene,
+  words: readonly (string | Typed)[],
+  ask: () => Promise<unknown>,
+  isDone: (told: number) => Promise<boolean> | boolean,
+  look: (code: number | null) => Promise<Seen> | Seen,
+): Promise<Seen> {
+  const agent = scene.start(scene.bob, words);
+  await until('the agent answers', async () => agent.streams.err().includes('Answering as'));
+  await ask();
+  await until('the agent is done', async () => isDone(agent.streams.out().split('\n').length - 1));
+  const ended = await Promise.race([agent.ended, pause(500)]);
+  agent.stop();
+  await agent.ended;
+  return look(ended?.code ?? null);
+}
+
+/** Bob's agent is asked `ping` in a session; what stands in the session when it has run with these words. */
+const asked =
+  (
+    line: string,
+    look: (scene: Scene, sessionId: string, code: number | null) => unknown = ({ alice }, id) => textsIn(alice, id),
+  ) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const id = await scene.session();
+    return running(
+      scene,
+      [line, typed],
+      () => scene.alice.mustSend(id, 'ping'),
+      (told) => told > 0,
+      (code) => look(scene, id, code),
+    );
+  };
+
+/** Carol and alice ask bob's agent with these words, each in a session of her own; then `look`. */
+async function twoAsk(
+  scene: Scene,
+  words: readonly (string | Typed)[],
+  isDone: (texts: readonly unknown[][]) => boolean,
+  look: (texts: readonly unknown[][]) => unknown,
+): Promise<unknown> {
+  const { alice, bob } = scene;
+  const carol = await scene.service.createAgent('carol');
+  scene.name('$carol', carol.handle);
+  const alices = await scene.session();
+  const carols = await carol.mustCreate({ invite: [bob.handle] });
+  await bob.mustJoin(carols);
+  const ask = async (): Promise<unknown> => [
+    await alice.mustSend(alices, 'ping'),
+    await carol.mustSend(carols, 'ping'),
+  ];
+  const texts = (): Promise<unknown[][]> => Promise.all([textsIn(alice, alices), textsIn(carol, carols)]);
+  return running(
+    scene,
+    words,
+    ask,
+    async () => isDone(await texts()),
+    async () => look(await texts()),
+  );
+}
+
+/** The names of the tools that `asp mcp` offers. */
+const tools = async (scene: Scene, typed: Typed): Promise<string[]> => {
+  mkdirSync(join(scene.home, 'shared'));
+  const messages = [
+    {
+      id: 1,
+      method: 'initialize',
+      params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+    },
+    { method: 'notifications/initialized' },
+    { id: 2, method: 'tools/list' },
+  ];
+  const stdin = messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join('');
+  const { out } = await scene.as(scene.alice, ['mcp', typed], { stdin });
+  const answers = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line)) as { id: number; result: { tools: { name: string }[] } }[];
+  return answers.flatMap(({ id, result }) => (id === 2 ? result.tools.map(({ name }) => name) : []));
+};
+
+const createAndList = async ({ alice }: Scene, count: number): Promise<void> => {
+  for (let at = 0; at < count; at++) await alice.mustCreate({ topic: `t${at}` });
+};
+
+const TABLE: Table = {
+  run: {
+    '--exec': shown(`--exec 'echo pong'`, ['ping', 'pong'], asked('run'), `--exec 'echo no'`),
+    '--from': shown('--from $carol', [['ping'], ['ping', 'pong']], (scene, typed) =>
+      twoAsk(
+        scene,
+        [`run --exec 'echo pong'`, typed],
+        ([, carols = []]) => carols.length > 1,
+        (texts) => texts,
+      ),
+    ),
+    '--no-join': shown('--no-join', 'invited', async (scene, typed) => {
+      const { alice, bob } = scene;
+      const id = await alice.mustCreate({ invite: [bob.handle] });
+      const other = await scene.session();
+      // The answer in another session tells that the invitation was seen.
+      return running(
+        scene,
+        [`run --exec 'echo pong'`, typed],
+        () => alice.mustSend(other, 'ping'),
+        (told) => told > 0,
+        async () => {
+          const { participants } = (await alice.mustRead(id)) as { participants: { handle: string; status: string }[] };
+          return participants.find(({ handle }) => handle === bob.handle)?.status;
+        },
+      );
+    }),
+    '--end': shown(
+      '--end',
+      'ended',
+      asked(`run --exec 'echo pong'`, async ({ alice }, id) => ((await alice.mustRead(id)) as { state: string }).state),
+    ),
+    '--count': shown(
+      '--count 1',
+      0,
+      asked(`run --exec 'echo pong'`, (_, __, code) => code),
+    ),
+    '--concurrency': shown('--concurrency 1', ['begin', 'end', 'begin', 'end'], async (scene, typed) => {
+      const log = join(scene.home, 'log');
+      const command = `echo begin >> ${log}; sleep 0.5; echo end >> ${log}`;
+      const lines = (): string[] => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : []);
+      return twoAsk(scene, ['run', ['--exec', command], typed], () => lines().length === 4, lines);
+    }),
+    '--command-timeout': shown('--command-timeout 100ms', ['ping'], asked(`run --exec 'sleep 0.5; echo late'`)),
+    '--tries': shown(
+      '--tries 2',
+      ['ping', 'pong'],
+      asked(`run --exec 'test -e $home/again && echo pong || { echo > $home/again; exit 1; }'`),
+    ),
+    '--cursor-file': shown(
+      '--cursor-file $home/place.json',
+      true,
+      asked(`run --exec 'echo pong'`, ({ home }) => existsSync(join(home, 'place.json'))),
+    ),
+  },
+  mcp: {
+    '--read-only': shown('--read-only', [true, false], async (scene, typed) => {
+      const names = await tools(scene, typed);
+      return [names.includes('session_list'), names.includes('send')];
+    }),
+    '--files': shown('--files $home/shared', true, async (scene, typed) =>
+      (await tools(scene, typed)).includes('attachment_upload'),
+    ),
+  },
+  api: {
+    path: shown(
+      'agents/me',
+      '$alice',
+      async ({ as, alice }, typed) =>
+        (jsonOf(await as(alice, ['api --json', typed])) as { canonical_handle?: string }).canonical_handle ?? null,
+      'sessions',
+    ),
+    '--method': shown('--method post', true, async ({ session, as, alice, bob }, typed) => {
+      await session();
+      await as(bob, ['api sessions/$session/leave', typed]);
+      return (await as(alice, 'session show $session --json')).out.includes('"left"');
+    }),
+    '--http-header': shown(`--http-header 'X-Mine: yes'`, ['yes'], async ({ as, alice, sent }, typed) => {
+      await as(alice, ['api agents/me', typed]);
+      return sent.map(({ headers }) => headers['x-mine']);
+    }),
+    '--include': shown('--include', true, async ({ as, alice }, typed) =>
+      (await as(alice, ['api agents/me', typed])).out.startsWith('HTTP 200\n'),
+    ),
+    '--field': shown('--field topic=hello', 'hello', async ({ as, alice }, typed) => {
+      await as(alice, ['api sessions -X POST', typed]);
+      const { sessions } = jsonOf(await as(alice, 'api sessions --json')) as { sessions: { topic: unknown }[] };
+      return sessions[0]?.topic ?? null;
+    }),
+    '--typed': shown(`--typed 'invite=["$bob"]'`, 2, async ({ as, alice }, typed) => {
+      await as(alice, ['api sessions -X POST', typed]);
+      const { sessions } = jsonOf(await as(alice, 'api sessions --json')) as {
+        sessions: { participants: unknown[] }[];
+      };
+      return sessions[0]?.participants.length ?? null;
+    }),
+    '--input': shown('--input -', 'from stdin', async ({ as, alice }, typed) => {
+      await as(alice, ['api sessions -X POST', typed], { stdin: '{"topic":"from stdin"}' });
+      const { sessions } = jsonOf(await as(alice, 'api sessions --json')) as { sessions: { topic: unknown }[] };
+      return sessions[0]?.topic ?? null;
+    }),
+    '--paginate': shown('--paginate', 3, async (scene, typed) => {
+      await createAndList(scene, 3);
+      const { out } = await scene.as(scene.alice, ['api sessions?limit=1 --json', typed]);
+      return out.trim().split('\n').length;
+    }),
+    ...writeOptions(() => 'api sessions --field topic=x'),
+  },
+};
+
+everyOption('run', TABLE);
