@@ -28,7 +28,7 @@ _asp_find_place() {
       'profiles') next='profile' ;;
     esac
     case $next in
-      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'mcp'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
+      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'mcp'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve account'|'serve account list'|'serve account remove'|'serve account resume'|'serve account show'|'serve account suspend'|'serve account tier'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
       *) return ;;
     esac
   done
@@ -286,7 +286,8 @@ _asp_find_words() {
     'config') _asp_words='get list path set unset' ;;
     'message') _asp_words='list search send' ;;
     'profile') _asp_words='add list remove set show use' ;;
-    'serve') _asp_words='agent backup client keys logs open reset restore status stop' ;;
+    'serve') _asp_words='account agent backup client keys logs open reset restore status stop' ;;
+    'serve account') _asp_words='list remove resume show suspend tier' ;;
     'serve agent') _asp_words='add list pause remove resume' ;;
     'serve client') _asp_words='add' ;;
     'serve keys') _asp_words='list rotate' ;;

@@ -48,7 +48,7 @@ function __asp_place
                 set next 'profile'
         end
         switch $next
-            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'mcp' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
+            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'mcp' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve account' 'serve account list' 'serve account remove' 'serve account resume' 'serve account show' 'serve account suspend' 'serve account tier' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
                 set path $next
             case '*'
                 break
@@ -313,6 +313,7 @@ complete -c asp -n '__asp_at \'run\'' -l concurrency -x -d 'serve so many sessio
 complete -c asp -n '__asp_at \'run\'' -l command-timeout -x -d 'what the command may take before it has failed (10m)'
 complete -c asp -n '__asp_at \'run\'' -l tries -x -d 'run a command that fails so many times in all (1)'
 complete -c asp -n '__asp_at \'run\'' -l cursor-file -r -F -d 'keep how far it got here, not in the state directory'
+complete -c asp -n '__asp_at \'serve\'' -a 'account' -d 'account …'
 complete -c asp -n '__asp_at \'serve\'' -a 'agent' -d 'agent …'
 complete -c asp -n '__asp_at \'serve\'' -a 'backup' -d 'save the data of a service in one file, also while it runs'
 complete -c asp -n '__asp_at \'serve\'' -a 'client' -d 'client …'
@@ -347,6 +348,12 @@ complete -c asp -n '__asp_at \'serve\'' -l print-config -d 'show what holds and 
 complete -c asp -n '__asp_at \'serve\'' -l adopt-attachments -d 'use this attachments folder even if it belongs to another database (once, after a mistake)'
 complete -c asp -n '__asp_at \'serve\'' -l detach -d 'run in the background; return once it accepts requests'
 complete -c asp -n '__asp_at \'serve\'' -l ready-file -r -F -d 'write this file once it accepts requests'
+complete -c asp -n '__asp_at \'serve account\'' -a 'list' -d 'every account of the local service'
+complete -c asp -n '__asp_at \'serve account\'' -a 'remove' -d 'remove an account of the local service and its agents, for good'
+complete -c asp -n '__asp_at \'serve account\'' -a 'resume' -d 'resume a suspended account of the local service'
+complete -c asp -n '__asp_at \'serve account\'' -a 'show' -d 'one account of the local service and what it has'
+complete -c asp -n '__asp_at \'serve account\'' -a 'suspend' -d 'suspend an account of the local service: nobody can act for it'
+complete -c asp -n '__asp_at \'serve account\'' -a 'tier' -d 'say whether you trust an account of the local service'
 complete -c asp -n '__asp_at \'serve agent\'' -a 'add' -d 'add agents to the local service, and their accounts where these are new'
 complete -c asp -n '__asp_at \'serve agent\'' -a 'list' -d 'every agent of the local service'
 complete -c asp -n '__asp_at \'serve agent\'' -a 'pause' -d 'pause an agent of the local service: nobody can reach it'

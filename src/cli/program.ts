@@ -39,6 +39,14 @@ import { profileAdd, profileList, profileRemove, profileSet, profileShow, profil
 import { run } from './commands/run/run.js';
 import { schema } from './commands/schema/schema.js';
 import { messageSend } from './commands/send/send.js';
+import {
+  serveAccountList,
+  serveAccountRemove,
+  serveAccountResume,
+  serveAccountShow,
+  serveAccountSuspend,
+  serveAccountTier,
+} from './commands/serve/accounts.js';
 import { serveBackup, serveReset, serveRestore } from './commands/serve/data.js';
 import {
   serveAgentAdd,
@@ -84,6 +92,8 @@ const COMMANDS: readonly Command[] = [
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
   ...[serveKeysList, serveKeysRotate],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume, serveClientAdd],
+  ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
+  ...[serveAccountTier, serveAccountRemove],
   ...[demo, status, doctor],
   ...[configList, configGet, configSet, configUnset, configPath],
   ...[completion, mcp, api, schema, help, version, commands, explain],

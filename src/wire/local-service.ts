@@ -78,6 +78,30 @@ export const OperatorKey = lazily(() =>
 );
 export type OperatorKey = z.infer<typeof OperatorKey>;
 
+const Tier = lazily(() => z.enum(['standard', 'trusted']));
+
+/** An account as the operator sees it. */
+export const OperatorAccount = lazily(() =>
+  z.looseObject({
+    username: z.string(),
+    display_name: z.string(),
+    state: z.enum(['active', 'suspended']),
+    tier: Tier,
+    /** It belongs to the OS user who runs the service, and has no password. */
+    is_local: z.boolean(),
+    agents: z.int(),
+    clients: z.int(),
+    created_at: EpochMs,
+  }),
+);
+export type OperatorAccount = z.infer<typeof OperatorAccount>;
+
+/** Body that suspends or resumes an account, or trusts it. */
+export const UpdateOperatorAccountRequest = lazily(() =>
+  z.strictObject({ suspended: z.optional(z.boolean()), tier: z.optional(Tier) }),
+);
+export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountRequest>;
+
 /** Body that adds an agent, and its account when that is new. */
 export const AddOperatorAgentRequest = lazily(() =>
   z.strictObject({
@@ -126,6 +150,23 @@ export const OPERATOR_ENDPOINT = {
     reply: OperatorAgent,
   },
   removeOperatorAgent: { method: 'DELETE', path: '/agents/{handle}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorAccounts: {
+    method: 'GET',
+    path: '/accounts',
+    reply: z.looseObject({ accounts: z.array(OperatorAccount) }),
+  },
+  readOperatorAccount: { method: 'GET', path: '/accounts/{account}', reply: OperatorAccount },
+  updateOperatorAccount: {
+    method: 'PATCH',
+    path: '/accounts/{account}',
+    body: UpdateOperatorAccountRequest,
+    reply: OperatorAccount,
+  },
+  removeOperatorAccount: {
+    method: 'DELETE',
+    path: '/accounts/{account}',
+    reply: z.looseObject({ ok: z.literal(true) }),
+  },
   listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
   rotateSigningKeys: {
     method: 'POST',

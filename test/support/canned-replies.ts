@@ -109,6 +109,17 @@ export function eventsOf(wording: Pick<Wording, 'text'>): Record<string, unknown
   }));
 }
 
+const operatorAccountOf = ({ text }: Wording): Record<string, unknown> => ({
+  username: text,
+  display_name: text,
+  state: 'active',
+  tier: 'standard',
+  is_local: false,
+  agents: 2,
+  clients: 1,
+  created_at: TIME,
+});
+
 const operatorAgentOf = ({ text }: Wording): Record<string, unknown> => ({
   handle: text,
   inbound_policy: 'open',
@@ -210,6 +221,10 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   addOperatorAgent: operatorAgentOf,
   updateOperatorAgent: operatorAgentOf,
   removeOperatorAgent: ok,
+  listOperatorAccounts: (wording) => ({ accounts: [operatorAccountOf(wording)] }),
+  readOperatorAccount: operatorAccountOf,
+  updateOperatorAccount: operatorAccountOf,
+  removeOperatorAccount: ok,
   listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
   rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
   createSignInLink: ({ text }) => ({ url: `http://127.0.0.1/${text}`, account: text, expires_at: TIME }),

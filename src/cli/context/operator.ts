@@ -43,7 +43,7 @@ export async function callOperator<Name extends OperatorOperation>(
   const document = parse(answer.body.toString('utf8'));
   const { status } = answer;
   const request = requestOf({ method, url });
-  if (status >= 300) throw refusal(document, status, request);
+  if (status >= 300) throw refusal(document, status, request, path);
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;
   const message = `The local service answered ${status} in a form that was not understood: is it of another version?`;
@@ -60,13 +60,13 @@ function parse(text: string): unknown {
 }
 
 /** The service's own code decides the exit code, as at every other endpoint. */
-function refusal(document: unknown, status: number, request: FailedRequest): ExplainedError {
+function refusal(document: unknown, status: number, request: FailedRequest, operationPath: string): ExplainedError {
   const { data } = ErrorEnvelope.safeParse(document);
   const code = data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER');
   const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
   const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
   const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
-  return new ExplainedError(NO_SUCH_AGENT, error);
+  return new ExplainedError(operationPath.startsWith('/accounts') ? NO_SUCH_ACCOUNT : NO_SUCH_AGENT, error);
 }
 
 const UNKNOWN = 'No such agent is in the local service.';
@@ -75,4 +75,9 @@ const NO_SUCH_AGENT: ErrorContext = {
   messages: { AGENT_NOT_FOUND: UNKNOWN, NOT_FOUND: UNKNOWN },
   reasons: { DUPLICATE_HANDLE: 'a handle is never given twice, also after its agent is gone.' },
   next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
+};
+
+const NO_SUCH_ACCOUNT: ErrorContext = {
+  messages: { NOT_FOUND: 'No such account is in the local service.' },
+  next: { NOT_FOUND: ['asp', 'serve', 'account', 'list'] },
 };

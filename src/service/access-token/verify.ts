@@ -26,7 +26,7 @@ export interface TokenVerifier {
   verify(token: string, audience: string): Promise<VerifiedToken>;
 }
 
-type VerifierContext = Pick<ServiceContext, 'clock' | 'database' | 'settings'>;
+type VerifierContext = Pick<ServiceContext, 'clock' | 'database' | 'settings' | 'bus'>;
 
 const CLAIMS = z.extend(AccessTokenClaims, { jti: z.string(), gid: z.string() });
 type Claims = z.infer<typeof CLAIMS>;
@@ -35,7 +35,7 @@ const TOKEN_MAX_LENGTH = 8192;
 const KEY_ID_MAX_LENGTH = 128;
 const CACHE_MAX_SIZE = 10_000;
 const FUTURE_LEEWAY_MS = 60_000;
-/** A removed agent's tokens stop working after this time, so that not every request reads the store. */
+/** A removed agent's tokens stop working after this time at most, also where no bell rang: not every request reads the store. */
 const ACTOR_RECHECK_MS = 5_000;
 
 interface CachedToken {
@@ -57,6 +57,11 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
     cache.set(cacheKey, cached);
     return cached;
   };
+
+  context.bus.listen((signal) => {
+    if (signal.kind !== 'revoked') return;
+    for (const cached of cache.values()) if (cached.claims.gid === signal.grantId) cached.verified = undefined;
+  });
 
   return {
     async verify(token, audience) {
@@ -132,7 +137,8 @@ async function findActor(context: VerifierContext, claims: Claims): Promise<Veri
     return { kind: 'account', ...grant };
   }
   const agent = await context.database.read((query) => findAgent(query, agentId));
-  if (agent === undefined || agent.account_id !== claims.sub) throw new ServiceError('UNAUTHORIZED');
+  if (agent === undefined || agent.is_suspended === 1 || agent.account_id !== claims.sub)
+    throw new ServiceError('UNAUTHORIZED');
   const handle: Handle = agent.handle;
   return { kind: 'agent', agentId, handle, ...grant };
 }

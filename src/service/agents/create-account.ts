@@ -52,6 +52,7 @@ export async function createAccount(
     tier: account.tier,
     is_local: account.isLocal ? 1 : 0,
     created_at: context.clock.now(),
+    suspended_at: null,
   };
   if (!(await insertAccount(transaction, row))) throw new ServiceError('DUPLICATE_HANDLE');
   return row;

@@ -44,7 +44,7 @@ export async function createAgent(
     ...(body.card_body !== undefined && { cardBody: body.card_body }),
     ...(body.skills !== undefined && { skills: body.skills }),
   });
-  return toAgent({ ...agent, owner_display_name: account.display_name, is_online: 0 });
+  return toAgent({ ...agent, owner_display_name: account.display_name, is_online: 0, is_suspended: 0 });
 }
 
 /** Its allowlist starts with all agents of its own account, visibly and removably (wire: Agents, search, trust). */
@@ -79,7 +79,12 @@ export async function createAgentRecord(
   };
   if (UNROUTABLE.includes(handle) || !(await insertAgent(transaction, row))) throw new ServiceError('DUPLICATE_HANDLE');
   await insertAllowlistEntry(transaction, row.id, ownerGlobOf(handle), now);
-  await refreshSearchTerms(transaction, { ...row, owner_display_name: account.display_name, is_online: 0 });
+  await refreshSearchTerms(transaction, {
+    ...row,
+    owner_display_name: account.display_name,
+    is_online: 0,
+    is_suspended: 0,
+  });
   return row;
 }
 

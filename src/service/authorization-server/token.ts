@@ -229,6 +229,7 @@ const grantClientCredentials: Grant = async (context, transaction, { parameters,
   }
   const agent = await findAgent(transaction, client.agent_id);
   if (agent === undefined) throw invalidClient('agent was removed', presented);
+  if (agent.is_suspended === 1) throw invalidClient('account is suspended', presented);
   const scopes = narrowScopes(parameters.one('scope'), parseScopes(client.scope));
   const resources = chooseResources(parameters, allResources(context.settings.addresses));
   await takeFromLimit(context, client);
@@ -269,7 +270,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   const granted = JSON.parse(code.resources) as GrantedResources;
   const resources = chooseResources(parameters, granted);
   const grantee = await findGrantee(transaction, code);
-  if (grantee === undefined) throw invalidGrant('account or agent was removed');
+  if (grantee === undefined) throw invalidGrant('account or agent was removed, or is suspended');
   await takeFromLimit(context, client);
 
   const familyId = createFamilyId(context);
@@ -339,7 +340,7 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   const scopes = narrowScopes(parameters.one('scope'), parseScopes(family.scope));
   const resources = chooseResources(parameters, JSON.parse(family.resources) as GrantedResources);
   const grantee = await findGrantee(transaction, family);
-  if (grantee === undefined) throw invalidRefresh('account or agent was removed');
+  if (grantee === undefined) throw invalidRefresh('account or agent was removed, or is suspended');
   await takeFromLimit(context, client);
 
   if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) {
@@ -426,5 +427,5 @@ async function findGrantee(
     return (await findAccount(query, grant.account_id)) === undefined ? undefined : { agentHandle: null };
   }
   const agent = await findAgent(query, grant.agent_id);
-  return agent === undefined ? undefined : { agentHandle: agent.handle };
+  return agent === undefined || agent.is_suspended === 1 ? undefined : { agentHandle: agent.handle };
 }

@@ -13,6 +13,7 @@ import { validate } from '../rest/read-request.js';
 import { sendAnswer } from '../rest/send-answer.js';
 import { ServiceError } from '../service-error.js';
 import { countAll } from '../store/operator-rows.js';
+import { listOperatorAccounts, readOperatorAccount, removeOperatorAccount, updateOperatorAccount } from './accounts.js';
 import {
   addOperatorAgent,
   addOperatorClient,
@@ -41,7 +42,7 @@ type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] ext
   ? z.output<Schema>
   : undefined;
 type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
-type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, handle: string) => Promise<Reply<Name>> };
+type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name>> };
 
 /** Mounts the operator endpoints. Peers on other machines, or behind a proxy, find nothing there, whatever they know. */
 export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
@@ -55,6 +56,10 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     addOperatorAgent: (body) => addOperatorAgent(context, body),
     updateOperatorAgent: (body, handle) => updateOperatorAgent(context, handle, body),
     removeOperatorAgent: (_, handle) => removeOperatorAgent(context, handle),
+    listOperatorAccounts: () => listOperatorAccounts(context),
+    readOperatorAccount: (_, account) => readOperatorAccount(context, account),
+    updateOperatorAccount: (body, account) => updateOperatorAccount(context, account, body),
+    removeOperatorAccount: (_, account) => removeOperatorAccount(context, account),
     listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
     rotateSigningKeys: async () => {
       const rotated = await options.keys.rotateKeys();
@@ -70,14 +75,14 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
       scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
       for (const name of Object.keys(OPERATOR_ENDPOINT) as OperatorOperation[]) {
         const row = OPERATOR_ENDPOINT[name];
-        const handle: (body: never, handle: string) => Promise<unknown> = handlers[name];
+        const handle: (body: never, named: string) => Promise<unknown> = handlers[name];
         scope.route({
           method: row.method,
-          url: row.path.replace('{handle}', ':handle'),
+          url: row.path.replace(/\{\w+\}/, ':named'),
           handler: async (request, reply) => {
             requireOperator(request, options.secret);
             const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
-            const { handle: named = '' } = request.params as { handle?: string };
+            const { named = '' } = request.params as { named?: string };
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(await handle(body as never, named))));
           },
         });

@@ -29,7 +29,8 @@ export async function insertAccountSession(transaction: Transaction, row: Accoun
 export function findSignedInAccount(query: Query, idHash: string, now: number): Promise<AccountRow | undefined> {
   return query.get<AccountRow>(
     `SELECT account.* FROM account_session JOIN account ON account.id = account_session.account_id
-     WHERE account_session.id_hash = $1 AND account_session.expires_at > $2`,
+     WHERE account_session.id_hash = $1 AND account_session.expires_at > $2
+       AND account.suspended_at IS NULL AND account.removed_at IS NULL`,
     idHash,
     now,
   );

@@ -26,9 +26,12 @@ export interface AgentRow {
 export interface AgentRecordRow extends AgentRow {
   readonly owner_display_name: string;
   readonly is_online: number;
+  /** Its account is: nobody can act for it, or invite it. */
+  readonly is_suspended: number;
 }
 
 const RECORD = `SELECT agent.*, account.display_name AS owner_display_name,
+    CASE WHEN account.suspended_at IS NULL THEN 0 ELSE 1 END AS is_suspended,
     CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
   FROM agent JOIN account ON account.id = agent.account_id`;
 

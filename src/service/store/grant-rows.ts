@@ -1,4 +1,4 @@
-import type { Transaction } from './database.js';
+import type { Query, Transaction } from './database.js';
 
 interface IdRow {
   readonly id: string;
@@ -41,4 +41,13 @@ export async function revokeSignInsOfAccount(
     revokedAt,
   );
   return families.map((row) => row.id);
+}
+
+/** The clients that act for an account's agents with secrets of their own. */
+export async function listClientIdsOfAccount(query: Query, accountId: string): Promise<string[]> {
+  const clients = await query.all<IdRow>(
+    'SELECT id FROM oauth_client WHERE account_id = $1 AND revoked_at IS NULL',
+    accountId,
+  );
+  return clients.map((row) => row.id);
 }

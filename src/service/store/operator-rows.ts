@@ -11,7 +11,7 @@ export interface ServiceCounts {
 
 export async function countAll(query: Query): Promise<ServiceCounts> {
   const row = await query.get<ServiceCounts>(
-    `SELECT (SELECT COUNT(*) FROM account) AS accounts,
+    `SELECT (SELECT COUNT(*) FROM account WHERE removed_at IS NULL) AS accounts,
        (SELECT COUNT(*) FROM agent WHERE removed_at IS NULL) AS agents,
        (SELECT COUNT(*) FROM session) AS sessions,
        (SELECT COUNT(*) FROM socket) AS sockets`,
@@ -38,7 +38,10 @@ export async function measureDatabase(query: Query): Promise<number | undefined>
 
 /** Accounts that nobody signed up for, by name. */
 export function listLocalAccounts(query: Query, limit: number): Promise<AccountRow[]> {
-  return query.all<AccountRow>('SELECT * FROM account WHERE is_local = 1 ORDER BY username LIMIT $1', limit);
+  return query.all<AccountRow>(
+    'SELECT * FROM account WHERE is_local = 1 AND removed_at IS NULL ORDER BY username LIMIT $1',
+    limit,
+  );
 }
 
 export interface OperatorAgentRow {
@@ -56,4 +59,24 @@ export function listAllAgents(query: Query): Promise<OperatorAgentRow[]> {
        CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
      FROM agent WHERE removed_at IS NULL ORDER BY handle`,
   );
+}
+
+/** An account beside what it has. */
+export interface OperatorAccountRow extends AccountRow {
+  readonly agents: number;
+  readonly clients: number;
+}
+
+const ACCOUNT = `SELECT account.*,
+    (SELECT COUNT(*) FROM agent WHERE agent.account_id = account.id AND agent.removed_at IS NULL) AS agents,
+    (SELECT COUNT(*) FROM oauth_client WHERE oauth_client.account_id = account.id AND oauth_client.revoked_at IS NULL) AS clients
+  FROM account`;
+
+/** Every account, by name. */
+export function listAllAccounts(query: Query): Promise<OperatorAccountRow[]> {
+  return query.all<OperatorAccountRow>(`${ACCOUNT} WHERE removed_at IS NULL ORDER BY username`);
+}
+
+export function findOperatorAccount(query: Query, username: string): Promise<OperatorAccountRow | undefined> {
+  return query.get<OperatorAccountRow>(`${ACCOUNT} WHERE username = $1 AND removed_at IS NULL`, username);
 }

@@ -69,7 +69,9 @@ const SCHEMA: readonly Statement[] = [
     password_hash TEXT,
     tier TEXT NOT NULL CHECK (tier IN ('standard', 'trusted')),
     is_local INTEGER NOT NULL,
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    suspended_at BIGINT,
+    removed_at BIGINT
   )`,
   `CREATE INDEX account_with_password ON account (id) WHERE password_hash IS NOT NULL`,
   // The sign-in page asks whether there is one, the operator for the first.

@@ -6,6 +6,7 @@ import { valuesOf } from './values.js';
 export interface GateRow {
   readonly id: string | null;
   readonly is_paused: number | null;
+  readonly suspended_at: number | null;
   readonly removed_at: number | null;
   readonly inbound_policy: AgentRow['inbound_policy'] | null;
   /** Either side blocks the other. */
@@ -37,7 +38,7 @@ export async function weighHandles(
 ): Promise<ReadonlyMap<string, GateRow>> {
   const glob = globOf(query.dialect, 'asked.value');
   const rows = await query.all<GateRow & { readonly handle: string }>(
-    `SELECT asked.value AS handle, agent.id, agent.is_paused, agent.removed_at, agent.inbound_policy,
+    `SELECT asked.value AS handle, agent.id, agent.is_paused, account.suspended_at, agent.removed_at, agent.inbound_policy,
        CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN (asked.value, ${glob}))
          OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle IN ($2, $3))
          THEN 1 ELSE 0 END AS is_blocked,
@@ -46,7 +47,8 @@ export async function weighHandles(
        CASE WHEN EXISTS (
          SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN (asked.value, ${glob}))
          THEN 1 ELSE 0 END AS is_listed_by_inviter
-     FROM ${valuesOf(query.dialect, '$4')} AS asked LEFT JOIN agent ON agent.handle = asked.value`,
+     FROM ${valuesOf(query.dialect, '$4')} AS asked
+       LEFT JOIN agent ON agent.handle = asked.value LEFT JOIN account ON account.id = agent.account_id`,
     question.inviterId,
     question.inviterHandle,
     question.inviterGlob,

@@ -83,7 +83,7 @@ async function weigh(
 }
 
 function isReachable(row: GateRow): boolean {
-  if (row.removed_at !== null || row.is_paused === 1 || row.is_blocked === 1) return false;
+  if (row.removed_at !== null || row.suspended_at !== null || row.is_paused === 1 || row.is_blocked === 1) return false;
   return row.inbound_policy === 'open' || row.is_listed === 1;
 }
 

@@ -179,6 +179,12 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve agent remove': [operator(`serve agent remove ${PEER}`)],
   'serve agent pause': [operator(`serve agent pause ${PEER}`)],
   'serve agent resume': [operator(`serve agent resume ${PEER}`)],
+  'serve account list': [operator('serve account list')],
+  'serve account show': [operator('serve account show alice')],
+  'serve account suspend': [operator('serve account suspend alice')],
+  'serve account resume': [operator('serve account resume alice')],
+  'serve account tier': [operator('serve account tier alice trusted')],
+  'serve account remove': [operator('serve account remove alice --yes')],
   'serve client add': [operator(`serve client add ${PEER}`)],
   status: [
     api('status', {

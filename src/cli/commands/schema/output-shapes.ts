@@ -2,7 +2,13 @@ import * as z from 'zod/mini';
 import { Agent, AgentSummary, SearchAgentsReply } from '../../../wire/agent.js';
 import { Attachment, AttachmentLink } from '../../../wire/attachment.js';
 import { EventEnvelope } from '../../../wire/event.js';
-import { OperatorAgent, OperatorClient, OperatorKey, OperatorStatus } from '../../../wire/local-service.js';
+import {
+  OperatorAccount,
+  OperatorAgent,
+  OperatorClient,
+  OperatorKey,
+  OperatorStatus,
+} from '../../../wire/local-service.js';
 import { Message } from '../../../wire/message.js';
 import { Session } from '../../../wire/session.js';
 import { Block } from '../../../wire/trust.js';
@@ -283,6 +289,12 @@ export const COMMAND_OUTPUT = {
   'serve agent pause': OperatorAgent,
   'serve agent resume': OperatorAgent,
   'serve client add': OperatorClient,
+  'serve account list': list(OperatorAccount),
+  'serve account show': OperatorAccount,
+  'serve account suspend': OperatorAccount,
+  'serve account resume': OperatorAccount,
+  'serve account tier': OperatorAccount,
+  'serve account remove': shape({ account: text, removed: yes }),
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;
 
 /** What stands in outputs and belongs to no one command. */

@@ -8,8 +8,17 @@ import { readHandle, readHandles } from '../../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
 
+/** The name of an account: the part of a handle before the dot. */
+export function readAccount(text: string): string {
+  const account = text.replace(/^@/, '');
+  if (/^[a-z0-9_-]{1,64}$/.test(account)) return account;
+  throw new UsageError(`'${account}' is not an account.`, {
+    why: 'it is the part of a handle before the dot: alice in @alice.bot.',
+  });
+}
+
 /** Calls the operator endpoints of the local service that runs. */
-async function findService(context: Context) {
+export async function findService(context: Context) {
   const { callOperator, requireLocalService } = await import('../../context/operator.js');
   const record: LocalServiceRecord = await requireLocalService(context);
   const call = <Name extends OperatorOperation>(operation: Name, input?: Parameters<typeof callOperator>[3]) =>
@@ -81,12 +90,11 @@ export const serveOpen = command({
   effect: 'local',
   stdout: 'the link, which signs in once',
   parse(args) {
-    const account = args.text('account')?.replace(/^@/, '');
-    if (account !== undefined && !/^[a-z0-9_-]{1,64}$/.test(account))
-      throw new UsageError(`'${account}' is not an account.`, {
-        why: 'it is the part of a handle before the dot: alice in @alice.bot.',
-      });
-    return { account, opensBrowser: !args.flag('no-browser') };
+    const account = args.text('account');
+    return {
+      account: account === undefined ? undefined : readAccount(account),
+      opensBrowser: !args.flag('no-browser'),
+    };
   },
   async run(context, { account, opensBrowser }) {
     const { environment, machine, output } = context;

@@ -74,7 +74,14 @@ export async function signIn(
       filled: { username },
     });
   }
-  return enter(server, reply, sent, checked.account);
+  const { account } = checked;
+  if (account.suspended_at !== null)
+    return showAgain(server, reply.code(403), sent, {
+      form: 'sign-in',
+      mistakes: [{ message: 'This account is suspended. Contact the operator of this service.' }],
+      filled: { username },
+    });
+  return enter(server, reply, sent, account);
 }
 
 /** Makes an account and signs in as it. */

@@ -1,0 +1,140 @@
+import type { OperatorAccount } from '../../../wire/local-service.js';
+import { type Argument, command, describeTable } from '../../command.js';
+import type { Context } from '../../context/context.js';
+import { UsageError } from '../../errors.js';
+import { findService, readAccount } from './operate.js';
+
+const ACCOUNT = { usage: '<account>', about: 'alice, who owns @alice.bot' } as const satisfies Argument;
+const TIERS = ['standard', 'trusted'] as const;
+
+const toTime = (epochMs: number): string => new Date(epochMs).toISOString().replace(/\.\d+Z$/, 'Z');
+
+export const serveAccountList = command({
+  path: 'serve account list',
+  summary: 'every account of the local service',
+  examples: [
+    { line: 'asp serve account list', about: 'a table' },
+    { line: 'asp serve account list --json', about: 'for scripts' },
+  ],
+  effect: 'read',
+  stdout: describeTable('account, state, tier, agents, created'),
+  async run(context) {
+    const { accounts } = await (await findService(context)).call('listOperatorAccounts');
+    await context.output.list({ items: accounts, next_cursor: null }, [
+      { title: 'account', value: (account) => account.username },
+      { title: 'state', value: (account) => account.state },
+      { title: 'tier', value: (account) => (account.is_local ? 'local' : account.tier) },
+      { title: 'agents', value: (account) => String(account.agents) },
+      { title: 'created', value: (account) => toTime(account.created_at) },
+    ]);
+  },
+});
+
+export const serveAccountShow = command({
+  path: 'serve account show',
+  summary: 'one account of the local service and what it has',
+  arguments: [ACCOUNT],
+  examples: [
+    { line: 'asp serve account show alice', about: 'a few lines' },
+    { line: 'asp serve account show alice --json', about: 'for scripts' },
+  ],
+  effect: 'read',
+  stdout: 'the account, a line for each fact',
+  parse: (args) => ({ account: readAccount(args.argument('account')) }),
+  async run(context, { account }) {
+    const found = await (await findService(context)).call('readOperatorAccount', { path: { account } });
+    await context.output.document(found, (safe, style) =>
+      [
+        `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
+        `tier     ${safe.is_local ? 'local: it belongs to who runs the service' : safe.tier}`,
+        `created  ${toTime(safe.created_at)}`,
+        `agents   ${safe.agents}`,
+        `clients  ${safe.clients}`,
+      ].join('\n'),
+    );
+  },
+});
+
+async function change(context: Context, account: string, body: object): Promise<OperatorAccount> {
+  const changed = await (await findService(context)).call('updateOperatorAccount', { path: { account }, body });
+  await context.output.document(changed, (safe) => safe.username);
+  return changed;
+}
+
+export const serveAccountSuspend = command({
+  path: 'serve account suspend',
+  summary: 'suspend an account of the local service: nobody can act for it',
+  details: [
+    'Its browsers and applications are signed out, its sockets close, its tokens stop working, and nobody can',
+    'invite its agents. Clients with a secret work again after asp serve account resume; people sign in again.',
+  ].join('\n'),
+  arguments: [ACCOUNT],
+  examples: [
+    { line: 'asp serve account suspend alice', about: 'at once' },
+    { line: 'asp serve account resume alice', about: 'undo it' },
+  ],
+  effect: 'local',
+  stdout: 'the account',
+  parse: (args) => ({ account: readAccount(args.argument('account')) }),
+  run: async (context, { account }) => void (await change(context, account, { suspended: true })),
+});
+
+export const serveAccountResume = command({
+  path: 'serve account resume',
+  summary: 'resume a suspended account of the local service',
+  arguments: [ACCOUNT],
+  examples: [
+    { line: 'asp serve account resume alice', about: 'people sign in again' },
+    { line: 'asp serve account list', about: 'see which are suspended' },
+  ],
+  effect: 'local',
+  stdout: 'the account',
+  parse: (args) => ({ account: readAccount(args.argument('account')) }),
+  run: async (context, { account }) => void (await change(context, account, { suspended: false })),
+});
+
+export const serveAccountTier = command({
+  path: 'serve account tier',
+  summary: 'say whether you trust an account of the local service',
+  details: 'Trusted accounts may have open agents.',
+  arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'standard for accounts that anyone can create' }],
+  examples: [
+    { line: 'asp serve account tier alice trusted', about: 'somebody you know' },
+    { line: 'asp serve account tier alice standard', about: 'undo it; agents that are open stay open' },
+  ],
+  effect: 'local',
+  stdout: 'the account',
+  parse(args) {
+    const text = args.argument('standard|trusted');
+    const tier = TIERS.find((candidate) => candidate === text);
+    if (tier === undefined) throw new UsageError(`'${text}' is not a tier: choose standard or trusted.`);
+    return { account: readAccount(args.argument('account')), tier };
+  },
+  run: async (context, { account, tier }) => void (await change(context, account, { tier })),
+});
+
+export const serveAccountRemove = command({
+  path: 'serve account remove',
+  summary: 'remove an account of the local service and its agents, for good',
+  details: [
+    'Its agents leave their sessions; what they wrote stays with those they wrote to. Nobody can have its name again.',
+    'To stop somebody for now, use asp serve account suspend.',
+  ].join('\n'),
+  arguments: [ACCOUNT],
+  examples: [
+    { line: 'asp serve account remove alice', about: 'asks first' },
+    { line: 'asp serve account remove alice --yes --json', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the account',
+  parse: (args) => ({ account: readAccount(args.argument('account')) }),
+  async run(context, { account }) {
+    const { call } = await findService(context);
+    const { agents } = await call('readOperatorAccount', { path: { account } });
+    const question = `Remove the account ${account} and its agents (${agents})? This cannot be undone.`;
+    if (!(await context.prompts.confirm(question, '--yes')))
+      throw new UsageError('Nothing was removed: the answer was no.');
+    await call('removeOperatorAccount', { path: { account } });
+    await context.output.document({ account, removed: true }, (safe) => safe.account);
+  },
+});
