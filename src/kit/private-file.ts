@@ -45,6 +45,18 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
  * @throws UnsafeFileError for a link, anything but a regular file, another owner, or rights for group or world.
  */
 export async function readPrivateFile(path: string): Promise<string | undefined> {
+  return readChecked(path, READ_MAX_BYTES, refuseForeign);
+}
+
+/**
+ * The text of a file that only this user or root can have written, whoever may read it; undefined when there is none.
+ * @throws UnsafeFileError for a link, anything but a regular file, a larger one, another owner, or other writers.
+ */
+export async function readTrustedFile(path: string, maxBytes: number): Promise<string | undefined> {
+  return readChecked(path, maxBytes, refuseOtherWriters);
+}
+
+function readChecked(path: string, maxBytes: number, check: (path: string, state: Stats) => void): string | undefined {
   let file: number;
   try {
     file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -56,8 +68,8 @@ export async function readPrivateFile(path: string): Promise<string | undefined>
   try {
     const state = fstatSync(file);
     if (!state.isFile()) throw new UnsafeFileError(`${path} is not a regular file`);
-    refuseForeign(path, state);
-    if (state.size > READ_MAX_BYTES) throw new UnsafeFileError(`${path} is too large`);
+    check(path, state);
+    if (state.size > maxBytes) throw new UnsafeFileError(`${path} is too large`);
     return readFileSync(file, 'utf8');
   } finally {
     closeSync(file);
@@ -151,6 +163,14 @@ function refuseForeign(path: string, state: Stats): void {
   if (!isPosix) return;
   if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
   if ((state.mode & 0o077) !== 0) throw new UnsafeFileError(`others may read or write ${path}: chmod 600 it`);
+}
+
+function refuseOtherWriters(path: string, { uid, gid, mode }: Stats): void {
+  if (!isPosix) return;
+  if (uid !== 0 && uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
+  // Where every user has a group of the same number, that group has no other member.
+  const others = gid === uid ? 0o002 : 0o022;
+  if ((mode & others) !== 0) throw new UnsafeFileError(`others may write ${path}: chmod go-w it`);
 }
 
 async function flushDirectory(path: string): Promise<void> {

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -252,6 +254,60 @@ describe('.asp.json', () => {
   ])('holds only a profile and an agent: %s is refused', (text) =>
     expect(() => parseProjectFile('/x/.asp.json', text)).toThrow(/cannot be used/),
   );
+
+  describe('is believed only if nobody else can have written it', () => {
+    const write = (make: (path: string, folder: string) => void): string => {
+      const folder = freshHome();
+      make(join(folder, '.asp.json'), folder);
+      return folder;
+    };
+    const whoami = async (folder: string) => {
+      const { code, err } = await runWords('whoami --json', { machine: { homeDirectory: folder } });
+      expect(code).toBe(2);
+      return JSON.parse(err).error as { code: string; message: string; hint: string };
+    };
+    const CONTENT = '{"agent":"@me.bot"}';
+
+    it.each<[string, (path: string, folder: string) => void, RegExp]>([
+      ['a link to a device', (path) => symlinkSync('/dev/zero', path), /symbolic link/],
+      ['a pipe', (path) => execFileSync('mkfifo', [path]), /not a regular file/],
+      [
+        'a link to a private file',
+        (path, folder) => {
+          writeFileSync(join(folder, 'key'), 'SECRET', { mode: 0o600 });
+          symlinkSync(join(folder, 'key'), path);
+        },
+        /symbolic link/,
+      ],
+      ['a file of 65 KiB', (path) => writeFileSync(path, CONTENT.padEnd(65 * 1024)), /too large/],
+      [
+        'a file that everyone may write',
+        (path) => {
+          writeFileSync(path, CONTENT);
+          chmodSync(path, 0o666);
+        },
+        /others may write/,
+      ],
+    ])('%s is refused at once', async (_, make, why) => {
+      const failure = await whoami(write(make));
+      expect(failure).toMatchObject({ code: 'ASP_CONFIG', hint: expect.stringMatching(why) });
+      expect(JSON.stringify(failure)).not.toContain('SECRET');
+    });
+
+    it.skipIf(process.getuid?.() !== 0)('a file of another user is refused', async () => {
+      const folder = write((path) => {
+        writeFileSync(path, CONTENT);
+        chownSync(path, 12_345, 12_345);
+      });
+      expect(await whoami(folder)).toMatchObject({ hint: expect.stringMatching(/another user/) });
+    });
+
+    it('an error shows nothing of what is in it', async () => {
+      const folder = write((path) => writeFileSync(path, 'SECRET-----BEGIN'));
+      const failure = await whoami(folder);
+      expect(failure).toMatchObject({ code: 'ASP_CONFIG', hint: 'it is not JSON.' });
+    });
+  });
 });
 
 describe('the local service', () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -208,6 +208,17 @@ describe('what comes', () => {
     const second = await runAs(bob, `tail ${id} --cursor-file ${path} --no-follow`);
     const sequences = [...linesOf(first.out), ...linesOf(second.out)].map(({ sequence }) => sequence);
     expect(sequences).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('--cursor-file writes through no link that somebody put beside it', async () => {
+    const path = join(folder, 'shared-cursors.json');
+    const victim = join(folder, 'victim.txt');
+    writeFileSync(victim, 'precious');
+    symlinkSync(victim, `${path}.${process.pid}.tmp`);
+    const id = await sessionWith('a');
+    await runAs(bob, `tail ${id} --cursor-file ${path} --no-follow`);
+    expect(readFileSync(victim, 'utf8')).toBe('precious');
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ sessions: { [id]: expect.any(Number) } });
   });
 
   it('--join joins invitations, and a tail without sessions follows all of them', async () => {

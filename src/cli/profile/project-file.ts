@@ -1,7 +1,7 @@
 import { promises } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { isFileError, readIfPresent } from '../../kit/private-file.js';
+import { isFileError, readTrustedFile, UnsafeFileError } from '../../kit/private-file.js';
 import { type Random, randomToken } from '../../kit/random.js';
 import { CliError } from '../errors.js';
 import { handleOf } from '../values.js';
@@ -16,14 +16,15 @@ export interface ProjectFile {
 }
 
 export const PROJECT_FILE_NAME = '.asp.json';
+const MAX_BYTES = 64 * 1024;
 
 /** The nearest `.asp.json`, from the working directory up to the user's home. */
 export async function findProjectFile({ machine }: Place): Promise<ProjectFile | undefined> {
   const { homeDirectory: home } = machine;
   for (let folder = machine.workingDirectory; ; folder = dirname(folder)) {
     const path = join(folder, PROJECT_FILE_NAME);
-    const text = await readIfPresent(path).catch((error: unknown) => {
-      if (isFileError(error, 'EACCES', 'EPERM', 'EISDIR')) return undefined;
+    const text = await readProjectFile(path).catch((error: unknown) => {
+      if (isFileError(error, 'EACCES', 'EPERM')) return undefined;
       throw error;
     });
     if (text !== undefined) return parseProjectFile(path, text);
@@ -31,18 +32,30 @@ export async function findProjectFile({ machine }: Place): Promise<ProjectFile |
   }
 }
 
+/** Whoever writes it decides as whom one acts, and a repository can bring anything under its name. */
+async function readProjectFile(path: string): Promise<string | undefined> {
+  try {
+    return await readTrustedFile(path, MAX_BYTES);
+  } catch (error) {
+    throw error instanceof UnsafeFileError ? unusable(path, error.message) : error;
+  }
+}
+
+const unusable = (path: string, why: string): CliError =>
+  new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why: `${why}.` });
+
+/** No error shows what is in the file: it may be another one than it seems. */
 export function parseProjectFile(path: string, text: string): ProjectFile {
-  const refuse = (why: string): CliError =>
-    new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why: `${why}.` });
+  const refuse = (why: string): CliError => unusable(path, why);
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch (error) {
-    throw refuse(error instanceof Error ? error.message : 'it is not JSON');
+  } catch {
+    throw refuse('it is not JSON');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must hold an object');
-  const stray = Object.keys(value).find((key) => key !== 'profile' && key !== 'agent');
-  if (stray !== undefined) throw refuse(`it may hold only profile and agent, not ${stray}`);
+  if (Object.keys(value).some((key) => key !== 'profile' && key !== 'agent'))
+    throw refuse('it may hold only profile and agent');
   const { profile, agent } = value as { profile?: unknown; agent?: unknown };
   if (profile !== undefined && (typeof profile !== 'string' || !PROFILE_NAME.test(profile)))
     throw refuse('profile must be a name');
@@ -62,7 +75,7 @@ export async function changeProjectFile(
   random: Random,
   change: (before: Choice) => Choice,
 ): Promise<void> {
-  const text = await readIfPresent(path);
+  const text = await readProjectFile(path);
   const { profile, agent } = change(text === undefined ? {} : parseProjectFile(path, text));
   if (profile === undefined && agent === undefined) return promises.rm(path, { force: true });
   const temporary = `${path}.${randomToken(random, 6)}.tmp`;

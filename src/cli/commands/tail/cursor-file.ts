@@ -2,6 +2,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import * as z from 'zod/mini';
 
 import { isFileError, readIfPresent } from '../../../kit/private-file.js';
+import { type Random, randomToken } from '../../../kit/random.js';
 import { CliError, UsageError } from '../../errors.js';
 
 /** How far a session was read, and in which epoch of the service's data. */
@@ -21,9 +22,8 @@ export interface CursorFile {
   settle(): Promise<void>;
 }
 
-export async function openCursorFile(path: string, suffix: string): Promise<CursorFile> {
+export async function openCursorFile(path: string, random: Random): Promise<CursorFile> {
   const cursors = new Map(parseCursors(path, await readIfPresent(path)));
-  const temporary = `${path}.${suffix}.tmp`;
   let isDirty = false;
   let writing: Promise<void> | undefined;
   let failure: unknown;
@@ -31,8 +31,10 @@ export async function openCursorFile(path: string, suffix: string): Promise<Curs
   const writeAll = async (): Promise<void> => {
     while (isDirty && failure === undefined) {
       isDirty = false;
+      // In a folder where others may write, nobody knows the name before the file exists.
+      const temporary = `${path}.${randomToken(random, 9)}.tmp`;
       try {
-        await writeFile(temporary, `${JSON.stringify(cursorsToJson(cursors))}\n`, { mode: 0o600 });
+        await writeFile(temporary, `${JSON.stringify(cursorsToJson(cursors))}\n`, { flag: 'wx', mode: 0o600 });
         await rename(temporary, path);
       } catch (error) {
         failure = error;

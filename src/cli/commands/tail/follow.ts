@@ -166,8 +166,7 @@ async function beginTail(
     options,
     filter,
     consume,
-    cursorFile:
-      cursorFile === undefined ? undefined : await openCursorFile(cursorFile, String(context.machine.processId)),
+    cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile, context.random),
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
     me,
     stop,
