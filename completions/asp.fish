@@ -420,7 +420,7 @@ complete -c asp -n '__asp_at \'session events\'' -l exec -x -d 'run a command fo
 complete -c asp -n '__asp_at \'session events\'' -l forward -x -d 'POST each event to this address'
 complete -c asp -n '__asp_at \'session events\'' -a '(__asp_remembered sessions)'
 complete -c asp -n '__asp_at \'session export\'' -l output -s o -r -F -d 'a folder, a file, or - for standard output (-)'
-complete -c asp -n '__asp_at \'session export\'' -l format -x -a 'jsonl md' -d 'the events as they are, or a transcript (jsonl)'
+complete -c asp -n '__asp_at \'session export\'' -l format -x -a 'jsonl md' -d 'the events as they are, or a transcript (md for a file named *.md, else jsonl)'
 complete -c asp -n '__asp_at \'session export\'' -l with-attachments -d 'its files too, into the folder'
 complete -c asp -n '__asp_at \'session export\'' -l force -d 'replace files that are there'
 complete -c asp -n '__asp_at \'session export\'' -a '(__asp_remembered sessions)'

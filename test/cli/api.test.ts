@@ -51,6 +51,14 @@ describe('a request of one’s own', () => {
     expect(received[0]).toMatchObject({ bearer: 'Bearer a-token', key: undefined });
   });
 
+  it('tells the beginning of an error message, however long a service makes it', async () => {
+    const reply = { error: { code: 'NOT_FOUND', message: 'long '.repeat(20_000) } };
+    const { code, err } = await runAgainst([{ call: 'GET /sessions', status: 404, reply }], 'api sessions');
+    expect(code).toBe(3);
+    expect(err).toMatch(/long long/);
+    expect(err.length).toBeLessThan(1000);
+  });
+
   it('writes a JSON body with a key; --input sends what it is given', async () => {
     const { received } = await runAgainst(
       [{ call: 'POST /sessions', status: 201, reply: {} }],

@@ -134,7 +134,7 @@ describe('attachments on a service', () => {
   });
   afterAll(() => stage.stop());
 
-  const sendFile = async (text: string, name = 'notes.txt'): Promise<{ id: string; session: string }> => {
+  const sendFile = async (text: string | Uint8Array, name = 'notes.txt'): Promise<{ id: string; session: string }> => {
     const { alice, bob } = stage;
     const id = (await stage.as(alice, `attachment upload - --filename ${name}`, { stdin: text })).out.trim();
     const sent = documentOf(await stage.as(alice, `send ${bob.handle} see --attach ${id} --json`));
@@ -189,6 +189,17 @@ describe('attachments on a service', () => {
   it('download -o - is the bytes and nothing else', async () => {
     const { id } = await sendFile('only this');
     expect(await stage.as(stage.bob, `attachment download ${id} -o -`)).toMatchObject({ code: 0, out: 'only this' });
+  });
+
+  it('download -o - shows a terminal text without what could drive it, and nothing else', async () => {
+    const { id } = await sendFile('a\u001b[31mred');
+    const shown = await stage.as(stage.bob, `attachment download ${id} -o -`, { isTerminal: true });
+    expect(shown).toMatchObject({ code: 0, out: 'a[31mred\n' });
+    const picture = await sendFile(Buffer.from('89504e470d0a1a0a001b5d303b', 'hex'), 'p.png');
+    const refused = await stage.as(stage.bob, `attachment download ${picture.id} -o -`, { isTerminal: true });
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect(refused.err).toContain(`asp attachment download ${picture.id}`);
+    expect((await stage.as(stage.bob, `attachment download ${picture.id} -o -`)).code).toBe(0);
   });
 
   it('several, one of which is not to be had, are exit 10 and the written ones are told', async () => {

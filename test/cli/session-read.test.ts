@@ -15,6 +15,8 @@ describe('the words of what reads sessions', () => {
     [`message search two words --session ${SESSION} --with a.b`, { text: 'two words', counterpart: '@a.b' }],
     [`session wait ${SESSION} --for joined:a.b`, { condition: { kind: 'joined', handle: '@a.b' } }],
     [`session export ${SESSION}`, { output: '-', format: 'jsonl', hasAttachments: false }],
+    [`session export ${SESSION} -o talk.md`, { output: 'talk.md', format: 'md' }],
+    [`session export ${SESSION} -o talk.md --format jsonl`, { format: 'jsonl' }],
   ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
 
   it.each([

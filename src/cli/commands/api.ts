@@ -224,7 +224,7 @@ function nextPath(path: string, answer: RawAnswer): string | undefined {
 async function refuseFailure(answer: RawAnswer, request: RawRequest): Promise<void> {
   const { status, attempts, idempotencyKey } = answer;
   if (status < 400) return;
-  const [{ RequestError }, { ErrorEnvelope }] = await Promise.all([
+  const [{ MESSAGE_MAX_LENGTH, RequestError }, { ErrorEnvelope }] = await Promise.all([
     import('../../client/http/request-error.js'),
     import('../../wire/error.js'),
   ]);
@@ -232,7 +232,7 @@ async function refuseFailure(answer: RawAnswer, request: RawRequest): Promise<vo
   const isUnknown = request.method !== 'GET' && request.method !== 'HEAD' && status >= 500;
   throw new RequestError({
     code: envelope.data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER'),
-    message: envelope.data?.error.message ?? `The service answered ${status}.`,
+    message: envelope.data?.error.message.slice(0, MESSAGE_MAX_LENGTH) ?? `The service answered ${status}.`,
     status,
     attempts,
     idempotencyKey,

@@ -7,7 +7,7 @@ import { LOCAL, readConfig, writeConfig } from '../profile/config.js';
 import { findLocalService } from '../profile/local-service.js';
 import { type Paths, pathsOf } from '../profile/paths.js';
 import { findProjectFile } from '../profile/project-file.js';
-import { type ResolvedAgent, resolveAgent } from '../profile/resolve-agent.js';
+import { handlesOf, type ResolvedAgent, resolveAgent } from '../profile/resolve-agent.js';
 import { type ResolvedProfile, resolveProfile } from '../profile/resolve-profile.js';
 import { createOutput, type Output } from '../terminal/output.js';
 import { createPrompts } from '../terminal/prompts.js';
@@ -234,8 +234,7 @@ function createIdentity(
 
 async function findAgent({ globals, environment, projectFile, profile, logins }: Context): Promise<ResolvedAgent> {
   const at = await profile();
-  const storedHandles = async (): Promise<string[]> =>
-    (await (await logins()).list(at.baseUrl)).flatMap(({ handle }) => (handle === null ? [] : [handle]));
+  const storedHandles = async (): Promise<string[]> => handlesOf(await (await logins()).list(at.baseUrl));
   const sources = { flag: globals.as, environment, profile: at, projectFile, storedHandles };
   return resolveAgent(sources, agentChoice(environment, at));
 }

@@ -52,10 +52,12 @@ async function probeStore(
     return loginContext;
   } catch (error) {
     const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
-    const mayUseFile = isAbsent && loginContext.kind === 'keychain' && context.prompts.canAsk && !context.globals.isYes;
+    const { prompts, globals, environment } = context;
+    const isNamed = asked !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
+    const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
     if (!mayUseFile) throw isAbsent ? withoutKeychain(context, wish, error) : error;
     const question = 'There is no keychain here. Keep logins in a file that only you can read?';
-    if (!(await context.prompts.confirm(question, '--store file'))) throw withoutKeychain(context, wish, error);
+    if (!(await prompts.confirm(question, '--store file'))) throw withoutKeychain(context, wish, error);
     const inFile = await loginContextOf(context, 'file');
     await openLogins(inFile).probe();
     await rememberStore(context, 'file');

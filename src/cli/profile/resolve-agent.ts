@@ -1,6 +1,7 @@
+import type { Login } from '../../client/credentials/login.js';
 import { CliError } from '../errors.js';
 import { handleOf, readHandle } from '../values.js';
-import { type Candidate, choose, type Layer } from './layers.js';
+import { type Candidate, choose } from './layers.js';
 import type { ProjectFile } from './project-file.js';
 import type { ResolvedProfile } from './resolve-profile.js';
 
@@ -9,7 +10,8 @@ export interface ResolvedAgent {
   readonly handle: string | undefined;
   /** Whether the user named it for this very run: then another one is a conflict, not a preference. */
   readonly isExplicit: boolean;
-  readonly layers: readonly Layer[];
+  /** Whether nothing names an agent, so that it is whoever signed in first. */
+  readonly isFirstLogin: boolean;
 }
 
 export interface AgentSources {
@@ -17,7 +19,7 @@ export interface AgentSources {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly profile: ResolvedProfile;
   readonly projectFile: () => Promise<ProjectFile | undefined>;
-  /** Handles of the stored logins at this service. */
+  /** Handles of the stored logins at this service; see {@link handlesOf}. */
   readonly storedHandles: () => Promise<readonly string[]>;
 }
 
@@ -26,6 +28,8 @@ export interface AgentSources {
  * which of the stored logins is used.
  */
 export type AgentChoice = 'bound' | 'free' | 'stored';
+
+const FIRST_LOGIN = 'the first login';
 
 /** The places that may name the agent, in the order of asking; `profile` is undefined where no service is chosen. */
 export function agentCandidates(
@@ -45,42 +49,38 @@ export function agentCandidates(
     },
     { place: profile === undefined ? 'the profile' : `profile ${profile.name}`, ask: () => profile?.agent },
   ];
-  const onlyLogin = {
-    place: 'the only login',
-    ask: async () => {
-      const stored = await sources.storedHandles();
-      return stored.length === 1 ? stored[0] : undefined;
-    },
-  };
+  const firstLogin = { place: FIRST_LOGIN, ask: async () => (await sources.storedHandles())[0] };
   return [
     { place: '--as', ask: () => flag },
     { place: 'ASP_AGENT', ask: () => (named === undefined || named === '' ? undefined : readHandle(named)) },
     ...(credential === 'bound' ? [] : settled),
-    ...(credential === 'stored' ? [onlyLogin] : []),
+    ...(credential === 'stored' ? [firstLogin] : []),
   ];
 }
 
-/** Flag, environment, project file, profile, the only stored login: the first that says something. */
+/** Flag, environment, project file, profile, the first login: the first that says something. */
 export async function resolveAgent(sources: AgentSources, credential: AgentChoice): Promise<ResolvedAgent> {
   const { profile } = sources;
-  const { value, place, layers } = await choose('agent', agentCandidates(sources, credential));
-  if (value === undefined && credential === 'stored') throw noAgent(profile.name, await sources.storedHandles());
+  const { value, place } = await choose('agent', agentCandidates(sources, credential));
+  if (value === undefined && credential === 'stored') throw noAgent(profile.name);
   return {
     handle: value === undefined ? undefined : handleOf(value),
     isExplicit: place === '--as' || place === 'ASP_AGENT',
-    layers,
+    isFirstLogin: place === FIRST_LOGIN,
   };
 }
 
-function noAgent(profile: string, handles: readonly string[]): CliError {
-  if (handles.length === 0)
-    return new CliError('ASP_NO_CREDENTIAL', {
-      message: `Nobody is signed in at profile ${profile}.`,
-      next: ['asp', 'login', '-p', profile],
-    });
+/** The agents of some logins, in the order of their first sign-in: a second login changes nothing for running scripts. */
+export function handlesOf(logins: readonly Login[]): string[] {
+  const since = ({ firstSavedAtMs, savedAtMs }: Login): number => firstSavedAtMs ?? savedAtMs;
+  return [...logins]
+    .sort((left, right) => since(left) - since(right))
+    .flatMap(({ handle }) => (handle === null ? [] : [handle]));
+}
+
+function noAgent(profile: string): CliError {
   return new CliError('ASP_NO_CREDENTIAL', {
-    message: `Several agents are signed in at profile ${profile}, and none is chosen.`,
-    why: `${handles.slice(0, 8).join(', ')}${handles.length > 8 ? ', …' : ''}.`,
-    next: ['asp', 'use', handles[0] ?? ''],
+    message: `Nobody is signed in at profile ${profile}.`,
+    next: ['asp', 'login', '-p', profile],
   });
 }

@@ -26,6 +26,8 @@ export const Login = z.looseObject({
   agentId: z.nullable(z.string()),
   accountId: z.nullable(z.string()),
   savedAtMs: z.number(),
+  /** When the first of the logins was saved that this one replaced. */
+  firstSavedAtMs: z.optional(z.number()),
   /** Made at a service that this user runs here: its tokens go to that address only while that service runs. */
   isLocal: z.optional(z.boolean()),
   /** Set once the service refused the refresh token for good: sign in again. */

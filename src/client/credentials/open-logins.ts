@@ -61,11 +61,13 @@ async function save(context: LoginContext, given: NewLogin): Promise<Login> {
   await store.set(given, JSON.stringify(item));
   const cache = createTokenCache(cacheDirectory(context));
   await cache.write(nameOf(given), key, { ...accessTokens });
+  const now = context.transport.clock.now();
   const login: Login = {
     ...facts,
     scopes: [...given.scopes],
     store: context.kind,
-    savedAtMs: context.transport.clock.now(),
+    savedAtMs: now,
+    firstSavedAtMs: before?.firstSavedAtMs ?? before?.savedAtMs ?? now,
     ended: null,
   };
   await records.write(login);

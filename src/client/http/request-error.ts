@@ -78,6 +78,9 @@ export class RequestError extends Error {
   }
 }
 
+/** No more than this of what a service says about a failure is told. */
+export const MESSAGE_MAX_LENGTH = 500;
+
 function adviceFor(code: string, status: number | undefined): boolean {
   if (status !== undefined && isRetryableStatus(status)) return true;
   if (!isErrorCode(code)) return code === 'ASP_UNREACHABLE' || code === 'ASP_TIMEOUT';

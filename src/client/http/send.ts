@@ -6,7 +6,7 @@ import type { Random } from '../../kit/random.js';
 import { ErrorEnvelope, isRetryableStatus } from '../../wire/error.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
 import { isLoopback } from './address.js';
-import { abortion, isRefusedConnection, type Outcome, RequestError } from './request-error.js';
+import { abortion, isRefusedConnection, MESSAGE_MAX_LENGTH, type Outcome, RequestError } from './request-error.js';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.js';
 
 /** The pause before the retry of a rate-limited answer without a usable `Retry-After`. */
@@ -15,7 +15,6 @@ const UNSAID_RETRY_AFTER_MS = 1000;
 const PATIENCE_MS = 120_000;
 /** Tries after the first where no program listens on this machine: nobody is on the way. */
 const LOOPBACK_RETRIES = 1;
-const MESSAGE_MAX_LENGTH = 500;
 
 /** Gives the bearer token; `rejected` is one that was refused and must not come again. */
 export type BearerSource = (rejected: string | undefined, signal: AbortSignal | undefined) => Promise<string>;

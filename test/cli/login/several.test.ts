@@ -19,10 +19,35 @@ describe('a second login', () => {
     const login = async (handle: string) =>
       (await home.run(`login ${handle} --yes`)).err.trimEnd().split('\n').slice(1);
     expect(await login('@me.one')).toEqual([]);
-    expect(await login('@me.two')).toEqual(['Several agents are signed in now: choose with asp use @me.two, or --as.']);
-    await home.run('use me.one');
-    expect(await login('@me.three')).toEqual(['Commands act as @me.one still: asp use @me.three, or --as.']);
+    const still = (first: string, other: string): string[] => [
+      `Commands still act as ${first}. To change that: asp use ${other}, or --as.`,
+    ];
+    expect(await login('@me.two')).toEqual(still('@me.one', '@me.two'));
     expect(await login('@me.one')).toEqual([]);
+    await home.run('use me.two');
+    expect(await login('@me.three')).toEqual(still('@me.two', '@me.three'));
+  });
+
+  it('changes nothing for commands that name no agent', async () => {
+    const home = localHome(service);
+    const whoami = async () => (await home.run('whoami --short')).out;
+    await home.run('login me.two --yes');
+    await home.run('login me.one --yes');
+    expect(await whoami()).toBe('@me.two\n');
+    // Signing in again moves nobody to the end.
+    await home.run('login me.two --yes');
+    expect(await whoami()).toBe('@me.two\n');
+    await home.run('logout me.two');
+    expect(await whoami()).toBe('@me.one\n');
+  });
+
+  it('--yes keeps the login in a file where there is no keychain, unless a keychain was asked for', async () => {
+    const home = localHome(service);
+    const environment = { ASP_TOKEN_STORE: '', DBUS_SESSION_BUS_ADDRESS: '' };
+    const kept = await home.run('login me.one --yes --json', { environment });
+    expect({ code: kept.code, ...JSON.parse(kept.out) }).toMatchObject({ code: 0, store: 'file' });
+    const refused = await home.run('login me.one --yes --store keychain --json', { environment });
+    expect(JSON.parse(refused.err).error).toMatchObject({ code: 'ASP_STORE_UNAVAILABLE' });
   });
 });
 

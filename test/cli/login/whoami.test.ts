@@ -74,7 +74,7 @@ describe('who one is, why, and with which token', () => {
       'agent ASP_AGENT',
       'agent .asp.json',
       'agent profile local',
-      'agent the only login',
+      'agent the first login',
       'credential ASP_TOKEN',
       'credential ASP_CLIENT_ID',
       'credential profile local',
@@ -106,12 +106,20 @@ describe('who one is, why, and with which token', () => {
     expect(stdout).toMatch(/profile local +@demo\.you {2}← this one/);
   });
 
-  it('whoami --explain shows the places also when they lead to nobody, and ends with 4', async () => {
-    await home.asp(['use', '--unset']);
-    const ended = await home.asp(['whoami', '--explain']);
-    await home.asp(['use', '@demo.you']);
-    expect(ended.status).toBe(4);
-    expect(ended.stdout).toMatch(/the only login +several: @alice\.bot, @demo\.you/);
+  it('whoami --explain shows what every place says, also where another one won', async () => {
+    const layers = await explain([], { environment: { ASP_AGENT: '@alice.bot', ASP_PROFILE: service.url } });
+    expect(chosen(layers)).toEqual(['ASP_PROFILE', 'ASP_AGENT', 'stored login']);
+    expect(Object.fromEntries(layers.map(({ question, place, said }) => [`${question} ${place}`, said]))).toMatchObject(
+      {
+        'profile ASP_PROFILE': service.url,
+        'profile local service': 'local',
+        'agent ASP_AGENT': '@alice.bot',
+        'agent the first login': '@demo.you',
+      },
+    );
+    const token = (await home.asp(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
+    const byToken = await explain([], { environment: { ASP_TOKEN: token } });
+    expect(byToken.find(({ place }) => place === 'stored login')?.said).toBe('@demo.you in a file');
   });
 
   it('with ASP_TOKEN: the token decides, and it is shown nowhere', async () => {
@@ -196,7 +204,7 @@ describe('whoami --explain, where it leads to nobody', () => {
   const PLACES = [
     ...['profile --profile', 'profile ASP_PROFILE', 'profile .asp.json', 'profile default_profile'],
     'profile local service',
-    ...['agent --as', 'agent ASP_AGENT', 'agent .asp.json', 'agent the profile', 'agent the only login'],
+    ...['agent --as', 'agent ASP_AGENT', 'agent .asp.json', 'agent the profile', 'agent the first login'],
     ...['credential ASP_TOKEN', 'credential ASP_CLIENT_ID', 'credential the profile', 'credential stored login'],
   ];
   const layersOf = async (words: string[], options = {}): Promise<{ layers: Layer[]; status: number | null }> => {

@@ -46,7 +46,7 @@ export const attachmentDownload = command({
     { line: 'asp attachment download att_… -o - | head', about: 'to look at it' },
   ],
   effect: 'read',
-  stdout: 'the paths, a line each; with -o - the bytes',
+  stdout: 'the paths, a line each; with -o - the bytes (a terminal shows only text)',
   parse(args) {
     args.refuseBoth('output', 'dir');
     const texts = args.argument('ids').flatMap((text) => text.split(','));

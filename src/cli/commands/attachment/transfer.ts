@@ -5,7 +5,7 @@ import type { Attachment } from '../../../wire/attachment.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
-import { CliError } from '../../errors.js';
+import { CliError, UsageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { prepareUpload } from './prepare-upload.js';
 import { sizeText, unseenAttachment } from './references.js';
@@ -134,11 +134,26 @@ export async function downloadTo(
   return showProgress(context, `downloading ${id}`, explain(unseenAttachment(id), download()));
 }
 
+const IS_TEXT = /^(text\/|application\/json\b)/;
+
+/** The bytes as they are; a terminal gets text, without what could drive it. */
 async function downloadToStdout(context: Context, id: string, maxBytes: number | undefined): Promise<void> {
   const client = await context.client();
   const download = async (): Promise<void> => {
-    const { body } = await client.download(id, { signal: context.signal, maxBytes });
-    for await (const chunk of body) await context.output.bytes(chunk);
+    const { body, contentType, filename } = await client.download(id, { signal: context.signal, maxBytes });
+    if (!context.streams.stdout.isTerminal) {
+      for await (const chunk of body) await context.output.bytes(chunk);
+      return;
+    }
+    if (!IS_TEXT.test(contentType)) {
+      throw new UsageError(`${filename} is ${contentType}, and a terminal shows only text.`, {
+        why: 'save it to a file, or pipe it to a program.',
+        next: ['asp', 'attachment', 'download', id],
+      });
+    }
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of body) chunks.push(chunk);
+    await context.output.text(Buffer.concat(chunks).toString('utf8'));
   };
   await explain(unseenAttachment(id), download());
 }

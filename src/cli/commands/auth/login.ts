@@ -74,12 +74,10 @@ async function tell(context: Context, login: Login): Promise<void> {
   await remember(context, 'handles', [handle]);
 }
 
-/** A second login leaves it open, or to the first, as whom commands act. */
+/** A second login changes nothing for commands that name no agent. */
 async function tellWhoActs(context: Context, handle: string, baseUrl: string): Promise<void> {
   if ((await context.profile()).baseUrl !== baseUrl) return;
   const acting = await context.agent().catch(() => undefined);
-  if (acting === undefined)
-    await context.output.note(`Several agents are signed in now: choose with asp use ${handle}, or --as.`);
-  else if (acting.handle !== undefined && acting.handle !== handle)
-    await context.output.note(`Commands act as ${acting.handle} still: asp use ${handle}, or --as.`);
+  if (acting?.handle !== undefined && acting.handle !== handle)
+    await context.output.note(`Commands still act as ${acting.handle}. To change that: asp use ${handle}, or --as.`);
 }

@@ -53,7 +53,7 @@ async function chooseLogins(
   }
   const baseUrl = await findServiceUrl(context);
   if (handles.length === 0 && context.globals.as === undefined && baseUrl !== undefined)
-    return [await requireStoredLogin(context, undefined)];
+    return [await requireStoredLogin(context, undefined, { isCertain: true })];
   const { as } = context.globals;
   const named = handles.length > 0 || as === undefined ? handles : [as];
   const known = await logins.list(baseUrl);

@@ -6,7 +6,7 @@ import { isScope, splitScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
 import { loginContextOf } from '../../context/login-place.js';
 import { CliError, UsageError } from '../../errors.js';
-import { resolveAgent } from '../../profile/resolve-agent.js';
+import { handlesOf, resolveAgent } from '../../profile/resolve-agent.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
 
 /** The base URL of the service a command is about; undefined when none is chosen, or when it is the local one and that does not run. */
@@ -25,15 +25,28 @@ export async function findServiceUrl(context: Context): Promise<string | undefin
   }
 }
 
-/** The stored login of the agent that the arguments or the usual layers name; credentials of the environment do not count. */
-export async function requireStoredLogin(context: Context, handle: string | undefined): Promise<Login> {
+/**
+ * The stored login of the agent that the arguments or the usual layers name; credentials of the environment do not count.
+ * What cannot be undone is not done to the first of several logins because nothing else was said (`isCertain`).
+ */
+export async function requireStoredLogin(
+  context: Context,
+  handle: string | undefined,
+  { isCertain = false } = {},
+): Promise<Login> {
   const profile = await context.profile();
   const { globals, environment, projectFile } = context;
   const logins = await context.logins();
-  const storedHandles = async (): Promise<string[]> =>
-    (await logins.list(profile.baseUrl)).flatMap((login) => (login.handle === null ? [] : [login.handle]));
+  const storedHandles = async (): Promise<string[]> => handlesOf(await logins.list(profile.baseUrl));
   const sources = { flag: handle ?? globals.as, environment, profile, projectFile, storedHandles };
   const agent = await resolveAgent(sources, 'stored');
+  const handles = isCertain && agent.isFirstLogin ? await storedHandles() : [];
+  if (handles.length > 1)
+    throw new CliError('ASP_NO_CREDENTIAL', {
+      message: `Several agents are signed in at profile ${profile.name}.`,
+      why: `they are ${handles.sort().slice(0, 8).join(', ')}${handles.length > 8 ? ', …' : ''}.`,
+      next: ['asp', 'logout', handles[0] ?? ''],
+    });
   const login = await logins.find({ baseUrl: profile.baseUrl, handle: agent.handle ?? null });
   if (login !== undefined) return login;
   throw notSignedIn(agent.handle, profile.baseUrl);

@@ -42,7 +42,7 @@ ${inColumns(
 
 A profile is the base URL of a service; its other addresses are found from there.
 Which profile: --profile, ASP_PROFILE, the nearest .asp.json, default_profile, the local service when one runs.
-Which agent: --as, ASP_AGENT, .asp.json, the profile's agent, the only stored login.
+Which agent: --as, ASP_AGENT, .asp.json, the profile's agent, the first login.
 .asp.json holds a profile and an agent and nothing else: no address, no secret, no command.
 `,
   json: `JSON output

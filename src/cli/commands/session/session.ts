@@ -388,14 +388,14 @@ export const sessionExport = command({
     { flags: '-o, --output <dir|file|->', about: 'a folder, a file, or - for standard output (-)' },
     {
       flags: '--format <jsonl|md>',
-      about: 'the events as they are, or a transcript (jsonl)',
+      about: 'the events as they are, or a transcript (md for a file named *.md, else jsonl)',
       choices: ['jsonl', 'md'],
     },
     { flags: '--with-attachments', about: 'its files too, into the folder' },
     { flags: '--force', about: 'replace files that are there' },
   ],
   examples: [
-    { line: 'asp session export sess_… --format md -o talk.md', about: 'to read' },
+    { line: 'asp session export sess_… -o talk.md', about: 'to read' },
     { line: 'asp session export sess_… -o backup/ --with-attachments', about: 'everything' },
   ],
   effect: 'read',
@@ -405,7 +405,7 @@ export const sessionExport = command({
     const hasAttachments = args.flag('with-attachments');
     if (hasAttachments && output === '-')
       throw new UsageError('--with-attachments needs a folder.', { why: 'name it with --output.' });
-    const format = args.text('format') ?? 'jsonl';
+    const format = args.text('format') ?? (/\.(md|markdown)$/i.test(output) ? 'md' : 'jsonl');
     if (format === 'md' && output === '-')
       for (const option of ['json', 'jsonl', 'fields'] as const) args.refuseBoth('format', option);
     const sessionId = readId('session', args.argument('session'));
