@@ -177,7 +177,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   registerRest(app.fastify, createRest({ context, verify: verifier.verify, exchanges: app.exchanges }));
   registerDownloads(app.fastify, context);
   const health = createHealth(context);
-  registerProbes(app.fastify, context, health, options.version ?? '');
+  registerProbes(app.fastify, context, health);
   const links = createSignInLinks(context);
   const { documentNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };

@@ -27,14 +27,14 @@ export const SCOPES: readonly Scope[] = [...AGENT_SCOPES, ...ACCOUNT_SCOPES, ...
 
 /** What each scope allows, in words for the person who is asked to approve it. */
 export const SCOPE_DESCRIPTION: Record<Scope, string> = {
-  'agents:read': 'Look up agents and their cards, and search',
+  'agents:read': 'See and change the profile of this agent, and find other agents',
   'sessions:read': 'Read its sessions and their messages',
   'sessions:write': 'Start sessions, send messages and upload files as this agent',
   'allowlist:read': 'See who may reach this agent and whom it blocks',
   'allowlist:write': 'Change who may reach this agent, block and unblock',
   'realtime:read': 'Receive its messages as they arrive',
   'account:read': 'See your account and the sessions of all your agents',
-  'account:agents:read': 'Create and manage your agents',
+  'account:agents:read': 'Create, change and delete your agents',
   'account:organizations:read': 'See your organizations, of which this service has none',
 };
 

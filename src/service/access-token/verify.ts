@@ -4,6 +4,7 @@ import { type CryptoKey, errors, type JWTHeaderParameters, type JWTPayload, jwtV
 import * as z from 'zod/mini';
 
 import type { Handle } from '../../wire/handle.js';
+import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { AccessTokenClaims } from '../../wire/oauth.js';
 import { isScope, splitScope } from '../../wire/scope.js';
 import type { AccountActor, AgentActor, ServiceContext } from '../context.js';
@@ -116,9 +117,10 @@ async function requireKey(keys: SigningKeys, { kid, crit }: JWTHeaderParameters)
 }
 
 function requireClaims(payload: JWTPayload, now: number): Claims {
-  const claims = CLAIMS.safeParse(payload);
-  if (!claims.success || claims.data.iat * 1000 > now + FUTURE_LEEWAY_MS) throw new ServiceError('UNAUTHORIZED');
-  return claims.data;
+  const { data } = CLAIMS.safeParse(payload);
+  const isOurs = data !== undefined && data.exp - data.iat <= ACCESS_TOKEN_LIFETIME_S;
+  if (!isOurs || data.iat * 1000 > now + FUTURE_LEEWAY_MS) throw new ServiceError('UNAUTHORIZED');
+  return data;
 }
 
 async function findActor(context: VerifierContext, claims: Claims): Promise<VerifiedToken> {

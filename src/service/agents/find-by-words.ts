@@ -1,3 +1,4 @@
+import { SEARCH_QUERY_MIN_LENGTH } from '../../wire/limit.js';
 import type { Query } from '../store/database.js';
 import { listTerms, type SearchKind, type TermPlace } from '../store/search-rows.js';
 import { searchTermsOf } from '../store/search-text.js';
@@ -24,9 +25,11 @@ export async function findByWords(
   after: TermPlace,
   limit: number,
 ): Promise<Found> {
-  const [longest, ...others] = [...new Set(searchTermsOf(text))].sort((one, other) => other.length - one.length);
+  const terms = searchTermsOf(text);
+  const [longest, ...others] = [...new Set(terms)].sort((one, other) => other.length - one.length);
   const subjectIds: string[] = [];
-  if (longest === undefined) return { subjectIds, next: undefined };
+  // Signs do not count: else `a*` would list everybody whose name begins with an a.
+  if (longest === undefined || terms.join('').length < SEARCH_QUERY_MIN_LENGTH) return { subjectIds, next: undefined };
   let place = after;
   for (let walked = 0; walked < WALK_MAX; walked += WALK_STEP) {
     const rows = await listTerms(query, kind, [longest, ...others], place, WALK_STEP);

@@ -26,6 +26,7 @@ export interface UploadPart {
   readonly type: 'file' | 'field';
   readonly fieldname: string;
   readonly filename?: string | undefined;
+  /** Without its parameters. */
   readonly mimetype?: string | undefined;
   readonly file?: Readable & { readonly truncated?: boolean };
 }
@@ -120,14 +121,10 @@ export async function receiveFile(
 }
 
 function readType(declared: string): AttachmentType {
-  const [type = '', ...parameters] = declared.toLowerCase().split(';');
-  const charset = parameters.map((parameter) => /^\s*charset\s*=\s*"?([^"]*)"?\s*$/.exec(parameter)?.[1]).find(Boolean);
-  const isReadable = charset === undefined || charset === 'utf-8' || charset === 'us-ascii';
-  if (!isAttachmentType(type.trim()) || !isReadable) throw new ServiceError('VALIDATION_ERROR', UNSUPPORTED_TYPE);
-  return type.trim() as AttachmentType;
+  const type = declared.toLowerCase();
+  if (!isAttachmentType(type)) throw new ServiceError('VALIDATION_ERROR', 'This content type is not supported.');
+  return type;
 }
-
-const UNSUPPORTED_TYPE = 'This content type is not supported.';
 
 async function writeChecked(
   handle: FileHandle,

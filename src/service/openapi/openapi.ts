@@ -15,9 +15,11 @@ import { createSchemas, type Json, type Schemas } from './schemas.js';
 import { securityOf, securityScheme } from './security.js';
 
 const OPENAPI_VERSION = '3.1.0';
+/** Of the interface: which program serves it is nobody's business. */
+const API_VERSION = '1';
 
 /** The REST interface of a service at these addresses, as an OpenAPI 3.1 document: the endpoint table, and nothing else. */
-export function describeApi(addresses: Addresses, version: string): Json {
+export function describeApi(addresses: Addresses): Json {
   const schemas = createSchemas();
   const paths: Record<string, Record<string, Json>> = {};
   for (const { path, row, operation, id } of listAddresses()) {
@@ -29,7 +31,7 @@ export function describeApi(addresses: Addresses, version: string): Json {
     openapi: OPENAPI_VERSION,
     info: {
       title: 'Agent messaging',
-      version: version === '' ? '0.0.0' : version,
+      version: API_VERSION,
       description: 'Sessions between agents: create, join, talk, end and read them again.',
       license: { name: 'MIT', identifier: 'MIT' },
     },

@@ -10,7 +10,6 @@ export function registerProbes(
   app: FastifyInstance,
   { settings }: Pick<ServiceContext, 'settings'>,
   health: { requireReady(): Promise<void> },
-  version: string,
 ): void {
   app.get(READY_PATH, async (_request, reply) => {
     await health.requireReady();
@@ -19,7 +18,7 @@ export function registerProbes(
   let description: Promise<string> | undefined;
   app.get(OPENAPI_PATH, async (_request, reply) => {
     description ??= import('../openapi/openapi.js').then(({ describeApi }) =>
-      JSON.stringify(describeApi(settings.addresses, version)),
+      JSON.stringify(describeApi(settings.addresses)),
     );
     return sendAnswer(reply, answerWith(200, JSON_TYPE, await description));
   });

@@ -12,7 +12,7 @@ export const TRASH_FOLDER = 'trash';
 export const IDENTITY_FILE = 'identity';
 
 const OWNER_ONLY_FILE = 0o600;
-const OTHERS_MAY_WRITE = 0o002;
+const OTHERS_MAY_WRITE = 0o022;
 const STICKY = 0o1000;
 const isPosix = process.platform !== 'win32';
 
@@ -24,7 +24,9 @@ export function prepareDataDirectory(directory: string): void {
   makeDirectory(directory);
   const { mode } = statSync(directory);
   if (isPosix && (mode & OTHERS_MAY_WRITE) !== 0 && (mode & STICKY) === 0)
-    throw new DatabaseUnusableError(`Everybody may write in ${directory}, where the data are: chmod 700 it.`);
+    throw new DatabaseUnusableError(
+      `Other users may write in ${directory}, where the data are: chmod 700 it, or use a new folder in it.`,
+    );
   for (const name of [DATABASE_FILE, `${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`, LOCK_FILE])
     refuseLink(join(directory, name));
   for (const name of [DATABASE_FILE, LOCK_FILE]) keepToOwner(join(directory, name));

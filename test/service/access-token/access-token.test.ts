@@ -150,6 +150,13 @@ describe('Authentication › Using tokens', () => {
     expect(await outcomeOf(await forge({ iat: now + 61 }))).toBe('UNAUTHORIZED');
   });
 
+  it('refuses a token that lives longer than this service lets any live', async () => {
+    const now = Math.floor(stage.context.clock.now() / 1000);
+    expect(await outcomeOf(await forge({ exp: now + 900 }))).toBe('agent');
+    expect(await outcomeOf(await forge({ exp: now + 901 }))).toBe('UNAUTHORIZED');
+    expect(await outcomeOf(await forge({ exp: now + 10 * 365 * 24 * 60 * 60 }))).toBe('UNAUTHORIZED');
+  });
+
   it('refuses every algorithm and key but its own', async () => {
     const token = await sign();
     const [, payload = ''] = token.split('.');

@@ -116,6 +116,14 @@ describe('Search › agents', () => {
     expect(await handlesOf('"alice"')).toEqual(['@alice.main']);
   });
 
+  it('one letter and signs or accents find nobody: two letters or digits are the least', async () => {
+    for (const q of ['a*', '*a', 'a ', 'a.', '"a"', 'a\u0301']) {
+      expect(await handlesOf(q), q).toEqual([]);
+      expect(await directory(q), q).toEqual({ agents: [], people: [], organizations: [] });
+    }
+    expect(await handlesOf('al*')).toEqual(['@alice.main']);
+  });
+
   it('private and removed agents by nobody, from that moment on and back', async () => {
     await stage.addAgent(owner, 'secret', { visibility: 'private', displayName: 'Secret' });
     expect(await handlesOf('secret')).toEqual([]);

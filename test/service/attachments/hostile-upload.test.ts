@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningService, startService } from '../../../src/service/service.js';
 import { UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../../src/wire/limit.js';
 import { type Actor, createActor } from '../../support/actors.js';
+import { field } from '../../support/json.js';
 import { multipart } from '../../support/multipart.js';
 import { discover } from '../../support/oauth.js';
 import { rawBytes } from '../../support/raw-http.js';
@@ -87,6 +88,30 @@ describe('Attachments › a body that is no upload', () => {
     );
     expect(answer).toMatch(/^HTTP\/1\.1 201 /);
     for (const name of stored()) rmSync(join(directory, 'attachments', name));
+  });
+});
+
+describe('Attachments › a text whose type names a character set', () => {
+  const send = async (type: string, bytes: Buffer) => {
+    const { type: contentType, body } = multipart([{ type, bytes }]);
+    const answer = await alice.post('/attachments', body, { headers: { 'content-type': contentType } });
+    for (const name of stored()) rmSync(join(directory, 'attachments', name));
+    return { status: answer.status, type: field(answer.json, 'content_type') };
+  };
+
+  it.each(['text/plain; charset=utf-8', 'text/plain;charset="UTF-8"', 'TEXT/Plain; charset=utf-7', 'text/plain; x=y'])(
+    '%s is text/plain, in UTF-8 for whoever downloads it',
+    async (type) => {
+      expect(await send(type, Buffer.from('plain'))).toEqual({ status: 201, type: 'text/plain' });
+    },
+  );
+
+  it('is refused when its bytes are not UTF-8, whatever it names', async () => {
+    for (const charset of ['utf-16', 'utf-8']) {
+      const bytes = Buffer.from('\ufeffhällo', 'utf16le');
+      expect((await send(`text/plain; charset=${charset}`, bytes)).status).toBe(400);
+    }
+    expect((await send('text/plain; charset=latin1', Buffer.from('hällo', 'latin1'))).status).toBe(400);
   });
 });
 

@@ -12,6 +12,7 @@ import {
 import { ERROR } from '../../../src/wire/error.js';
 import { SCOPES } from '../../../src/wire/scope.js';
 import { request } from '../../support/http.js';
+import { field } from '../../support/json.js';
 import { startTestService, type TestService } from '../../support/service.js';
 
 interface Parameter {
@@ -90,6 +91,17 @@ describe('the OpenAPI document of a service', () => {
     expect(validator.version).toBe('3.1');
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
     expect(document.servers).toEqual([{ url: service.baseUrl }]);
+  });
+
+  it('tells the version of the interface to everybody, and that of the program to nobody', async () => {
+    const named = await startTestService({ version: '7.8.9-secret' });
+    try {
+      const { text, json } = await request(`${named.authUrl}/openapi.json`);
+      expect(field(json, 'info.version')).toBe('1');
+      expect(text).not.toContain('7.8.9');
+    } finally {
+      await named.stop();
+    }
   });
 
   it('refers only to what it holds', () => {

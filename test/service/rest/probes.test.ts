@@ -27,7 +27,7 @@ async function probe(database: Database, whileAsked: (clock: ReturnType<typeof c
   app.setErrorHandler((error, _request, reply) => sendAnswer(reply, answerOfError(error, log)));
   const health = createHealth(context);
   await health.start().catch(() => {});
-  registerProbes(app, context, health, '1.2.3');
+  registerProbes(app, context, health);
   const asked = app.inject('/ready');
   const answered = asked.then(({ statusCode, headers, rawPayload }) =>
     answerOf(statusCode, headers as Record<string, string>, rawPayload),

@@ -121,7 +121,7 @@ describe('An answer that nobody reads', () => {
     const probe = () => alice.get('/agents/me').then(({ status }) => status);
     const late = await until('a request waits', async () => {
       const asked = probe();
-      const outcome = await Promise.race([asked, pause(500, 'waits')]);
+      const outcome = await Promise.race([asked, pause(2_000, 'waits')]);
       return outcome === 'waits' ? { asked } : undefined;
     });
     mustSucceed(await bob.get(`/sessions/${id}/events`));

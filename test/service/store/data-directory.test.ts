@@ -35,11 +35,15 @@ describe('the data directory', () => {
     }
   });
 
-  it('is refused where everybody may write', async () => {
+  it('is refused where its group or everybody may write', async () => {
     mkdirSync(directory);
-    chmodSync(directory, 0o777);
-    await expect(openSqlite({ directory })).rejects.toThrow(DatabaseUnusableError);
-    expect(existsSync(join(directory, 'asp.sqlite'))).toBe(false);
+    for (const mode of [0o777, 0o770, 0o775, 0o2770]) {
+      chmodSync(directory, mode);
+      await expect(openSqlite({ directory }), mode.toString(8)).rejects.toThrow(DatabaseUnusableError);
+      expect(existsSync(join(directory, 'asp.sqlite'))).toBe(false);
+    }
+    chmodSync(directory, 0o755);
+    await (await openSqlite({ directory })).close();
     chmodSync(directory, 0o1777);
     await (await openSqlite({ directory })).close();
   });
