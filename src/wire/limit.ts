@@ -56,6 +56,8 @@ export const SEARCH_QUERY_MAX_LENGTH = 100;
 
 export const SOCKET_FRAME_MAX_BYTES = 64 * 1024;
 export const SOCKET_BUFFER_MAX_BYTES = 1024 * 1024;
+/** Between two pings of the service; a client needs one. */
+export const SOCKET_FRAMES_MAX = 1_000;
 export const SOCKETS_PER_AGENT_MAX = 16;
 
 const SECOND_MS = 1000;

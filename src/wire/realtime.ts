@@ -20,6 +20,8 @@ export const CLOSE_CODE = {
   tooSlow: 1013,
   /** The service has lost touch with its data, or was taken for gone by the others: reconnect. */
   outOfTouch: 1013,
+  /** Far more frames than a client has reason to send. */
+  tooManyFrames: 1013,
   /** A frame above the limit. */
   frameTooLarge: 1009,
 } as const;

@@ -18,6 +18,8 @@ export interface LiveSocket {
   /** The code the service closes with. */
   mustBeClosed(deadlineMs?: number): Promise<number>;
   send(text: string | Uint8Array): void;
+  /** A ping frame of the protocol itself. */
+  ping(): void;
   /** Stops reading, so that the service's buffer fills. */
   stopReading(): void;
   /** Goes on reading where it stopped. */
@@ -72,6 +74,7 @@ function watch(socket: WebSocket): LiveSocket {
     },
     mustBeClosed: (deadlineMs = 10_000) => beforeDeadline(closed, deadlineMs, 'the socket is closed by the service'),
     send: (data) => socket.send(data),
+    ping: () => socket.ping(() => {}),
     stopReading: () => socket.pause(),
     startReading: () => socket.resume(),
     get isOpen() {

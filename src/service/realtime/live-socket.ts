@@ -1,6 +1,7 @@
 import type { RawData, WebSocket } from 'ws';
 
 import { beatEvery } from '../../kit/beat.js';
+import { SOCKET_FRAMES_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../context.js';
 import type { Faults } from '../faults/faults.js';
@@ -81,15 +82,21 @@ function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket,
   return isSent;
 }
 
-/** Pings, and ends a socket that has let two pings pass without a sign of life. The answer stops it. */
+/**
+ * Pings, and ends a socket that has let two pings pass without a sign of life, or that says far more than it has reason to: no
+ * rate limit counts frames. The answer stops it.
+ */
 function keepAlive(context: ServiceContext, ws: WebSocket): () => void {
   let missedPings = 0;
+  let frames = 0;
   const isAlive = (): void => {
     missedPings = 0;
+    frames += 1;
+    if (frames > SOCKET_FRAMES_MAX) ws.close(CLOSE_CODE.tooManyFrames, 'too many frames');
   };
-  ws.on('message', isAlive);
-  ws.on('pong', isAlive);
+  for (const event of ['message', 'ping', 'pong']) ws.on(event, isAlive);
   return beatEvery(context.clock, KEEP_ALIVE_MS, () => {
+    frames = 0;
     if (missedPings >= MISSED_PINGS_MAX) return ws.terminate();
     missedPings += 1;
     if (ws.readyState === ws.OPEN) ws.ping();

@@ -1,7 +1,8 @@
 import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { ACCESS_TOKEN_LIFETIME_S, SOCKET_BUFFER_MAX_BYTES } from '../../../src/wire/limit.js';
+import { ACCESS_TOKEN_LIFETIME_S, SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../../src/wire/limit.js';
 import { type Actor, operate } from '../../support/actors.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
 import { mustGrant } from '../../support/grants.js';
@@ -47,6 +48,28 @@ describe('a socket is closed', () => {
     expect(await sockets[0]?.mustBeClosed()).toBe(1008);
     await sockets[1]?.mustPing();
     expect(sockets[1]?.isOpen).toBe(true);
+  });
+
+  it.each(['text', 'ping'] as const)('with 1013 when it sends a flood of frames: %s', async (kind) => {
+    const bob = await alice.mustConnect();
+    const socket = await alice.mustConnect();
+    const sendMany = async (count: number): Promise<void> => {
+      for (let sent = 0; sent < count && socket.isOpen; sent += 1) {
+        if (kind === 'text') socket.send('{"type":"ping"}');
+        else socket.ping();
+        if (sent % 20 === 0) await pause(2);
+      }
+    };
+    await sendMany(SOCKET_FRAMES_MAX - 2);
+    await socket.mustPing();
+    expect(socket.isOpen).toBe(true);
+    clock.advance(20_000);
+    await socket.mustPing();
+    await sendMany(10 * SOCKET_FRAMES_MAX);
+    expect(await socket.mustBeClosed()).toBe(1013);
+    expect(socket.frames.length).toBeLessThan(2 * SOCKET_FRAMES_MAX + 10);
+    await bob.mustPing();
+    expect(bob.isOpen).toBe(true);
   });
 
   it('with 1008 when its agent is removed', async () => {

@@ -8,6 +8,7 @@ import {
   MESSAGE_BODY_MAX_BYTES,
   REQUESTS_PER_ACCOUNT_MAX,
   REQUESTS_PER_AGENT_MAX,
+  UPLOADS_PER_AGENT_MAX,
 } from '../../../src/wire/limit.js';
 import type { Actor } from '../../support/actors.js';
 import { mustSucceed } from '../../support/answers.js';
@@ -163,6 +164,61 @@ describe('A body that hardly comes', () => {
     await pause(50);
     for (const { socket } of held) socket.write('{}');
     await until('the late one is answered', async () => late.text().startsWith('HTTP/1.1 201'));
+  });
+});
+
+describe('A body that is too large', () => {
+  const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
+
+  it('is answered with 413 at once, which its sender can still read when it has sent all of it', async () => {
+    const id = await alice.mustCreate();
+    const eager = openSilent(await postHead(alice, `/sessions/${id}/messages`, 8 * MEGABYTE.length));
+    for (let count = 0; count < 8; count += 1) {
+      // Without an answer from the other side each takes a moment.
+      await pause(20);
+      await new Promise((resolve) => eager.socket.write(MEGABYTE, resolve));
+    }
+    eager.socket.resume();
+    await until('the connection has ended', async () => eager.isClosed());
+    expect(eager.text()).toMatch(/^HTTP\/1\.1 413 [\s\S]*\r\nconnection: close\r\n[\s\S]*"VALIDATION_ERROR"/);
+  });
+
+  it('is listened to no further than 16 MiB, and not for longer than it comes', async () => {
+    const id = await alice.mustCreate();
+    const [endless, silent] = [
+      openSilent(await postHead(alice, `/sessions/${id}/messages`, 1_000 * MEGABYTE.length)),
+      openSilent(await postHead(alice, `/sessions/${id}/messages`, 1_000 * MEGABYTE.length)),
+    ];
+    const isTaken = (): Promise<boolean> =>
+      new Promise((resolve) => endless.socket.write(MEGABYTE, (error) => resolve(error == null)));
+    let sent = 0;
+    while (sent < 200 && (await isTaken())) sent += 1;
+    // What the machine itself takes from a connection comes on top.
+    expect(sent).toBeLessThan(100);
+    await passSeconds(10);
+    silent.socket.resume();
+    await until('the silent one has ended', async () => silent.isClosed());
+  });
+});
+
+describe('Uploads that hardly come', () => {
+  it('do not hold up what their agent does meanwhile', async () => {
+    const id = await alice.mustCreate();
+    const head = async (): Promise<string[]> =>
+      (await postHead(alice, '/attachments', 10_000)).map((line) =>
+        line.startsWith('content-type') ? 'content-type: multipart/form-data; boundary=b' : line,
+      );
+    const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="f.txt"\r\n\r\n';
+    const heads = await Promise.all(Array.from({ length: REQUESTS_PER_AGENT_MAX + UPLOADS_PER_AGENT_MAX }, head));
+    const slow = heads.map((lines) => openSilent(lines, part));
+    await pause(300);
+    const bob = await service.createAgent('bob', { owner: alice.owner });
+    const calls = Array.from({ length: REQUESTS_PER_AGENT_MAX }, (_, index) =>
+      index % 2 === 0 ? alice.get('/agents/me') : alice.post(`/sessions/${id}/messages`, { content: 'meanwhile' }),
+    );
+    for (const answer of await Promise.all(calls)) mustSucceed(answer, answer.status === 201 ? 201 : 200);
+    mustSucceed(await bob.get('/agents/me'));
+    expect(slow.every(({ isClosed, text }) => !isClosed() && text() === '')).toBe(true);
   });
 });
 
