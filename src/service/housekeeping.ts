@@ -11,6 +11,7 @@ import { isShared } from './store/database.js';
 import { takeTurn } from './store/postgres-processes.js';
 
 const MINUTE_MS = 60_000;
+const LOCK_LOOK_MS = 5_000;
 /** Processes that share the data look a little early or late. */
 const TURN_SHARE = 0.9;
 
@@ -28,6 +29,9 @@ interface Chore {
 export function startHousekeeping(context: ServiceContext, keys: SigningKeys, health: Health): () => Promise<void> {
   const { clock, database, log } = context;
   const chores: Readonly<Record<string, Chore>> = {
+    ...(database.keepLock !== undefined && {
+      keep_lock: { everyMs: LOCK_LOOK_MS, work: async () => database.keepLock?.() },
+    }),
     forget_old_keys: { everyMs: MINUTE_MS, work: () => forgetOldKeys(context) },
     keep_keys_fresh: { everyMs: MINUTE_MS, work: () => keys.keepFresh() },
     sweep_attachments: { everyMs: MINUTE_MS, work: () => sweepAttachments(context) },

@@ -36,7 +36,7 @@ export async function holdData(directory: string): Promise<HeldData | undefined>
   if (entries.every(({ name }) => name === LOCK_FILE)) return undefined;
   requireOurs(directory, entries);
   const open = await loadSqlite();
-  const letGo = lockDataDirectory(open, join(directory, LOCK_FILE), directory);
+  const { release: letGo } = lockDataDirectory(open, join(directory, LOCK_FILE), directory);
   try {
     if (!(await isOwnDatabase(join(directory, DATABASE_FILE))))
       throw notOurs(directory, `${DATABASE_FILE} in it is damaged, or some other program's.`);

@@ -38,7 +38,7 @@ function refuseLink(path: string): void {
 }
 
 /** SQLite gives its journal the mode of the database. */
-function keepToOwner(path: string): void {
+export function keepToOwner(path: string): void {
   closeSync(openSync(path, 'a', OWNER_ONLY_FILE));
   if (isPosix) chmodSync(path, OWNER_ONLY_FILE);
 }

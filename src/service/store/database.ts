@@ -32,6 +32,8 @@ export interface Transaction extends Query {
 export interface Database {
   /** Whether no other process can use the data. */
   readonly isExclusive: boolean;
+  /** Sees to it that no other process can use them from now on either; absent where others may. Throws `DataInUseError`. */
+  keepLock?(): void;
   /** Why what was written last is not kept; undefined while writes succeed. */
   writeFault(): unknown;
   /** The stretch of history that the data are in now; another one after they were restored. */

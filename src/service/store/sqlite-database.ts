@@ -1,16 +1,17 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { systemClock } from '../../kit/clock.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
-import type { Database, Query } from './database.js';
+import { type Database, DatabaseUnusableError, type Query } from './database.js';
 import { type Epoch, openEpoch } from './epochs.js';
 import { createGroupCommit, createTurns, type Turns } from './group-commit.js';
 import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
-import { loadSqlite, type SqliteConnection } from './sqlite-driver.js';
+import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 import { lockDataDirectory } from './sqlite-lock.js';
 import { openQuery, type PreparedConnection, prepareOn } from './sqlite-query.js';
 import { applySettings, assertSettings, readSettings } from './sqlite-settings.js';
+import { damaged, hasTable } from './sqlite-snapshot.js';
 
 export interface SqliteOptions {
   /** Told what an effect that waited for COMMIT has thrown. */
@@ -41,34 +42,55 @@ export async function openSqlite(
   const path = join(directory, DATABASE_FILE);
   if (options.mustExist === true && !existsSync(path)) throw missingData(`there is no ${path}`);
   prepareDataDirectory(directory);
-  const unlock = lockDataDirectory(openConnection, join(directory, LOCK_FILE), directory);
+  const lock = lockDataDirectory(openConnection, join(directory, LOCK_FILE), directory);
   const opened: SqliteConnection[] = [];
   const close = (): void => {
     const [writer, ...others] = opened;
     for (const connection of others) connection.close();
     if (writer !== undefined) emptyLog(writer);
     writer?.close();
-    unlock();
+    lock.release();
   };
   try {
+    refuseMissingLog(path);
     opened.push(openWith(openConnection, path, false));
     const writer = prepareOn(opened[0] as SqliteConnection);
+    if (statSync(path).size <= CHECKED_MAX_BYTES) checkPages(writer.connection, path);
     prepareSchema(writer.connection, options.mustExist);
     const epoch = await openOwnEpoch(writer);
     opened.push(openWith(openConnection, path, false));
     const reader = prepareOn(opened[1] as SqliteConnection);
     reader.connection.exec('PRAGMA query_only = ON');
-    return compose(
+    const composed = compose(
       { prepared: writer, turns: createTurns() },
       { prepared: reader, turns: createTurns() },
       epoch,
       options,
       close,
     );
+    return { ...composed, keepLock: lock.keep };
   } catch (error) {
     close();
-    throw error;
+    throw isDamage(error) ? damaged(String(error), path) : error;
   }
+}
+
+/** SQLite keeps both beside a database in use: where one of them was left by a process that was killed, the other was, too. */
+function refuseMissingLog(path: string): void {
+  const [log, index] = [`${path}-wal`, `${path}-shm`];
+  if (!existsSync(path) || existsSync(log) || !existsSync(index)) return;
+  throw new DatabaseUnusableError(
+    `${log} is missing, which holds what was written last. Nothing was changed. Put it back; if it is gone for good, ` +
+      `delete ${index}, and start without what it held.`,
+  );
+}
+
+/** Larger ones would hold up the start; a backup reads all of a database as well. */
+const CHECKED_MAX_BYTES = 128 * 1024 * 1024;
+
+function checkPages(connection: SqliteConnection, path: string): void {
+  const [finding] = Object.values(connection.prepare('PRAGMA quick_check(1)').get() as object);
+  if (finding !== 'ok') throw damaged(String(finding), path);
 }
 
 /** What a backup holds has another origin, so what is restored from one begins an epoch of its own. */
@@ -168,7 +190,9 @@ async function readOnce<T>(prepared: PreparedConnection, work: (query: Query) =>
 export function prepareSchema(connection: SqliteConnection, mustExist = false): void {
   connection.exec(VERSION_TABLE);
   const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
-  if (!mustCreateSchema(Number((row as { version: number | null }).version ?? 0), mustExist)) return;
+  const found = Number((row as { version: number | null }).version ?? 0);
+  if (found === 0 && hasTable(connection, 'event')) throw damaged('it does not tell its version');
+  if (!mustCreateSchema(found, mustExist)) return;
   connection.exec('BEGIN IMMEDIATE');
   try {
     for (const statement of schemaStatements('sqlite')) connection.exec(statement);

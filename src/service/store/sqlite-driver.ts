@@ -16,6 +16,21 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => SqliteConnection;
 }
 
+/** https://sqlite.org/rescode.html */
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOTADB = 26;
+
+/** The number that SQLite gives an error, without what extends it; undefined for any other error. */
+export function sqliteCode(error: unknown): number | undefined {
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) % 256 : undefined;
+}
+
+/** Whether the file itself is not what SQLite wrote. */
+export function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
+}
+
 const FIRST_NODE_WITH_SQLITE = 24;
 /** A variable, so that neither the bundler nor the types of older Node.js look for it. */
 const BUILT_IN: string = 'node:sqlite';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DATABASE_FILE } from './data-directory.js';
 import { DatabaseUnusableError } from './database.js';
 import { refuseOtherVersion } from './schema.js';
-import { loadSqlite, type SqliteConnection } from './sqlite-driver.js';
+import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 
 const BUSY_TIMEOUT_MS = 10_000;
 
@@ -32,10 +32,14 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
   if (!existsSync(source))
     throw new DatabaseUnusableError(`There is no database in ${directory}. One in PostgreSQL is saved with pg_dump.`);
   const open = await loadSqlite();
-  using(open(source), (connection) => {
-    connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    connection.prepare('VACUUM INTO ?1').run(file);
-  });
+  try {
+    using(open(source), (connection) => {
+      connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+      connection.prepare('VACUUM INTO ?1').run(file);
+    });
+  } catch (error) {
+    throw isDamage(error) ? damaged(String(error), source) : error;
+  }
   return using(open(file), (connection) => {
     connection.exec('PRAGMA journal_mode = MEMORY');
     if (!withKeys) removeKeys(connection);
@@ -81,6 +85,13 @@ function removeKeys(connection: SqliteConnection): void {
     connection.prepare('UPDATE service_key SET secret = ?1').run(randomBytes(32).toString('base64url'));
 }
 
+/** What to say of a file that is not what SQLite wrote, and what helps. */
+export function damaged(why: string, path = 'The database'): DatabaseUnusableError {
+  return new DatabaseUnusableError(
+    `${path} is damaged (${why}). Keep it as it is, and restore the last backup into an empty folder: asp serve restore.`,
+  );
+}
+
 function whole(connection: SqliteConnection): Snapshot {
   try {
     const [finding] = connection.prepare('PRAGMA integrity_check(1)').all() as { integrity_check: string }[];
@@ -109,6 +120,6 @@ function describe(connection: SqliteConnection): Snapshot {
   };
 }
 
-function hasTable(connection: SqliteConnection, name: string): boolean {
+export function hasTable(connection: SqliteConnection, name: string): boolean {
   return connection.prepare(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1`).get(name) !== undefined;
 }

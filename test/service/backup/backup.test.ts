@@ -149,6 +149,17 @@ describe('a backup', () => {
     expect(modeOf(path)).toBe('600');
   });
 
+  it('of a damaged database says that it is damaged, and leaves no archive', async () => {
+    const harmed = join(folder, 'harmed');
+    await backUp('sound.tar');
+    await restoreBackup(join(folder, 'sound.tar'), harmed);
+    const bytes = readFileSync(join(harmed, 'asp.sqlite'));
+    writeFileSync(join(harmed, 'asp.sqlite'), bytes.fill(0xff, 4096 * 4, 4096 * 60));
+    const options = { directory: harmed, file: join(folder, 'harmed.tar'), isForced: false, withKeys: false, now: 0 };
+    await expect(createBackup(options)).rejects.toThrow(/asp\.sqlite is damaged \(.+\)/);
+    expect(readdirSync(folder).filter((name) => name.includes('harmed'))).toEqual(['harmed']);
+  });
+
   it('of a folder without a database is refused, and makes none', async () => {
     const empty = join(folder, 'empty');
     mkdirSync(empty);

@@ -1,10 +1,24 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { DatabaseUnusableError } from '../../../src/service/store/database.js';
 import { openSqlite, prepareSchema } from '../../../src/service/store/sqlite-database.js';
 import { isSafeSqlite, loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { DataInUseError } from '../../../src/service/store/sqlite-lock.js';
 import { applySettings, assertSettings, readSettings } from '../../../src/service/store/sqlite-settings.js';
 import { addNotes, names, put } from './notes.js';
 
@@ -69,6 +83,70 @@ describe('data directory', () => {
     await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp');
   });
 
+  /** Data that were in use when their process was killed. */
+  const killed = async (): Promise<string> => {
+    const copy = join(directory, 'killed');
+    mkdirSync(copy);
+    const data = join(directory, 'data');
+    const database = await openSqlite({ directory: data });
+    await addNotes(database);
+    for (let count = 0; count < 500; count += 1) await put(database, `note ${count}`);
+    for (const name of readdirSync(data)) copyFileSync(join(data, name), join(copy, name));
+    await database.close();
+    return copy;
+  };
+
+  it('is refused when its write-ahead log is missing, which held what was written last', async () => {
+    const data = await killed();
+    rmSync(join(data, 'asp.sqlite-wal'));
+    const before = readFileSync(join(data, 'asp.sqlite'));
+    await expect(openSqlite({ directory: data })).rejects.toThrow(
+      /asp\.sqlite-wal is missing.* delete .*asp\.sqlite-shm/,
+    );
+    expect(readFileSync(join(data, 'asp.sqlite')).equals(before)).toBe(true);
+    rmSync(join(data, 'asp.sqlite-shm'));
+    await (await openSqlite({ directory: data })).close();
+  });
+
+  it('that is damaged is refused, with words that say so and what helps', async () => {
+    const pages: [string, (path: string) => void][] = [
+      ['a page in the middle', (path) => overwrite(path, 4096 * 20, 4096 * 8)],
+      ['the first page', (path) => overwrite(path, 0, 100)],
+      ['the end', (path) => truncateSync(path, 4096 * 10)],
+    ];
+    for (const [what, harm] of pages) {
+      const data = join(directory, what);
+      await (await openSqlite({ directory: data })).close();
+      for (const name of ['asp.sqlite-wal', 'asp.sqlite-shm']) rmSync(join(data, name), { force: true });
+      harm(join(data, 'asp.sqlite'));
+      const opening = openSqlite({ directory: data });
+      await expect(opening, what).rejects.toThrow(DatabaseUnusableError);
+      await expect(opening, what).rejects.toThrow(/asp\.sqlite is damaged \(.+\)\. .*asp serve restore/);
+    }
+  });
+
+  it('that has lost its version is refused as damaged', async () => {
+    await (await openSqlite({ directory })).close();
+    const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
+    connection.exec('DELETE FROM schema_version');
+    connection.close();
+    await expect(openSqlite({ directory })).rejects.toThrow('is damaged (it does not tell its version)');
+  });
+
+  it('is locked again when its lock file is removed, before another can use it', async () => {
+    const first = await openSqlite({ directory });
+    rmSync(join(directory, 'asp.lock'));
+    first.keepLock?.();
+    await expect(openSqlite({ directory })).rejects.toThrow(DataInUseError);
+    first.keepLock?.();
+    expect(statSync(join(directory, 'asp.lock')).mode & 0o777).toBe(0o600);
+    rmSync(join(directory, 'asp.lock'));
+    const second = await openSqlite({ directory });
+    expect(() => first.keepLock?.()).toThrow(DataInUseError);
+    await second.close();
+    await first.close();
+  });
+
   it('gets its schema wholly or not at all', async () => {
     const connection = (await loadSqlite())(join(directory, 'half.sqlite'));
     connection.exec('CREATE TABLE absence (a INTEGER)');
@@ -81,6 +159,12 @@ describe('data directory', () => {
     connection.close();
   });
 });
+
+function overwrite(path: string, start: number, length: number): void {
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(length, 0xff), 0, length, start);
+  closeSync(file);
+}
 
 describe('settings that durability rests on', () => {
   it('are read back from the connection', async () => {
