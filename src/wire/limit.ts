@@ -96,6 +96,13 @@ export const OWN_RATE_LIMIT = {
   inviteByStrangers: { count: 500, window_ms: HOUR_MS },
   /** Downloads of all that an account has: each may read very much. */
   exportAccount: { count: 10, window_ms: HOUR_MS },
+  /** The rest from one address. */
+  registerClient: { count: 20, window_ms: HOUR_MS },
+  signUp: { count: 20, window_ms: HOUR_MS },
+  /** Each leaves a stored request for ten minutes. */
+  authorize: { count: 200, window_ms: 10 * MINUTE_MS },
+  /** Each asks a stranger's server for a client document. */
+  fetchClientDocument: { count: 60, window_ms: HOUR_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
 export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;
 

@@ -41,13 +41,6 @@ export function createAttempts(clock: Clock, limit: { readonly count: number; re
   };
 }
 
-/** Counts an attempt, or refuses it and says when to come back. */
-export function takeAttempt(attempts: Attempts, subject: string): void {
-  const waitS = attempts.waitS(subject);
-  if (waitS > 0) throw tooManyRequests(waitS);
-  attempts.add(subject);
-}
-
 export function tooManyRequests(waitS: number): OAuthError {
   return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
     headers: { 'retry-after': String(waitS) },

@@ -22,7 +22,6 @@ import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser } from 
 import { forgedForm, requireSameOrigin } from './account/same-origin.js';
 import { sendSignInPage } from './account/sign-in.js';
 import { bodyOf, placeOf, redirect } from './api-scope.js';
-import { takeAttempt } from './attempts.js';
 import {
   type AnswerAddress,
   type AuthorizationRequest,
@@ -36,13 +35,12 @@ import {
 } from './authorization-request.js';
 import { isDocumentUrl } from './client-document.js';
 import { PATH } from './metadata.js';
-import { networkOf } from './network-of.js';
 import { OAuthError } from './oauth-error.js';
 import { type Parameters, queryOf, readParameters } from './parameters.js';
 import { describeRedirectUri, withParameters } from './redirect-uri.js';
 import { isForAccount, parseScopes } from './scope-and-resource.js';
 import { createSecret, hashSecret, isSameSecret } from './secret.js';
-import type { AuthorizationServer } from './server.js';
+import { type AuthorizationServer, takeForAddress } from './server.js';
 
 const DISPLAY_NAME_MAX_LENGTH = 100;
 const BEARER = /^Bearer ([!-~]+)$/i;
@@ -56,7 +54,7 @@ export async function showAuthorization(
   const { context } = server;
   const read = await readRequest(server, request);
   if (read.kind === 'refused') return answerUnaskedError(server, reply, read.address, read.error);
-  if (context.settings.areLimitsOn) takeAttempt(server.authorizations, networkOf(request.ip));
+  await takeForAddress(context, 'authorize', request);
   const browser = meetBrowser(server, request, reply);
   const { id, row } = await storeRequest(context, read.request, browser.hash);
   return showRequest(server, reply, { browser, id, row, client: read.request.client });
@@ -68,9 +66,7 @@ async function readRequest(server: AuthorizationServer, request: FastifyRequest)
   const parameters = readParameters(queryOf(request.raw.url ?? ''));
   const [clientId, ...others] = parameters.every('client_id');
   if (clientId !== undefined && others.length === 0)
-    await server.clientDocuments.learn(clientId, () => {
-      if (context.settings.areLimitsOn) takeAttempt(server.documentFetches, networkOf(request.ip));
-    });
+    await server.clientDocuments.learn(clientId, () => takeForAddress(context, 'fetchClientDocument', request));
   return context.database.read((query) => readAuthorizationRequest(context, query, parameters));
 }
 

@@ -22,7 +22,7 @@ export interface ClientDocuments {
    * Makes the client of a document URL known, from the cache or by fetching it; every other id is left alone. `admit` is
    * called before a fetch and may refuse it. Throws an OAuthError when the document cannot be used.
    */
-  learn(clientId: string, admit: () => void): Promise<void>;
+  learn(clientId: string, admit: () => Promise<void>): Promise<void>;
 }
 
 type DocumentsContext = Pick<ServiceContext, 'clock' | 'database'>;
@@ -48,9 +48,9 @@ export function createClientDocuments(context: DocumentsContext, network: Docume
   return {
     async learn(clientId, admit) {
       if (!isDocumentUrl(clientId) || (freshUntilMs.get(clientId) ?? 0) > clock.monotonic()) return;
+      if (!fetches.has(clientId)) await admit();
       const underway = fetches.get(clientId);
       if (underway !== undefined) return underway;
-      admit();
       if (fetches.size >= FETCHES_MAX) throw tooManyRequests(1);
       const started = fetchClient(clientId).finally(() => fetches.delete(clientId));
       fetches.set(clientId, started);

@@ -3,12 +3,10 @@ import { ID_PREFIX } from '../../wire/id.js';
 import { RegistrationRequest } from '../../wire/oauth.js';
 import { insertOAuthClient, type OAuthClientRow } from '../store/oauth-client-rows.js';
 import { bodyOf } from './api-scope.js';
-import { takeAttempt } from './attempts.js';
-import { networkOf } from './network-of.js';
 import { OAuthError } from './oauth-error.js';
 import { isRegistrableRedirectUri } from './redirect-uri.js';
 import { grantableScope } from './scope-and-resource.js';
-import type { AuthorizationServer } from './server.js';
+import { type AuthorizationServer, takeForAddress } from './server.js';
 
 /** The grant types of every registered client. A client that asks for fewer gets these too (RFC 7591 §2). */
 const GRANTED_TYPES: readonly string[] = ['authorization_code', 'refresh_token'];
@@ -21,7 +19,7 @@ export async function answerRegister(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { context } = server;
-  if (context.settings.areLimitsOn) takeAttempt(server.registrations, networkOf(request.ip));
+  await takeForAddress(context, 'registerClient', request);
   const registration = readRegistration(bodyOf(request));
   const scope = grantableScope(registration.scope);
   if (scope === undefined) throw invalidMetadata('No requested scope is known.');

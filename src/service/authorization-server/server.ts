@@ -1,3 +1,6 @@
+import type { FastifyRequest } from 'fastify';
+
+import { OWN_RATE_LIMIT, type OwnRateLimitName } from '../../wire/limit.js';
 import type { SigningKeys } from '../access-token/signing-keys.js';
 import type { ServiceContext } from '../context.js';
 import type { SignInLinks } from './account/sign-in-links.js';
@@ -5,9 +8,10 @@ import { type Attempts, createAttempts, UNCOUNTED } from './attempts.js';
 import { type ClientDocuments, createClientDocuments } from './client-document.js';
 import { type DocumentNetwork, PUBLIC_INTERNET } from './fetch-document.js';
 import { createKeyedMutex, type KeyedMutex } from './keyed-mutex.js';
+import { networkOf } from './network-of.js';
+import { hashSecret } from './secret.js';
 
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 const SHARED_ADDRESS_FACTOR = 100;
 
 export interface AuthorizationServerOptions {
@@ -34,12 +38,6 @@ export interface AuthorizationServer {
   /** Wrong passwords for one account from one address, and from one address for any account. */
   readonly signInsOfAccount: Attempts;
   readonly signInsOfAddress: Attempts;
-  readonly signUps: Attempts;
-  readonly registrations: Attempts;
-  /** Each asks a stranger's server for a client document. */
-  readonly documentFetches: Attempts;
-  /** Each leaves a stored request for ten minutes. */
-  readonly authorizations: Attempts;
 }
 
 export function createAuthorizationServer(
@@ -47,9 +45,6 @@ export function createAuthorizationServer(
   options: AuthorizationServerOptions,
 ): AuthorizationServer {
   const { clock, settings } = context;
-  // What is counted by address alone counts for everybody together where all of them have one.
-  const perAddress = (count: number, windowMs: number): Attempts =>
-    createAttempts(clock, { count: settings.isAddressShared ? SHARED_ADDRESS_FACTOR * count : count, windowMs });
   return {
     context,
     keys: options.keys,
@@ -58,10 +53,20 @@ export function createAuthorizationServer(
     rotations: createKeyedMutex(),
     clientDocuments: createClientDocuments(context, options.documentNetwork ?? PUBLIC_INTERNET),
     signInsOfAccount: createAttempts(clock, { count: 10, windowMs: 15 * MINUTE_MS }),
-    signInsOfAddress: settings.isAddressShared ? UNCOUNTED : perAddress(100, 15 * MINUTE_MS),
-    signUps: perAddress(20, HOUR_MS),
-    registrations: perAddress(20, HOUR_MS),
-    documentFetches: perAddress(60, HOUR_MS),
-    authorizations: perAddress(200, 10 * MINUTE_MS),
+    signInsOfAddress: settings.isAddressShared
+      ? UNCOUNTED
+      : createAttempts(clock, { count: 100, windowMs: 15 * MINUTE_MS }),
   };
+}
+
+/** Takes one call from what the address of a request may do, at all services of the data together, or throws RATE_LIMITED. */
+export function takeForAddress(
+  { limits, settings }: Pick<ServiceContext, 'limits' | 'settings'>,
+  name: OwnRateLimitName,
+  request: FastifyRequest,
+): Promise<void> {
+  const subjectId = hashSecret(networkOf(request.ip));
+  // What is counted by address alone counts for everybody together where all of them have one.
+  const shared = settings.isAddressShared && { count: SHARED_ADDRESS_FACTOR * OWN_RATE_LIMIT[name].count };
+  return limits.takeAll([{ name, subjectId, ...shared }]);
 }

@@ -14,6 +14,8 @@ export interface Budget {
   readonly subjectId: string;
   /** How many calls it counts as; one unless said, and never more than the limit. */
   readonly weight?: number;
+  /** In place of the count of the limit, where one subject stands for many. */
+  readonly count?: number;
 }
 
 /** Exact sliding-window limits (spec: Rate limits). */

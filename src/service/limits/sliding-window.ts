@@ -42,7 +42,8 @@ export function createSlidingWindow(clock: Clock): SlidingWindow {
     let waitMs = 0;
     let limit: LimitName | undefined;
     for (const { budget, times } of charged) {
-      const { count, window_ms } = LIMIT[budget.name];
+      const { window_ms } = LIMIT[budget.name];
+      const { count = LIMIT[budget.name].count } = budget;
       const freeing = times[times.length - count + (budget.weight ?? 1) - 1];
       if (freeing === undefined || freeing + window_ms - now <= waitMs) continue;
       waitMs = freeing + window_ms - now;

@@ -34,7 +34,7 @@ export async function forgetIdleBudgets(database: Database): Promise<void> {
   if (isShared(database)) await deleteIdleBudgets(database.aside, 2 * LONGEST_WINDOW_MS);
 }
 
-function toCounted({ name, subjectId, weight = 1 }: Budget): CountedBudget {
-  const { count, window_ms } = LIMIT[name];
+function toCounted({ name, subjectId, weight = 1, count = LIMIT[name].count }: Budget): CountedBudget {
+  const { window_ms } = LIMIT[name];
   return { name, subject_id: subjectId, calls: count, window_ms, weight };
 }

@@ -1,10 +1,12 @@
 import { connect } from 'node:net';
+import type { FastifyRequest } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSigningKeys } from '../../../src/service/access-token/signing-keys.js';
 import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
-import { createAuthorizationServer } from '../../../src/service/authorization-server/server.js';
+import { createAuthorizationServer, takeForAddress } from '../../../src/service/authorization-server/server.js';
+import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
 import { startService } from '../../../src/service/service.js';
-import { REQUESTS_PER_ADDRESS_MAX } from '../../../src/wire/limit.js';
+import { OWN_RATE_LIMIT, REQUESTS_PER_ADDRESS_MAX } from '../../../src/wire/limit.js';
 import { operate } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { REDIRECT_URI } from '../../support/oauth.js';
@@ -88,19 +90,29 @@ describe('a public https address in front of which nobody is named', () => {
     const serverOf = async (isAddressShared: boolean) => {
       const context = { ...stage.context, settings: { ...stage.context.settings, isAddressShared } };
       const keys = await openSigningKeys(context);
-      return createAuthorizationServer(context, { keys, localSecret: '', signInLinks: createSignInLinks(context) });
+      const options = { keys, localSecret: '', signInLinks: createSignInLinks(context) };
+      return {
+        ...createAuthorizationServer(context, options),
+        context: { ...context, limits: createSlidingWindow(context.clock) },
+      };
     };
     const [shared, own] = [await serverOf(true), await serverOf(false)];
-    for (const { signInsOfAddress, signInsOfAccount, authorizations } of [shared, own])
+    for (const { signInsOfAddress, signInsOfAccount } of [shared, own])
       for (let count = 0; count < 500; count += 1) {
         signInsOfAddress.add('127.0.0.1');
-        authorizations.add('127.0.0.1');
         signInsOfAccount.add('somebody 127.0.0.1');
       }
     expect(own.signInsOfAddress.waitS('127.0.0.1')).toBeGreaterThan(0);
-    expect(own.authorizations.waitS('127.0.0.1')).toBeGreaterThan(0);
     expect(shared.signInsOfAddress.waitS('127.0.0.1')).toBe(0);
-    expect(shared.authorizations.waitS('127.0.0.1')).toBe(0);
+    const authorize = async ({ context }: typeof own, count: number) => {
+      for (let taken = 0; taken < count; taken += 1)
+        await takeForAddress(context, 'authorize', { ip: '127.0.0.1' } as FastifyRequest);
+    };
+    const { count } = OWN_RATE_LIMIT.authorize;
+    await authorize(own, count);
+    await expect(authorize(own, 1)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    await authorize(shared, 100 * count);
+    await expect(authorize(shared, 1)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
     expect(shared.signInsOfAccount.waitS('somebody 127.0.0.1')).toBeGreaterThan(0);
     expect(shared.signInsOfAccount.waitS('another 127.0.0.1')).toBe(0);
     await stage.close();

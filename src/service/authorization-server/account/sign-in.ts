@@ -16,9 +16,8 @@ import { listLocalAccounts } from '../../store/operator-rows.js';
 import { bodyOf, placeOf, redirect } from '../api-scope.js';
 import { requireStoredRequest } from '../authorization-request.js';
 import { PATH } from '../metadata.js';
-import { networkOf } from '../network-of.js';
 import { type Parameters, queryOf, readParameters } from '../parameters.js';
-import type { AuthorizationServer } from '../server.js';
+import { type AuthorizationServer, takeForAddress } from '../server.js';
 import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser, renewBrowser } from './browser.js';
 import { checkPassword } from './check-password.js';
 import { enterAs } from './enter-as.js';
@@ -96,11 +95,10 @@ export async function signUp(
   const displayName = (sent.form.one('display_name') ?? '').trim();
   const password = sent.form.one('password') ?? '';
   const filled = { username, displayName };
-  const waitS = context.settings.areLimitsOn ? server.signUps.waitS(networkOf(request.ip)) : 0;
-  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
   const mistakes = findMistakes(username, displayName, password);
   if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
-  server.signUps.add(networkOf(request.ip));
+  const waitS = await waitOf(takeForAddress(context, 'signUp', request));
+  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
   const passwordHash = await hashPassword(password);
   try {
     const account = await context.database.write((transaction) =>
@@ -167,6 +165,17 @@ function findMistakes(username: string, displayName: string, password: string): 
   const passwordMistake = findPasswordMistake(password, username);
   if (passwordMistake !== undefined) mistakes.push({ field: 'new-password', message: passwordMistake });
   return mistakes;
+}
+
+/** Whole seconds until a call can be taken; 0 when it was taken. */
+async function waitOf(taken: Promise<void>): Promise<number> {
+  try {
+    await taken;
+    return 0;
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS ?? 1;
+    throw error;
+  }
 }
 
 async function refuseHurry(

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../../../../src/kit/clock.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
 import { type Actor, actorOf, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
 import { request } from '../../../support/http.js';
-import { discover, headerOf, type Place } from '../../../support/oauth.js';
+import { discover, headerOf, type Place, register } from '../../../support/oauth.js';
 import { createSchema } from '../../../support/stores.js';
 
 const MINUTE_MS = 60_000;
@@ -48,6 +48,17 @@ describe('operating two services on one database', () => {
     const { text } = await request(one.metricsUrl ?? '');
     expect(Number(/^asp_database_bytes (\d+)/m.exec(text)?.[1])).toBeGreaterThan(1e5);
     expect(Number(/^asp_commit_writes_count (\d+)/m.exec(text)?.[1])).toBeGreaterThan(0);
+  });
+
+  it('registrations of clients from one address are counted together, and so is when it may come back', async () => {
+    const registerUrls = [place.registerUrl, place.registerUrl.replace(`:${one.port}`, `:${two.port}`)];
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) => register({ ...place, registerUrl: registerUrls[index % 2] ?? '' })),
+    );
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(20);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused).toHaveLength(10);
+    for (const { headers } of refused) expect(Number(headers['retry-after'])).toBeGreaterThan(3_500);
   });
 
   it('keys that one rotates are known to the other before they sign, and no token fails at either', async () => {
