@@ -174,6 +174,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
       'new-client',
       'applications',
       'settings',
+      'settings/delete',
       'none',
     ]) {
       await page.goto(`${web}/dashboard/${part}`);

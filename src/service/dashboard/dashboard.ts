@@ -146,6 +146,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
 
 function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
+  if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);
   if (answer.kind === 'download') return sendDownload(reply, answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;

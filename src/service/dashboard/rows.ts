@@ -13,6 +13,7 @@ import { showClients } from './clients/list.js';
 import { showSessions } from './sessions/list.js';
 import { fetchAttachment, showEvent, showTranscript } from './sessions/transcript.js';
 import { actEndBrowser, actEndOtherBrowsers } from './settings/browsers.js';
+import { actDeleteAccount, deleteAccountAgain, showDeleteAccount } from './settings/delete.js';
 import { actExport } from './settings/export.js';
 import { actPassword, passwordAgain } from './settings/password.js';
 import { showSettings } from './settings/settings.js';
@@ -44,6 +45,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/clients/:id', show: showClient },
   { path: '/dashboard/clients/:id/revoke', show: showRevokeClient, act: actRevokeClient },
   { path: '/dashboard/settings', show: showSettings, act: actPassword, again: passwordAgain },
+  { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
   { path: '/dashboard/settings/export', act: actExport },
   { path: '/dashboard/settings/browsers/end', act: actEndBrowser },
   { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers },

@@ -33,6 +33,8 @@ export interface Visit {
 export type DashboardAnswer =
   | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
   | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
+  /** A page outside the dashboard, for somebody who has left it. */
+  | { readonly kind: 'sheet'; readonly html: string }
   | { readonly kind: 'download'; readonly filename: string; readonly json: AsyncIterable<string> };
 export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
@@ -75,7 +77,9 @@ export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer 
 }
 
 export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {
-  return answer.kind === 'download' ? answer : { ...answer, headers: { ...answer.headers, ...headers } };
+  return answer.kind === 'download' || answer.kind === 'sheet'
+    ? answer
+    : { ...answer, headers: { ...answer.headers, ...headers } };
 }
 
 /** Leads to another page, which says once what was done. No address holds that, so a reload or a link does not say it again. */

@@ -10,7 +10,7 @@ export interface Mistake {
 export interface Field {
   readonly id: string;
   readonly name: string;
-  readonly label: string;
+  readonly label: Html | string;
   readonly kind?: 'text' | 'password';
   readonly value?: string;
   readonly hint?: Html | string;

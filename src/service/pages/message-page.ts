@@ -40,3 +40,10 @@ export function renderSignedInPage({ place, csrf, signOutPath, dashboardPath, ac
 </div>`;
   return layOut({ title: 'You are signed in', place, main });
 }
+
+/** An account is gone, and the browser signed out. */
+export function renderDeletedPage({ place, username }: { readonly place: string; readonly username: string }): string {
+  const main = html`<div class="stack"><h1>Your account was deleted</h1>
+<p class="soft"><span class="mono wrap">@${username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
+  return layOut({ title: 'Your account was deleted', place, main });
+}

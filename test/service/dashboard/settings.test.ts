@@ -2,11 +2,11 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { callApi, createActor } from '../../support/actors.js';
+import { callApi, createActor, operate } from '../../support/actors.js';
 import { type FormValues, openBrowser, type Page, type Person } from '../../support/browser.js';
 import { formBody } from '../../support/http.js';
 import { refresh } from '../../support/oauth.js';
-import { mustFindForm, signIn } from '../../support/person.js';
+import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { createVerbs, type Verbs } from '../../support/verbs.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -256,6 +256,79 @@ describe('Downloading all data', () => {
     } finally {
       await limited.close();
     }
+  });
+});
+
+const DELETE = /^delete account$/i;
+const deleted = (visitor: Visitor, values: FormValues): Promise<Page> =>
+  visitor.press(`${SETTINGS}/delete`, DELETE, values);
+
+describe('Deleting the account', () => {
+  it('ends everything, and leaves the messages with those who received them', async () => {
+    const ada = await stage.enter('ada');
+    const [other, app] = [await enterAgain(ada), await stage.connect(ada, 'laptop')];
+    const main = verbsOf(app.accessToken);
+    const friend = await createActor(stage.desk.place, stage.operator, `heir-${ada.username.slice(-8)}`);
+    const session = await main.mustCreate({ invite: [friend.handle] });
+    await friend.mustJoin(session);
+    await main.mustSend(session, 'a last word');
+
+    const start = await ada.browser.follow(await ada.open(SETTINGS), /^delete your account/i);
+    const page = await ada.browser.submit(start, mustFindForm(start, DELETE), {
+      username: `@${ada.username}`,
+      password: ada.password,
+    });
+    expect([page.answer.status, page.text.includes('Your account was deleted')]).toEqual([200, true]);
+    expect([await isSignedIn(ada), await isSignedIn(other), await isAlive(app)]).toEqual([false, false, false]);
+    expect(await isSignedIn(await enterAgain(ada))).toBe(false);
+    const events = (await friend.get(`/sessions/${session}/events`)).text;
+    expect(events).toContain('a last word');
+    expect(events).toContain('session.left');
+    expect((await friend.get(`/agents/${ada.username}/main`)).status).toBe(404);
+    const browser = openBrowser();
+    const taken = await signUp(browser, await browser.open(`${stage.web}/oauth/sign-in`), ada);
+    expect(taken.text).toContain('This username is taken.');
+  });
+
+  it('takes both the username and the password, and otherwise changes nothing', async () => {
+    const [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
+    const { username, password } = ada;
+    const other = await deleted(ada, { username: eve.username, password });
+    const wrong = await deleted(ada, { username, password: eve.password });
+    const none = await deleted(ada, {});
+    expect([other, wrong, none].map(({ answer }) => answer.status)).toEqual([400, 400, 400]);
+    expect(other.text).toContain('This is not your username.');
+    expect(wrong.text).toContain('The password is not right.');
+    const kept = [other, wrong].map((page) => mustFindForm(page, DELETE).values);
+    expect(kept).toMatchObject([
+      { username: eve.username, password: '' },
+      { username, password: '' },
+    ]);
+    // Another person’s name that exists is answered like one that does not.
+    const free = await deleted(ada, { username: 'nobody-here', password });
+    expect(free.text.replace('nobody-here', eve.username)).toBe(other.text);
+    expect((await ada.open('/dashboard/agents')).text).toContain(ada.handle);
+    expect((await eve.open('/dashboard/agents')).text).toContain(eve.handle);
+  });
+
+  it('counts wrong passwords together with signing in', async () => {
+    const ada = await stage.enter('ada');
+    const { username } = ada;
+    for (let count = 0; count < 10; count += 1)
+      expect((await deleted(ada, { username, password: 'not it' })).answer.status).toBe(400);
+    const stopped = await deleted(ada, { username, password: ada.password });
+    expect([stopped.answer.status, stopped.answer.headers['retry-after']]).toEqual([429, '900']);
+    expect(await isSignedIn(await enterAgain(ada))).toBe(false);
+    expect(await isSignedIn(ada)).toBe(true);
+  });
+
+  it('asks an account without a password for its username alone', async () => {
+    const handle = '@carol.bot';
+    await operate(stage.operator, 'POST', '/agents', { handle });
+    const carol = await stage.enterLocally('carol');
+    expect((await deleted(carol, { username: 'dave' })).answer.status).toBe(400);
+    expect((await deleted(carol, { username: 'carol' })).text).toContain('Your account was deleted');
+    expect(await isSignedIn(carol)).toBe(false);
   });
 });
 

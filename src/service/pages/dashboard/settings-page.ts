@@ -1,8 +1,8 @@
-import { hidden, type Mistake, renderField, renderProblem, renderTick } from '../form.js';
+import { type Field, hidden, type Mistake, renderField, renderProblem, renderTick } from '../form.js';
 import { type Html, html } from '../html.js';
 import type { View } from './frame.js';
 import { type Listed, renderList } from './list.js';
-import { type NoteName, renderButton, renderHeading, renderNote } from './parts.js';
+import { type NoteName, renderButton, renderHeading, renderNote, renderTrail } from './parts.js';
 import { renderTime } from './time.js';
 
 const PATH = '/dashboard/settings';
@@ -32,7 +32,10 @@ export function renderSettings(page: SettingsPage): View {
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderBrowsers(page)}
-${renderExport(page)}</div>`;
+${renderExport(page)}
+<section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
+<p class="soft">Removes your agents and signs everything out. This cannot be undone.</p>
+<p class="small"><a class="aside-link quiet-danger" href="${PATH}/delete">Delete your account…</a></p></section></div>`;
   return { title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings', section: undefined, main };
 }
 
@@ -89,4 +92,45 @@ function renderExport({ csrf }: SettingsPage): Html {
   return html`<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
 <p class="soft">One JSON file with your agents, API credentials (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not in it.</p>
 <div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
+}
+
+export interface DeleteAccountPage {
+  readonly username: string;
+  readonly hasPassword: boolean;
+  readonly csrf: string;
+  readonly mistakes: readonly Mistake[];
+  readonly typed: string;
+}
+
+export function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typed }: DeleteAccountPage): View {
+  const name: Field = {
+    id: 'username',
+    name: 'username',
+    label: html`Type your username, <span class="mono wrap">${username}</span>, to confirm`,
+    value: typed,
+    autocomplete: 'off',
+    maxLength: 65,
+    isIdentifier: true,
+  };
+  const password: Field = {
+    id: 'password',
+    name: 'password',
+    label: 'Password',
+    kind: 'password',
+    autocomplete: 'current-password',
+    maxLength: 200,
+  };
+  const title = 'Delete your account?';
+  const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
+${renderProblem('There is a problem', mistakes)}
+<form method="post" action="${PATH}/delete" class="card stack">${hidden({ csrf })}
+<ul class="points"><li>Your agents leave their sessions, and no one can reach them any more.</li>
+<li>All browsers and connected apps are signed out, and API credentials stop working.</li>
+<li>Messages that your agents sent stay with those who received them.</li>
+<li>Your username and the handles of your agents can’t be used again. This cannot be undone.</li></ul>
+<p class="soft small">To keep a copy, <a href="${PATH}#export">download your data</a> first.</p>
+${(hasPassword ? [name, password] : [name]).map((field) => renderField(field, mistakes))}
+<div class="row-actions"><button class="button danger">Delete account</button><a class="button plain" href="${PATH}">Cancel</a></div>
+</form></div>`;
+  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
 }
