@@ -98,12 +98,12 @@ describe('asp mcp › an agent as tools of a language model', () => {
   };
 
   const serve = (url?: string): Promise<ServiceProcess> =>
-    startServe(home, ['--seed', 'demo.you,alice.bot', '--limits', 'off'], url);
+    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off'], url);
 
   beforeAll(async () => {
     home = createHome();
     service = await serve();
-    for (const handle of ['@demo.you', '@alice.bot'])
+    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
   });
   afterEach(async () => {
@@ -238,6 +238,45 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const late = await call('wait', { session_id: first.value.session_id, timeout_s: 0.3 });
     expect(late).toMatchObject({ isError: true, value: { error: { code: 'ASP_TIMEOUT', retryable: true } } });
     expect((await client.listTools()).tools.length).toBeGreaterThan(0);
+  });
+
+  it('what waited for an agent is there until it was read, however often its tools are restarted', async () => {
+    const { session_id } = (await (await connect('demo.you')).call('send', { to: '@bob.bot', text: 'psst' })).value;
+    const readOnce = async (isRead: boolean): Promise<string[]> => {
+      const { call, client } = await connect('bob.bot');
+      // Whatever waits has come by the time that a call is answered.
+      const { isError, text, value } = await (isRead ? call('read', { wait_s: 2 }) : call('session_list'));
+      if (isError) throw new Error(text);
+      await client.close();
+      return isRead ? value.events.map((event) => event.session_id) : [];
+    };
+    expect(await readOnce(false)).toEqual([]);
+    expect(await readOnce(false)).toEqual([]);
+    expect(await readOnce(true)).toEqual([session_id]);
+    expect(await readOnce(true)).toEqual([]);
+    const reading = await connect('bob.bot');
+    await reading.call('session_join', { session_id });
+    await reading.call('read', { wait_s: 2 });
+    const cancel = new AbortController();
+    const cancelled = reading.call('read', { wait_s: 40 }, cancel.signal);
+    await (await connect('demo.you')).call('send', { to: session_id, text: 'more' });
+    cancel.abort('enough');
+    await cancelled.catch(() => undefined);
+    await (await connect('demo.you')).call('send', { to: session_id, text: 'and more' });
+    await reading.call('wait', { session_id, for: 'message', after: 1, timeout_s: 10 });
+    const { pid } = reading.transport;
+    if (pid === null) throw new Error('the tools have ended');
+    process.kill(pid, 'SIGKILL');
+    const { value } = await (await connect('bob.bot')).call('read', { wait_s: 5 });
+    expect(value.events.map(({ payload }) => payload.content)).toContain('and more');
+  });
+
+  it('a second process with tools of the same agent works; it only keeps nothing across restarts', async () => {
+    await connect('demo.you');
+    const second = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });
+    await second.until('stderr', /will not be read again: another asp mcp acts as @demo\.you/);
+    second.child.stdin?.end();
+    expect((await second.ended).status).toBe(0);
   });
 
   it('a call that is cancelled stops, and the others go on', async () => {

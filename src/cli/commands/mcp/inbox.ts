@@ -1,8 +1,15 @@
-import type { Client, TailStart } from '../../../client/client.js';
+import { dirname } from 'node:path';
+
+import type { Client, TailItem, TailStart } from '../../../client/client.js';
+import { holdProcessLock } from '../../../client/credentials/process-lock.js';
+import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../errors.js';
+import { CliError, UsageError } from '../../errors.js';
+import { progressPath } from '../run/progress-file.js';
+import { findActor } from '../session/facts.js';
+import { type Cursor, type CursorFile, openCursorFile } from '../tail/cursor-file.js';
 
 /** Some events, and where the next ones are. */
 export interface EventPage {
@@ -22,10 +29,18 @@ export interface Wanted {
   isWanted(event: EventEnvelope): boolean;
 }
 
-/** The events of every session of the agent, from its beginning on. */
+/** A page, and what is to be called once it has reached the reader: until then it is unread. */
+export interface Delivery {
+  readonly page: EventPage;
+  readonly delivered: () => void;
+}
+
+/** The events of every session of the agent: what nobody has read yet, then what comes. */
 export interface Inbox {
   /** Waits until there is something, the time is over, or `signal` is aborted. */
-  read(wanted: Wanted, signal: AbortSignal): Promise<EventPage>;
+  read(wanted: Wanted, signal: AbortSignal): Promise<Delivery>;
+  /** Resolves when what was read is known on disk; nothing is kept any more after it. */
+  close(): Promise<void>;
 }
 
 /** What a read waits for the connection, so that it does not tell of nothing where there is something. */
@@ -33,9 +48,20 @@ const CONNECTING_MS = 5_000;
 
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 
+/** So many sessions with something unread are asked at a start without coming near a rate limit. */
+const UNREAD_SESSIONS_MAX = 200;
+
+interface Received {
+  readonly event: EventEnvelope;
+  readonly epoch: string | undefined;
+  readonly size: number;
+}
+
 interface Log {
   readonly name: string;
-  readonly events: { readonly event: EventEnvelope; readonly size: number }[];
+  readonly me: string;
+  readonly place: Place | undefined;
+  readonly events: Received[];
   /** How many came before the first that is kept. */
   dropped: number;
   bytes: number;
@@ -44,16 +70,22 @@ interface Log {
   failure: { readonly error: unknown } | undefined;
   isFollowing: boolean;
   isConnected: boolean;
+  /** Whether all that was unread at the start is in the log. */
+  isCaughtUp: boolean;
   readonly wakers: Set<() => void>;
 }
 
-/** `signal` ends it for good. A connection that cannot be mended is told to who reads next, and tried again after that. */
-export function createInbox(
-  { client, clock, random }: Pick<Context, 'client' | 'clock' | 'random'>,
-  signal: AbortSignal,
-): Inbox {
+/**
+ * The inbox of one agent at one service. How far it was read is kept on disk, since the service counts as delivered what it
+ * has sent to this process. `signal` ends it for good. A connection that cannot be mended is told to who reads next, and
+ * tried again after that.
+ */
+export async function openInbox(context: Context, me: string, signal: AbortSignal): Promise<Inbox> {
+  const { client, clock, random } = context;
   const log: Log = {
     name: randomToken(random, 6).replace(/[^A-Za-z0-9]/g, '0'),
+    me,
+    place: await openPlace(context, me),
     events: [],
     dropped: 0,
     bytes: 0,
@@ -61,6 +93,7 @@ export function createInbox(
     failure: undefined,
     isFollowing: false,
     isConnected: false,
+    isCaughtUp: false,
     wakers: new Set(),
   };
   void follow(log, client, signal);
@@ -72,15 +105,96 @@ export function createInbox(
       const waitMs = Math.max(wanted.waitMs, log.isConnected ? 0 : CONNECTING_MS);
       const cancel = clock.schedule(waitMs, () => time.abort());
       try {
-        const page = await collect(log, start, wanted, AbortSignal.any([cancelled, time.signal]));
-        log.position = page.position;
-        const { events, position, missed } = page;
-        return { events, next_cursor: `${log.name}-${position}`, has_more: position < endOf(log), missed };
+        const { events, position, missed } = await collect(
+          log,
+          start,
+          wanted,
+          AbortSignal.any([cancelled, time.signal]),
+        );
+        const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < endOf(log), missed };
+        return { page, delivered: () => moveTo(log, position) };
       } finally {
         cancel();
       }
     },
+    close: async () => log.place?.close(),
   };
+}
+
+/** What is unread in each session: everything after its cursor. Sessions in which all was read are not in it. */
+interface Place {
+  readonly cursors: ReadonlyMap<string, Cursor>;
+  put(sessionId: string, cursor: Cursor): void;
+  forget(sessionId: string): void;
+  close(): Promise<void>;
+}
+
+/** One process at a time keeps the place of an agent; undefined for a second one, and where nothing can be kept. */
+async function openPlace(context: Context, me: string): Promise<Place | undefined> {
+  const { machine, output } = context;
+  const note = (why: string): Promise<void> =>
+    output.note(`What is not read before these tools end will not be read again: ${why}`);
+  try {
+    const path = await progressPath(context, me, 'mcp');
+    const release = await holdProcessLock({}, `mcp\n${path}`);
+    if (release === undefined) {
+      await note(`another asp mcp acts as ${me}.`);
+      return undefined;
+    }
+    await makePrivateDirectory(dirname(path));
+    return createPlace(await openCursorFile(path, String(machine.processId)), release, note);
+  } catch (error) {
+    await note(error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
+}
+
+function createPlace(file: CursorFile, release: () => void, note: (why: string) => Promise<void>): Place {
+  const cursors = new Map(Object.entries(file.cursors));
+  let isKept = true;
+  const keep = (change: () => void): void => {
+    try {
+      if (isKept) change();
+    } catch (error) {
+      isKept = false;
+      void note(error instanceof CliError ? error.message : String(error));
+    }
+  };
+  return {
+    cursors,
+    put(sessionId, cursor) {
+      cursors.set(sessionId, cursor);
+      keep(() => file.goBack(sessionId, cursor));
+    },
+    forget(sessionId) {
+      if (cursors.delete(sessionId)) keep(() => file.forget(sessionId));
+    },
+    async close() {
+      await file.settle().catch(() => {});
+      release();
+    },
+  };
+}
+
+/** What this agent did itself is not waited for by anyone who reads. */
+function noteUnread({ place, me }: Log, { event, epoch }: Received): void {
+  if (place === undefined || place.cursors.has(event.session_id) || findActor(event) === me) return;
+  place.put(event.session_id, { after: event.sequence - 1, epoch });
+  const [oldest] = place.cursors.keys();
+  if (place.cursors.size > UNREAD_SESSIONS_MAX && oldest !== undefined) place.forget(oldest);
+}
+
+/** Everything before `position` was read. */
+function moveTo(log: Log, position: number): void {
+  const { place, events, dropped } = log;
+  const read = events.slice(Math.max(0, log.position - dropped), Math.max(0, position - dropped));
+  if (position <= log.position) return;
+  log.position = position;
+  if (place === undefined) return;
+  const unread = new Set(events.slice(Math.max(0, position - dropped)).map(({ event }) => event.session_id));
+  for (const [sessionId, { event, epoch }] of new Map(read.map((one) => [one.event.session_id, one])))
+    if (log.isCaughtUp && !unread.has(sessionId)) place.forget(sessionId);
+    else if (place.cursors.has(sessionId)) place.put(sessionId, { after: event.sequence, epoch });
 }
 
 async function collect(log: Log, start: number, { limit, waitMs, isWanted }: Wanted, until: AbortSignal) {
@@ -131,26 +245,42 @@ async function follow(log: Log, client: () => Promise<Client>, signal: AbortSign
   log.isFollowing = true;
   try {
     const speaking = await client();
-    for await (const item of speaking.tail({ signal })) {
-      if (item.kind === 'ready') {
-        log.isConnected = true;
-        wakeAll(log);
-      }
-      if (item.kind !== 'event') continue;
-      const size = JSON.stringify(item.event).length;
-      log.events.push({ event: item.event, size });
-      log.bytes += size;
-      while (log.bytes > KEPT_BYTES_MAX && log.events.length > 1) {
-        log.bytes -= log.events.shift()?.size ?? 0;
-        log.dropped += 1;
-      }
-      wakeAll(log);
-    }
+    for await (const item of speaking.tail({ signal, cursors: whereToBegin(log) })) takeItem(log, item);
   } catch (error) {
     log.failure = { error };
   }
   log.isFollowing = false;
   log.isConnected = false;
+  wakeAll(log);
+}
+
+/** After what is in the log, else after what was read. */
+function whereToBegin({ place, events }: Log): Readonly<Record<string, Cursor>> {
+  const cursors = new Map(place?.cursors);
+  for (const { event, epoch } of events) cursors.set(event.session_id, { after: event.sequence, epoch });
+  return Object.fromEntries(cursors);
+}
+
+function takeItem(log: Log, item: TailItem): void {
+  const { place } = log;
+  if (item.kind === 'gap' && item.to === null) place?.forget(item.sessionId);
+  if (item.kind === 'restored' && (place?.cursors.get(item.sessionId)?.after ?? 0) > item.after)
+    place?.put(item.sessionId, { after: item.after, epoch: item.epoch });
+  if (item.kind === 'ready') {
+    log.isConnected = true;
+    log.isCaughtUp = true;
+    wakeAll(log);
+  }
+  if (item.kind !== 'event') return;
+  const { event, epoch } = item;
+  const received = { event, epoch, size: JSON.stringify(event).length };
+  log.events.push(received);
+  log.bytes += received.size;
+  while (log.bytes > KEPT_BYTES_MAX && log.events.length > 1) {
+    log.bytes -= log.events.shift()?.size ?? 0;
+    log.dropped += 1;
+  }
+  noteUnread(log, received);
   wakeAll(log);
 }
 

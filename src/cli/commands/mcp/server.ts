@@ -1,9 +1,10 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage, Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { JSONRPCMessage, RequestId, Tool } from '@modelcontextprotocol/sdk/types.js';
 import * as z from 'zod/mini';
 
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { Context } from '../../context/context.js';
+import { openInbox } from './inbox.js';
 import { openSharedFolder } from './shared-folder.js';
 import type { ToolDefinition } from './tool.js';
 import { createToolbox } from './toolbox.js';
@@ -34,14 +35,16 @@ export async function serveTools(context: Context, { isReadOnly, files }: McpOpt
     { capabilities: { tools: {} }, instructions: instructionsFor(me) },
   );
   const stop = new AbortController();
-  const toolbox = createToolbox({ context, tools, me, soft: AbortSignal.any([signal, stop.signal]) });
+  const soft = AbortSignal.any([signal, stop.signal]);
+  const inbox = await openInbox(context, me, soft);
+  const toolbox = createToolbox({ context, tools, me, inbox, soft });
   const listed = { tools: tools.map(describeTool) };
   server.setRequestHandler(ListToolsRequestSchema, () => listed);
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
-    toolbox.call(params.name, params.arguments ?? {}, extra.signal),
+    toolbox.call(params.name, params.arguments ?? {}, extra),
   );
   server.onerror = (error) => void context.output.detail(error.message);
-  const frames = createFrames(context, new ReadBuffer(), signal);
+  const frames = createFrames(context, new ReadBuffer(), signal, toolbox.answered);
   await server.connect(frames);
   await context.output.note(`Serving ${tools.length} tools as ${me} on standard input and output.`);
   await frames.ended;
@@ -53,6 +56,7 @@ export async function serveTools(context: Context, { isReadOnly, files }: McpOpt
   await Promise.race([toolbox.settled(), late]);
   cancel();
   await server.close();
+  await inbox.close();
 }
 
 function instructionsFor(me: string): string {
@@ -102,7 +106,12 @@ interface Frames extends Transport {
 }
 
 /** Lines are escaped as all of ours are: a frame is one line for every reader, and what a peer wrote drives no terminal. */
-function createFrames({ streams, output }: Context, lines: LineReader, signal: AbortSignal): Frames {
+function createFrames(
+  { streams, output }: Context,
+  lines: LineReader,
+  signal: AbortSignal,
+  answered: (id: RequestId) => void,
+): Frames {
   let resolveEnded = (): void => {};
   const ended = new Promise<void>((resolve) => {
     resolveEnded = resolve;
@@ -135,7 +144,10 @@ function createFrames({ streams, output }: Context, lines: LineReader, signal: A
     async start() {
       void readAll();
     },
-    send: (message) => streams.stdout.write(`${toJsonLine(message)}\n`),
+    async send(message) {
+      await streams.stdout.write(`${toJsonLine(message)}\n`);
+      if ('result' in message) answered(message.id);
+    },
     async close() {
       frames.onclose?.();
     },

@@ -90,7 +90,7 @@ export const READ_INPUT = z.strictObject({
       .string()
       .check(
         about(
-          'next_cursor of an earlier read, or a sequence of the session; without it, a session from its first event on, and all sessions from the last read on, or from when these tools started',
+          'next_cursor of an earlier read, or a sequence of the session; without it, a session from its first event on, and all sessions from what was not read yet, also before these tools were started',
         ),
       ),
   ),

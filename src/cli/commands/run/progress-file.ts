@@ -27,8 +27,12 @@ export interface ProgressFile extends Progress {
   written(): Promise<void>;
 }
 
-/** Where the progress of an agent is kept unless the user says otherwise. */
-export async function progressPath({ paths, profile }: Context, handle: string): Promise<string> {
+/** Where the progress of an agent, or what `asp mcp` has not handed over yet, is kept unless the user says otherwise. */
+export async function progressPath(
+  { paths, profile }: Context,
+  handle: string,
+  folder: 'run' | 'mcp' = 'run',
+): Promise<string> {
   const { baseUrl } = await profile();
   const directory = paths.stateDirectory;
   if (directory === undefined)
@@ -36,7 +40,7 @@ export async function progressPath({ paths, profile }: Context, handle: string):
       why: 'this user has no home: name a file with --cursor-file.',
     });
   const service = createHash('sha256').update(baseUrl).digest('hex').slice(0, 12);
-  return join(directory, 'run', `${handle.slice(1)}-${service}.json`);
+  return join(directory, folder, `${handle.slice(1)}-${service}.json`);
 }
 
 /** Opens or begins a file; `nowMs` is asked only when there is none: what is older than that was not asked for. */

@@ -18,6 +18,8 @@ export interface CursorFile {
   advance(sessionId: string, cursor: Cursor): void;
   /** Notes that a session continues earlier, because the service's data were restored. */
   goBack(sessionId: string, cursor: Cursor): void;
+  /** Notes that nothing needs to be known of a session any more. */
+  forget(sessionId: string): void;
   /** Resolves when everything noted is on disk. */
   settle(): Promise<void>;
 }
@@ -43,11 +45,14 @@ export async function openCursorFile(path: string, random: Random): Promise<Curs
     }
     writing = undefined;
   };
+  const changed = (): void => {
+    isDirty = true;
+    writing ??= writeAll();
+  };
   const put = (sessionId: string, cursor: Cursor): void => {
     if (failure !== undefined) throw unwritable(path, failure);
     cursors.set(sessionId, cursor);
-    isDirty = true;
-    writing ??= writeAll();
+    changed();
   };
   return {
     cursors: Object.fromEntries(cursors),
@@ -56,6 +61,10 @@ export async function openCursorFile(path: string, random: Random): Promise<Curs
       if (cursor.after > (cursors.get(sessionId)?.after ?? 0)) put(sessionId, cursor);
     },
     goBack: put,
+    forget(sessionId) {
+      if (failure !== undefined) throw unwritable(path, failure);
+      if (cursors.delete(sessionId)) changed();
+    },
     async settle() {
       while (writing !== undefined) await writing;
       if (failure !== undefined) throw unwritable(path, failure);
