@@ -41,6 +41,8 @@ export interface RunFacts {
   readonly deadlineMs: number | undefined;
   /** Whether `--timeout` or ASP_TIMEOUT said so. */
   readonly isDeadlineGiven: boolean;
+  /** How words of the service stand in a sentence; as they are unless given. */
+  readonly quote?: ((text: string) => string) | undefined;
 }
 
 /** Exit codes of OAuth error codes that reach the user (RFC 6749 §5.2). */
@@ -150,15 +152,21 @@ function outputFailure(error: CliError, run: RunFacts): Failure {
 
 const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
 
-function deadlineReason({ deadlineMs = 0, isDeadlineGiven }: RunFacts): string {
+function deadlineReason({ deadlineMs, isDeadlineGiven }: RunFacts): string | undefined {
+  if (deadlineMs === undefined) return undefined;
   return isDeadlineGiven
     ? `--timeout or ASP_TIMEOUT gave it ${durationText(deadlineMs)}.`
     : `the deadline is ${durationText(deadlineMs)} unless --timeout or ASP_TIMEOUT says otherwise.`;
 }
 
 /** What failed before the deadline passed, when anything did. */
-function lastFailure({ cause }: RequestError): string {
-  return cause instanceof RequestError ? `before that: ${withStop(cause.message)} ` : '';
+function lastFailure({ cause }: RequestError, run: RunFacts): string {
+  return cause instanceof RequestError ? `before that: ${withStop(quoted(cause, run))} ` : '';
+}
+
+/** The message of an error; an answer of the service brings its own. */
+function quoted({ code, status, message }: RequestError, { quote }: RunFacts): string {
+  return quote === undefined || status === undefined || isOwnErrorCode(code) ? message : quote(message);
 }
 
 const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown: 'It may have been done.' } as const;
@@ -179,10 +187,11 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   // Whoever cannot sign in is the object then, and not what the command was context.
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
-  const said = isOurDeadline ? 'the deadline passed.' : withStop(error.message);
+  const known = ownMember(context.messages, code);
+  const said = known === undefined && !isOurDeadline ? withStop(quoted(error, run)) : 'the deadline passed.';
   return {
     code,
-    message: `${ownMember(context.messages, code) ?? `${subject}${said}`}${outcomeText}`.trimEnd(),
+    message: `${known ?? `${subject}${said}`}${outcomeText}`.trimEnd(),
     exitCode,
     httpStatus: error.status,
     isRetryable: (error.isRetryable || isOurDeadline) && outcome !== 'applied',
@@ -222,7 +231,7 @@ function reasonOf(
     return `the service asks to wait ${waitText(error.retryAfterMs)}.`;
   if (code === 'NOT_FOUND')
     return 'the service gives one answer for what does not exist and for what this agent may not see.';
-  if (code === 'ASP_TIMEOUT') return `${lastFailure(error)}${deadlineReason(run)}`;
+  if (code === 'ASP_TIMEOUT') return `${lastFailure(error, run)}${deadlineReason(run) ?? ''}`.trimEnd() || undefined;
   if (code === 'ASP_TLS') return certificateAdvice(error);
   if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL ends in /v1 as a rule.';
   return undefined;

@@ -131,7 +131,7 @@ interface Place {
 
 /** One process at a time keeps the place of an agent; undefined for a second one, and where nothing can be kept. */
 async function openPlace(context: Context, me: string): Promise<Place | undefined> {
-  const { machine, output } = context;
+  const { output, random } = context;
   const note = (why: string): Promise<void> =>
     output.note(`What is not read before these tools end will not be read again: ${why}`);
   try {
@@ -142,7 +142,7 @@ async function openPlace(context: Context, me: string): Promise<Place | undefine
       return undefined;
     }
     await makePrivateDirectory(dirname(path));
-    return createPlace(await openCursorFile(path, String(machine.processId)), release, note);
+    return createPlace(await openCursorFile(path, random), release, note);
   } catch (error) {
     await note(error instanceof Error ? error.message : String(error));
     return undefined;

@@ -5,8 +5,9 @@ export const mcp = command({
   summary: 'serve the agent as tools to a language model, over the Model Context Protocol',
   details: [
     'Speaks the protocol on standard input and output, as one agent, until standard input ends. Tools send, wait, read',
-    'events from a cursor, and do what the session and agent commands do; errors are those of --json. What other agents',
-    'wrote is marked as untrusted. Files are sent from and saved to one folder, and only when --files names it.',
+    'events from a cursor, and do what the session and agent commands do; errors are those of --json, with hints for',
+    'tools. What other agents wrote is marked as untrusted. Files are sent from and saved to one folder, and only when',
+    '--files names it.',
   ].join('\n'),
   options: [
     { flags: '--read-only', about: 'only the tools that change nothing' },

@@ -51,6 +51,10 @@ export interface ToolDefinition {
   /** Whether it changes nothing anywhere; what a change destroys, and whether a repetition changes more. */
   readonly effect: 'reads' | 'adds' | 'destroys';
   readonly isIdempotent: boolean;
+  /** Whether its answers hold nothing that another agent wrote. */
+  readonly isOwn?: boolean;
+  /** What helps, by the code of an error, in the words of tools. */
+  readonly hints?: Readonly<Record<string, string>>;
   /** The command that does it; undefined: the server itself. */
   readonly command: CommandPath | undefined;
   /** Its arguments, of an input that fits `input`. */
@@ -66,6 +70,8 @@ interface CommandTool<Path extends CommandPath, Input extends z.ZodMiniObject> {
   readonly input: Input;
   readonly effect: ToolDefinition['effect'];
   readonly isIdempotent?: boolean;
+  readonly isOwn?: boolean;
+  readonly hints?: Readonly<Record<string, string>>;
   readonly args: (input: z.infer<Input>) => ToolArgs<CommandAt<Path>> | Promise<ToolArgs<CommandAt<Path>>>;
   readonly rules?: (input: z.infer<Input>) => CallRules;
 }

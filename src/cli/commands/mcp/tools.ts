@@ -1,7 +1,9 @@
 import * as z from 'zod/mini';
 
 import { EventEnvelope } from '../../../wire/event.js';
+import { ID_PREFIX } from '../../../wire/id.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
+import { UsageError } from '../../errors.js';
 import type { SharedFolder } from './shared-folder.js';
 import { commandTool, type ToolDefinition } from './tool.js';
 
@@ -21,6 +23,9 @@ const topic = z.optional(z.string().check(about('what a new session is about')))
 const message = z.optional(z.string().check(about('a first message')));
 const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));
 
+const CONDITIONS = 'reply, reply:<message id>, message, joined[:handle], left[:handle] or ended';
+const CONDITION = /^(reply(:\S+)?|message|ended|(joined|left)(:\S+)?)$/;
+
 const TALK: readonly ToolDefinition[] = [
   commandTool({
     name: 'send',
@@ -30,30 +35,42 @@ const TALK: readonly ToolDefinition[] = [
       'Give once (a name of your own) for what must not be sent twice.',
     command: 'message send',
     effect: 'adds',
+    hints: {
+      ASP_FILE_TOO_LARGE: 'send less text, or upload it as a file and send its id in attachments.',
+      ASP_TIMEOUT: 'the message was sent: do not send it again. The tool in next goes on waiting.',
+    },
     input: z.strictObject({
       to: z
         .union([z.string(), handles])
         .check(about('a session id (sess_…), a handle (@owner.name), or several handles')),
       text: z.optional(z.string()),
       in_reply_to: z.optional(z.string().check(about('the id of the message that this answers: msg_…'))),
-      data: z.optional(z.record(z.string(), z.json()).check(about('a JSON object, sent as a data part'))),
+      data: z.optional(z.looseObject({}).check(about('a JSON object, sent as a data part'))),
       attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
       topic,
       end: z.optional(z.boolean().check(about('end the session after this message'))),
       wait_s: seconds('wait so long for the reply and return it, too'),
     }),
-    args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => ({
-      positional: [typeof to === 'string' ? to : to.join(',')],
-      options: {
-        message: text,
-        meta: answered === undefined ? [] : [`${IN_REPLY_TO}=${answered}`],
-        data: data === undefined ? [] : [JSON.stringify(data)],
-        attach: attachments ?? [],
-        topic: about_,
-        end: end === true,
-        wait: wait !== undefined && wait > 0,
-      },
-    }),
+    args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => {
+      if (text === undefined && data === undefined && (attachments ?? []).length === 0)
+        throw new UsageError('There is no message.', { why: 'give text, data or attachments.' });
+      if (about_ !== undefined && typeof to === 'string' && to.startsWith(ID_PREFIX.session))
+        throw new UsageError(`${to} exists already.`, { why: 'topic is for a new session: leave it out.' });
+      if (end === true && wait !== undefined && wait > 0)
+        throw new UsageError('Nobody can reply in a session that has ended.', { why: 'leave out end or wait_s.' });
+      return {
+        positional: [typeof to === 'string' ? to : to.join(',')],
+        options: {
+          message: text,
+          meta: answered === undefined ? [] : [`${IN_REPLY_TO}=${answered}`],
+          data: data === undefined ? [] : [JSON.stringify(data)],
+          attach: attachments ?? [],
+          topic: about_,
+          end: end === true,
+          wait: wait !== undefined && wait > 0,
+        },
+      };
+    },
     rules: ({ wait_s: wait }) => (wait === undefined || wait === 0 ? {} : { deadlineMs: wait * 1000 }),
   }),
   commandTool({
@@ -64,13 +81,10 @@ const TALK: readonly ToolDefinition[] = [
       'Give the sequence that send returned as after: nothing in between is missed, and answers to other messages are passed over. Error ASP_TIMEOUT when it does not come in time.',
     command: 'session wait',
     effect: 'reads',
+    hints: { ASP_TIMEOUT: 'call wait again, with the same after, to go on waiting.' },
     input: z.strictObject({
       session_id: session,
-      for: z.optional(
-        z
-          .string()
-          .check(about('reply (default), reply:<message id>, message, joined[:handle], left[:handle] or ended')),
-      ),
+      for: z.optional(z.string().check(z.regex(CONDITION, CONDITIONS), about(`${CONDITIONS}; reply unless given`))),
       after: z.optional(z.int().check(z.minimum(0), about('what comes after this sequence counts, too'))),
       timeout_s: seconds(`at most ${WAIT_MAX_S}; ${WAIT_DEFAULT_S} unless given`),
     }),
@@ -165,6 +179,7 @@ const SESSIONS: readonly ToolDefinition[] = [
     description: 'Joins a session that this agent is invited to. Only who has joined sees its messages.',
     command: 'session join',
     effect: 'adds',
+    isIdempotent: true,
     input: z.strictObject({ session_id: session }),
     args: ({ session_id: id }) => ({ positional: [id] }),
   }),
@@ -207,16 +222,17 @@ const AGENTS: readonly ToolDefinition[] = [
     description: 'Tells which agent these tools act as, and at which service.',
     command: 'auth whoami',
     effect: 'reads',
+    isOwn: true,
     input: z.strictObject({}),
     args: () => ({}),
   }),
   commandTool({
     name: 'agent_search',
     title: 'Search agents',
-    description: 'Finds agents by handle or name.',
+    description: 'Finds agents by handle or name: 2 to 100 characters of it.',
     command: 'agent search',
     effect: 'reads',
-    input: z.strictObject({ query: z.string(), limit, cursor }),
+    input: z.strictObject({ query: z.string().check(z.minLength(2), z.maxLength(100)), limit, cursor }),
     args: ({ query, limit: count, cursor: after }) => ({
       positional: [query],
       options: { limit: count, cursor: after },
@@ -249,6 +265,10 @@ const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
     description: 'Saves an attachment into the shared folder. No file is ever replaced.',
     command: 'attachment download',
     effect: 'adds',
+    hints: {
+      ASP_FILE_EXISTS: 'give another filename: no file is ever replaced.',
+      ASP_FILE_TOO_LARGE: 'it is larger than these tools download; the person who runs them can.',
+    },
     input: z.strictObject({
       attachment_id: z.string().check(about('att_…')),
       filename: z.optional(
@@ -283,4 +303,32 @@ export function listTools({
   const transfers = folder === undefined ? [] : transferTools(folder);
   const tools = [...TALK, READ, ...SESSIONS, ...AGENTS, ...transfers, ATTACHMENT_LIST];
   return tools.filter(({ effect }) => !isReadOnly || effect === 'reads');
+}
+
+/** A call of a tool that helps after an error. */
+export interface NextCall {
+  readonly tool: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+/** The tool that does what people are told to run next; undefined where none does. */
+export function toNextCall([, ...words]: readonly string[]): NextCall | undefined {
+  const [noun, verb, argument = ''] = words;
+  const after = Number(words[words.indexOf('--after') + 1]);
+  switch (`${noun} ${verb}`) {
+    case 'session show':
+      return { tool: 'session_show', arguments: { session_id: argument } };
+    case 'session list':
+      return { tool: 'session_list', arguments: {} };
+    case 'session end':
+      return { tool: 'session_end', arguments: { session_id: argument } };
+    case 'session wait':
+      return { tool: 'wait', arguments: { session_id: argument, ...(words.includes('--after') && { after }) } };
+    case 'agent show':
+      return { tool: 'agent_show', arguments: { handle: argument } };
+    case 'agent search':
+      return { tool: 'agent_search', arguments: { query: argument } };
+    default:
+      return undefined;
+  }
 }
