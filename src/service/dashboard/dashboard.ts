@@ -19,7 +19,7 @@ import type { AuthorizationServer } from '../authorization-server/server.js';
 import { frameHeaders, renderFrame, type View } from '../pages/dashboard/frame.js';
 import { durationInWords } from '../pages/form.js';
 import { pageHeaders } from '../pages/layout.js';
-import { renderErrorPage } from '../pages/message-page.js';
+import { renderErrorPage, renderSignedOutPage } from '../pages/message-page.js';
 import { answerWith, JSON_TYPE } from '../rest/error-answer.js';
 import { sendAnswer } from '../rest/send-answer.js';
 import { ServiceError } from '../service-error.js';
@@ -63,9 +63,17 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: P
   if (act !== undefined) {
     scope.post(path, async (request, reply) => {
       requireSameOrigin(server, request);
+      const form = readParameters(bodyOf(request));
+      // The browser itself vouches that the form stood on a page of this service.
+      const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
+      const kept = isOwnForm ? keptOf(form) : [];
+      if (kept.length > 0 && (await readVisit(server, request)) === undefined)
+        return keepTyped(server, request, reply, kept);
       return answerVisit(server, request, reply, async (visit) => {
-        const form = readParameters(bodyOf(request));
-        if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) throw forgedForm('csrf');
+        if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) {
+          if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
+          return row.again(visit, form, { mistakes: [{ message: SIGNED_IN_AGAIN }], status: 403 });
+        }
         try {
           await server.context.limits.take('general', visit.account.id);
           return await act(visit, form);
@@ -83,6 +91,28 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: P
 
 /** What a form may run into that is no mistake of the person who filled it in. */
 const REFUSALS: readonly ErrorCode[] = ['RATE_LIMITED', 'FEATURE_NOT_AVAILABLE'];
+
+const SIGNED_IN_AGAIN = 'You have signed in again since this page was opened. Check what it says, then send it.';
+
+/** What was typed or chosen in a form; a password is typed again. */
+function keptOf(form: Parameters): Parameters['entries'] {
+  return form.entries.filter(([name]) => name !== 'csrf' && name !== 'key' && !name.includes('password'));
+}
+
+/** Somebody sends a form whose sign-in has ended: what was typed waits on this page until they have signed in again. */
+function keepTyped(
+  { context }: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  entries: Parameters['entries'],
+): FastifyReply {
+  const html = renderSignedOutPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    signInPath: PATH.signIn,
+    form: { path: request.url, entries },
+  });
+  return reply.code(403).headers(pageHeaders()).send(html);
+}
 
 /** Nothing that was typed is lost: it stands in the form again, or behind a button that sends it again. */
 async function refuse(

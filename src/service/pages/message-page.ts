@@ -1,4 +1,4 @@
-import { hidden } from './form.js';
+import { hidden, hiddenEntries } from './form.js';
 import { html } from './html.js';
 import { layOut } from './layout.js';
 
@@ -39,6 +39,22 @@ export function renderSignedInPage({ place, csrf, signOutPath, dashboardPath, ac
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions"><a class="button primary" href="${dashboardPath}">Dashboard</a><button class="button plain">Sign out</button></div></form>
 </div>`;
   return layOut({ title: 'You are signed in', place, main });
+}
+
+export interface SignedOutPage {
+  readonly place: string;
+  readonly signInPath: string;
+  readonly form: { readonly path: string; readonly entries: readonly (readonly [name: string, value: string])[] };
+}
+
+/** A sign-in ended while somebody filled in a form. */
+export function renderSignedOutPage({ place, signInPath, form }: SignedOutPage): string {
+  const title = 'You were signed out';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p>What you typed is kept on this page. Sign in in a new tab, then come back and continue.</p></div>
+<form method="post" action="${form.path}">${hiddenEntries(form.entries)}<div class="actions"><a class="button primary" href="${signInPath}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
+</div>`;
+  return layOut({ title: `Problem: ${title}`, place, main });
 }
 
 /** An account is gone, and the browser signed out. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { PAGE_ROWS } from '../../../src/service/dashboard/rows.js';
-import { openBrowser } from '../../support/browser.js';
+import { openBrowser, type Page } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { mustFindForm, signIn } from '../../support/person.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
@@ -118,6 +118,40 @@ describe('Forms', () => {
     });
     expect(answer.status).toBe(400);
     expect((await ada.open('/dashboard/agents')).text).not.toContain(`@${ada.username}.one`);
+  });
+});
+
+describe('A form whose sign-in has ended', () => {
+  const typed = { name: 'kept', display_name: 'The “kept” one', description: 'Two\nlines' };
+
+  it('keeps what was typed until its person has signed in again', async () => {
+    const zoe = await stage.enter('zoe');
+    const page = await zoe.open('/dashboard/new-agent');
+    await zoe.press('/dashboard/agents', /^sign out$/i);
+    const send = (from: Page, button: RegExp, values = {}) =>
+      zoe.browser.submit(from, mustFindForm(from, button), values, button);
+    const waiting = await send(page, /^create agent$/i, typed);
+    expect([waiting.answer.status, waiting.text.includes('You were signed out')]).toEqual([403, true]);
+    expect((await send(waiting, /^continue$/i)).text).toContain('You were signed out');
+    await signIn(zoe.browser, await zoe.open('/oauth/sign-in'), zoe);
+    const shown = await send(waiting, /^continue$/i);
+    expect(shown.text).toContain('You have signed in again since this page was opened.');
+    expect(mustFindForm(shown, /^create agent$/i).values).toMatchObject(typed);
+    expect((await zoe.open('/dashboard/agents')).text).not.toContain('The “kept” one');
+    expect((await send(shown, /^create agent$/i)).text).toContain('The agent was created.');
+  });
+
+  it('gives no password back, and nothing that another page has sent', async () => {
+    const fields = { username: 'zoe', password: 'a secret phrase' };
+    const site = { 'sec-fetch-site': 'same-origin' };
+    const answer = await post('/dashboard/settings/delete', site, fields);
+    expect([answer.status, answer.text.includes('value="zoe"')]).toEqual([403, true]);
+    expect(answer.text).not.toContain('a secret phrase');
+    expect((await post('/dashboard/new-agent', {}, typed)).status).toBe(303);
+    for (const elsewhere of ['cross-site', 'same-site', 'none']) {
+      const forged = await post('/dashboard/new-agent', { 'sec-fetch-site': elsewhere }, typed);
+      expect([forged.status, forged.text.includes('kept')]).toEqual([403, false]);
+    }
   });
 });
 

@@ -79,6 +79,28 @@ describe.skipIf(noChromium !== undefined)(`Settings in a real browser without sc
     await heading(other, 'Agents');
   });
 
+  it('what was typed while another browser ended the sign-in is still there after signing in again', async () => {
+    await page.goto(`${stage.web}/dashboard/new-agent`);
+    await page.locator('#name').fill('kept');
+    await page.locator('#display-name').fill('Kept');
+    await other.goto(`${stage.web}/dashboard/settings`);
+    await other.getByRole('button', { name: 'Sign out others', exact: true }).click();
+    await press('Create agent');
+    await heading(page, 'You were signed out');
+    const [tab] = await Promise.all([
+      page.context().waitForEvent('page'),
+      page.getByRole('link', { name: 'Sign in', exact: true }).click(),
+    ]);
+    await signIn(tab, FRESH);
+    await heading(tab, 'Agents');
+    await press('Continue');
+    await page.getByRole('alert').getByText('You have signed in again').waitFor();
+    expect(await page.locator('#name').inputValue()).toBe('kept');
+    await press('Create agent');
+    await heading(page, 'Kept');
+    await page.goto(`${stage.web}/dashboard/settings`);
+  });
+
   it('the data comes as a file, and the page stays', async () => {
     const [download] = await Promise.all([page.waitForEvent('download'), press('Download your data')]);
     expect(download.suggestedFilename()).toMatch(new RegExp(`^asp-${ada.username}-\\d{4}-\\d\\d-\\d\\d\\.json$`));
