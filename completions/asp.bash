@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -28,7 +28,7 @@ _asp_find_place() {
       'profiles') next='profile' ;;
     esac
     case $next in
-      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'mcp'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve account'|'serve account list'|'serve account remove'|'serve account resume'|'serve account show'|'serve account suspend'|'serve account tier'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
+      'agent'|'agent card'|'agent create'|'agent list'|'agent remove'|'agent search'|'agent show'|'agent update'|'agent use'|'allowlist'|'allowlist add'|'allowlist apply'|'allowlist check'|'allowlist list'|'allowlist remove'|'api'|'attachment'|'attachment download'|'attachment list'|'attachment show'|'attachment upload'|'auth'|'auth ci'|'auth clients'|'auth login'|'auth logout'|'auth refresh'|'auth status'|'auth token'|'auth whoami'|'block'|'block add'|'block list'|'block remove'|'commands'|'completion'|'config'|'config get'|'config list'|'config path'|'config set'|'config unset'|'demo'|'doctor'|'explain'|'help'|'mcp'|'message'|'message list'|'message search'|'message send'|'profile'|'profile add'|'profile list'|'profile remove'|'profile set'|'profile show'|'profile use'|'run'|'schema'|'serve'|'serve account'|'serve account list'|'serve account remove'|'serve account reset-password'|'serve account resume'|'serve account show'|'serve account suspend'|'serve account tier'|'serve agent'|'serve agent add'|'serve agent list'|'serve agent pause'|'serve agent remove'|'serve agent resume'|'serve backup'|'serve client'|'serve client add'|'serve invite'|'serve invite create'|'serve invite list'|'serve invite revoke'|'serve keys'|'serve keys list'|'serve keys rotate'|'serve logs'|'serve open'|'serve reset'|'serve restore'|'serve status'|'serve stop'|'session'|'session create'|'session end'|'session events'|'session export'|'session invite'|'session join'|'session leave'|'session list'|'session reopen'|'session show'|'session tail'|'session wait'|'status'|'version') _asp_path=$next ;;
       *) return ;;
     esac
   done
@@ -136,6 +136,7 @@ _asp_find_kind() {
     'serve --policy') _asp_kind='=open allowlist' ;;
     'serve --limits') _asp_kind='=on off' ;;
     'serve --trust') _asp_kind='=recipient symmetric' ;;
+    'serve --sign-up') _asp_kind='=open invite off' ;;
     'serve --open-agents') _asp_kind='=trusted all' ;;
     'serve --max-participants') _asp_kind='nothing' ;;
     'serve --presence-grace') _asp_kind='nothing' ;;
@@ -148,6 +149,7 @@ _asp_find_kind() {
     'serve agent add --display-name') _asp_kind='nothing' ;;
     'serve backup --data') _asp_kind='files' ;;
     'serve client add --scopes') _asp_kind='nothing' ;;
+    'serve invite create --expires') _asp_kind='nothing' ;;
     'serve logs --last'|'serve logs -n') _asp_kind='nothing' ;;
     'serve open --account') _asp_kind='nothing' ;;
     'serve reset --data') _asp_kind='files' ;;
@@ -286,10 +288,11 @@ _asp_find_words() {
     'config') _asp_words='get list path set unset' ;;
     'message') _asp_words='list search send' ;;
     'profile') _asp_words='add list remove set show use' ;;
-    'serve') _asp_words='account agent backup client keys logs open reset restore status stop' ;;
-    'serve account') _asp_words='list remove resume show suspend tier' ;;
+    'serve') _asp_words='account agent backup client invite keys logs open reset restore status stop' ;;
+    'serve account') _asp_words='list remove reset-password resume show suspend tier' ;;
     'serve agent') _asp_words='add list pause remove resume' ;;
     'serve client') _asp_words='add' ;;
+    'serve invite') _asp_words='create list revoke' ;;
     'serve keys') _asp_words='list rotate' ;;
     'session') _asp_words='create end events export invite join leave list reopen show tail wait' ;;
   esac
@@ -327,10 +330,11 @@ _asp_find_options() {
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --tries --cursor-file $_asp_options" ;;
-    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --open-agents --max-participants --presence-grace --log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
+    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --sign-up --open-agents --max-participants --presence-grace --log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
+    'serve invite create') _asp_options="--expires $_asp_options" ;;
     'serve logs') _asp_options="--last -n --follow $_asp_options" ;;
     'serve open') _asp_options="--account --no-browser $_asp_options" ;;
     'serve reset') _asp_options="--data $_asp_options" ;;
@@ -382,7 +386,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --field --fields --file --filename --files --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --expires --field --fields --file --filename --files --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -48,7 +48,7 @@ function __asp_place
                 set next 'profile'
         end
         switch $next
-            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'mcp' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve account' 'serve account list' 'serve account remove' 'serve account resume' 'serve account show' 'serve account suspend' 'serve account tier' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
+            case 'agent' 'agent card' 'agent create' 'agent list' 'agent remove' 'agent search' 'agent show' 'agent update' 'agent use' 'allowlist' 'allowlist add' 'allowlist apply' 'allowlist check' 'allowlist list' 'allowlist remove' 'api' 'attachment' 'attachment download' 'attachment list' 'attachment show' 'attachment upload' 'auth' 'auth ci' 'auth clients' 'auth login' 'auth logout' 'auth refresh' 'auth status' 'auth token' 'auth whoami' 'block' 'block add' 'block list' 'block remove' 'commands' 'completion' 'config' 'config get' 'config list' 'config path' 'config set' 'config unset' 'demo' 'doctor' 'explain' 'help' 'mcp' 'message' 'message list' 'message search' 'message send' 'profile' 'profile add' 'profile list' 'profile remove' 'profile set' 'profile show' 'profile use' 'run' 'schema' 'serve' 'serve account' 'serve account list' 'serve account remove' 'serve account reset-password' 'serve account resume' 'serve account show' 'serve account suspend' 'serve account tier' 'serve agent' 'serve agent add' 'serve agent list' 'serve agent pause' 'serve agent remove' 'serve agent resume' 'serve backup' 'serve client' 'serve client add' 'serve invite' 'serve invite create' 'serve invite list' 'serve invite revoke' 'serve keys' 'serve keys list' 'serve keys rotate' 'serve logs' 'serve open' 'serve reset' 'serve restore' 'serve status' 'serve stop' 'session' 'session create' 'session end' 'session events' 'session export' 'session invite' 'session join' 'session leave' 'session list' 'session reopen' 'session show' 'session tail' 'session wait' 'status' 'version'
                 set path $next
             case '*'
                 break
@@ -317,6 +317,7 @@ complete -c asp -n '__asp_at \'serve\'' -a 'account' -d 'account …'
 complete -c asp -n '__asp_at \'serve\'' -a 'agent' -d 'agent …'
 complete -c asp -n '__asp_at \'serve\'' -a 'backup' -d 'save the data of a service in one file, also while it runs'
 complete -c asp -n '__asp_at \'serve\'' -a 'client' -d 'client …'
+complete -c asp -n '__asp_at \'serve\'' -a 'invite' -d 'invite …'
 complete -c asp -n '__asp_at \'serve\'' -a 'keys' -d 'keys …'
 complete -c asp -n '__asp_at \'serve\'' -a 'logs' -d 'what the local service says, when it runs in the background'
 complete -c asp -n '__asp_at \'serve\'' -a 'open' -d 'open the dashboard of the local service in the browser, signed in'
@@ -337,6 +338,7 @@ complete -c asp -n '__asp_at \'serve\'' -l policy -x -a 'open allowlist' -d 'who
 complete -c asp -n '__asp_at \'serve\'' -l demo -d 'agents to try it with: @demo.echo, which answers, @demo.you and @alice.bot'
 complete -c asp -n '__asp_at \'serve\'' -l limits -x -a 'on off' -d 'the rate limits of the specification (on)'
 complete -c asp -n '__asp_at \'serve\'' -l trust -x -a 'recipient symmetric' -d 'whose allowlist decides about an invitation (recipient)'
+complete -c asp -n '__asp_at \'serve\'' -l sign-up -x -a 'open invite off' -d 'who can create an account: anyone, only people with an invitation, or nobody (open)'
 complete -c asp -n '__asp_at \'serve\'' -l open-agents -x -a 'trusted all' -d 'which accounts may have agents that anyone can invite (trusted)'
 complete -c asp -n '__asp_at \'serve\'' -l max-participants -x -d 'how many participants a session may have, those who left included (1000)'
 complete -c asp -n '__asp_at \'serve\'' -l presence-grace -x -d 'remove a participant that stays disconnected this long (default: never)'
@@ -350,6 +352,7 @@ complete -c asp -n '__asp_at \'serve\'' -l detach -d 'run in the background; ret
 complete -c asp -n '__asp_at \'serve\'' -l ready-file -r -F -d 'write this file once it accepts requests'
 complete -c asp -n '__asp_at \'serve account\'' -a 'list' -d 'every account of the local service'
 complete -c asp -n '__asp_at \'serve account\'' -a 'remove' -d 'remove an account of the local service and its agents, for good'
+complete -c asp -n '__asp_at \'serve account\'' -a 'reset-password' -d 'a link with which somebody sets a new password for their account'
 complete -c asp -n '__asp_at \'serve account\'' -a 'resume' -d 'resume a suspended account of the local service'
 complete -c asp -n '__asp_at \'serve account\'' -a 'show' -d 'one account of the local service and what it has'
 complete -c asp -n '__asp_at \'serve account\'' -a 'suspend' -d 'suspend an account of the local service: nobody can act for it'
@@ -372,6 +375,10 @@ complete -c asp -n '__asp_at \'serve backup\'' -F
 complete -c asp -n '__asp_at \'serve client\'' -a 'add' -d 'a client id and secret for one agent of the local service, shown once'
 complete -c asp -n '__asp_at \'serve client add\'' -l scopes -x -d 'what the client may do (all an agent may)'
 complete -c asp -n '__asp_at \'serve client add\'' -a '(__asp_remembered handles)'
+complete -c asp -n '__asp_at \'serve invite\'' -a 'create' -d 'an invitation with which one person can sign up on the local service'
+complete -c asp -n '__asp_at \'serve invite\'' -a 'list' -d 'the invitations of the local service and who used them'
+complete -c asp -n '__asp_at \'serve invite\'' -a 'revoke' -d 'revoke an invitation of the local service'
+complete -c asp -n '__asp_at \'serve invite create\'' -l expires -x -d 'how long it can be used (7d)'
 complete -c asp -n '__asp_at \'serve keys\'' -a 'list' -d 'the keys that the local service signs its access tokens with'
 complete -c asp -n '__asp_at \'serve keys\'' -a 'rotate' -d 'publish a next signing key, which takes over once everybody has had time to read it'
 complete -c asp -n '__asp_at \'serve logs\'' -l last -s n -x -d 'the last so many lines (all)'

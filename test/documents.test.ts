@@ -51,7 +51,7 @@ function commandsIn(text: string): string[] {
 /** The leading words that are plain, as a command's own are. */
 const plainWords = (line: string): string[] => {
   const words = line.trim().split(/\s+/).slice(1);
-  const end = words.findIndex((word) => !/^[a-z]+$/.test(word));
+  const end = words.findIndex((word) => !/^[a-z]+(?:-[a-z]+)*$/.test(word));
   return end === -1 ? words : words.slice(0, end);
 };
 

@@ -42,10 +42,14 @@ import { messageSend } from './commands/send/send.js';
 import {
   serveAccountList,
   serveAccountRemove,
+  serveAccountResetPassword,
   serveAccountResume,
   serveAccountShow,
   serveAccountSuspend,
   serveAccountTier,
+  serveInviteCreate,
+  serveInviteList,
+  serveInviteRevoke,
 } from './commands/serve/accounts.js';
 import { serveBackup, serveReset, serveRestore } from './commands/serve/data.js';
 import {
@@ -93,7 +97,8 @@ const COMMANDS: readonly Command[] = [
   ...[serveKeysList, serveKeysRotate],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume, serveClientAdd],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
-  ...[serveAccountTier, serveAccountRemove],
+  ...[serveAccountTier, serveAccountRemove, serveAccountResetPassword],
+  ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
   ...[demo, status, doctor],
   ...[configList, configGet, configSet, configUnset, configPath],
   ...[completion, mcp, api, schema, help, version, commands, explain],

@@ -25,9 +25,11 @@ export interface Addresses {
 export interface AccountPolicy {
   /** Which accounts may have agents that anyone can invite: those the operator trusts, or all. */
   readonly openAgents: 'trusted' | 'all';
+  /** Who may make an account on the sign-up page: everybody, whoever has an invitation of the operator, or nobody. */
+  readonly signUp: 'open' | 'invite' | 'off';
 }
 
-export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = { openAgents: 'trusted' };
+export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = { openAgents: 'trusted', signUp: 'open' };
 
 export interface Settings {
   readonly addresses: Addresses;

@@ -102,6 +102,31 @@ export const UpdateOperatorAccountRequest = lazily(() =>
 );
 export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountRequest>;
 
+/** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
+export const EntryLink = lazily(() =>
+  z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs }),
+);
+export type EntryLink = z.infer<typeof EntryLink>;
+
+/** Body that makes an invitation. */
+export const CreateInvitationRequest = lazily(() =>
+  z.strictObject({ lifetime_ms: z.int().check(z.minimum(60_000), z.maximum(366 * 86_400_000)) }),
+);
+export type CreateInvitationRequest = z.infer<typeof CreateInvitationRequest>;
+
+/** An invitation as the operator sees it; nobody is told its code again. */
+export const Invitation = lazily(() =>
+  z.looseObject({
+    id: z.string(),
+    state: z.enum(['open', 'used', 'expired']),
+    /** Who signed up with it. */
+    account: z.nullable(z.string()),
+    created_at: EpochMs,
+    expires_at: EpochMs,
+  }),
+);
+export type Invitation = z.infer<typeof Invitation>;
+
 /** Body that adds an agent, and its account when that is new. */
 export const AddOperatorAgentRequest = lazily(() =>
   z.strictObject({
@@ -167,6 +192,14 @@ export const OPERATOR_ENDPOINT = {
     path: '/accounts/{account}',
     reply: z.looseObject({ ok: z.literal(true) }),
   },
+  createPasswordLink: { method: 'POST', path: '/accounts/{account}/password-links', reply: EntryLink },
+  createInvitation: { method: 'POST', path: '/invitations', body: CreateInvitationRequest, reply: EntryLink },
+  listInvitations: {
+    method: 'GET',
+    path: '/invitations',
+    reply: z.looseObject({ invitations: z.array(Invitation) }),
+  },
+  revokeInvitation: { method: 'DELETE', path: '/invitations/{id}', reply: z.looseObject({ ok: z.literal(true) }) },
   listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
   rotateSigningKeys: {
     method: 'POST',

@@ -120,6 +120,13 @@ const operatorAccountOf = ({ text }: Wording): Record<string, unknown> => ({
   created_at: TIME,
 });
 
+const entryLinkOf = ({ text }: Wording): Record<string, unknown> => ({
+  id: text,
+  url: `http://127.0.0.1/${text}`,
+  code: text,
+  expires_at: TIME,
+});
+
 const operatorAgentOf = ({ text }: Wording): Record<string, unknown> => ({
   handle: text,
   inbound_policy: 'open',
@@ -225,6 +232,12 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   readOperatorAccount: operatorAccountOf,
   updateOperatorAccount: operatorAccountOf,
   removeOperatorAccount: ok,
+  createPasswordLink: entryLinkOf,
+  createInvitation: entryLinkOf,
+  listInvitations: ({ text }) => ({
+    invitations: [{ id: text, state: 'used', account: text, created_at: TIME, expires_at: TIME }],
+  }),
+  revokeInvitation: ok,
   listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
   rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
   createSignInLink: ({ text }) => ({ url: `http://127.0.0.1/${text}`, account: text, expires_at: TIME }),

@@ -66,7 +66,8 @@ function refusal(document: unknown, status: number, request: FailedRequest, oper
   const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
   const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
   const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
-  return new ExplainedError(operationPath.startsWith('/accounts') ? NO_SUCH_ACCOUNT : NO_SUCH_AGENT, error);
+  const [, kind = ''] = operationPath.split('/');
+  return new ExplainedError(NO_SUCH[kind] ?? NO_SUCH_AGENT, error);
 }
 
 const UNKNOWN = 'No such agent is in the local service.';
@@ -77,7 +78,13 @@ const NO_SUCH_AGENT: ErrorContext = {
   next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
 };
 
-const NO_SUCH_ACCOUNT: ErrorContext = {
-  messages: { NOT_FOUND: 'No such account is in the local service.' },
-  next: { NOT_FOUND: ['asp', 'serve', 'account', 'list'] },
+const NO_SUCH: Readonly<Record<string, ErrorContext>> = {
+  accounts: {
+    messages: { NOT_FOUND: 'No such account is in the local service.' },
+    next: { NOT_FOUND: ['asp', 'serve', 'account', 'list'] },
+  },
+  invitations: {
+    messages: { NOT_FOUND: 'No such invitation is in the local service.' },
+    next: { NOT_FOUND: ['asp', 'serve', 'invite', 'list'] },
+  },
 };

@@ -11,9 +11,11 @@ import { renderErrorPage } from '../pages/message-page.js';
 import { ServiceError } from '../service-error.js';
 import { deleteAccountSessionsExpiredBefore } from '../store/account-session-rows.js';
 import { deleteAuthorizationCodesBefore, deleteAuthorizationRequestsBefore } from '../store/authorization-rows.js';
+import { deleteEntryLinksExpiredBefore } from '../store/entry-link-rows.js';
 import { deleteUnusedOAuthClients } from '../store/oauth-client-rows.js';
 import { deleteRefreshFamiliesUnusedSince } from '../store/refresh-rows.js';
 import { enterByLink } from './account/enter-by-link.js';
+import { setNewPassword, showNewPassword } from './account/new-password.js';
 import { showSignIn, signIn, signOut, signUp } from './account/sign-in.js';
 import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, placeOf, refuseOtherMethods } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
@@ -96,13 +98,15 @@ function registerPages(scope: FastifyInstance, server: AuthorizationServer): voi
   scope.get(PATH.consent, GET_ALONE, async (request, reply) => showStoredRequest(server, request, reply));
   scope.get(PATH.signIn, GET_ALONE, async (request, reply) => showSignIn(server, request, reply));
   scope.get(PATH.signInLink, GET_ALONE, async (request, reply) => enterByLink(server, request, reply));
+  scope.get(PATH.newPassword, GET_ALONE, async (request, reply) => showNewPassword(server, request, reply));
+  scope.post(PATH.newPassword, async (request, reply) => setNewPassword(server, request, reply));
   scope.post(PATH.signIn, async (request, reply) => signIn(server, request, reply));
   scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
   scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
   refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
   refuseOtherMethods(scope, PATH.consent, ['GET']);
   refuseOtherMethods(scope, PATH.signInLink, ['GET']);
-  refuseOtherMethods(scope, PATH.signIn, ['GET', 'POST']);
+  for (const path of [PATH.signIn, PATH.newPassword]) refuseOtherMethods(scope, path, ['GET', 'POST']);
   for (const path of [PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
 }
 
@@ -154,6 +158,8 @@ function answerPageError(
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** A code lives one minute. It is kept for a day, so that a second use is not taken for an unknown code. */
 const CODE_KEPT_MS = DAY_MS;
+/** The operator sees for a while who came of an invitation. */
+const ENTRY_LINK_KEPT_MS = 30 * DAY_MS;
 const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
 
 /** Deletes everything that has expired. */
@@ -163,6 +169,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteAuthorizationRequestsBefore(transaction, now - AUTHORIZATION_REQUEST_LIFETIME_S * 1000);
     await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
     await deleteAccountSessionsExpiredBefore(transaction, now);
+    await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
     await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);
   });

@@ -15,6 +15,7 @@ export const PATH = {
   signUp: '/oauth/sign-up',
   signOut: '/oauth/sign-out',
   signInLink: '/oauth/sign-in-link',
+  newPassword: '/oauth/new-password',
   dashboard: '/dashboard',
 } as const;
 

@@ -1,10 +1,25 @@
-import type { OperatorAccount, UpdateOperatorAccountRequest } from '../../wire/local-service.js';
+import { randomToken } from '../../kit/random.js';
+import type {
+  CreateInvitationRequest,
+  EntryLink,
+  Invitation,
+  OperatorAccount,
+  UpdateOperatorAccountRequest,
+} from '../../wire/local-service.js';
 import { removeAccount, suspendAccount } from '../agents/close-account.js';
+import { PATH } from '../authorization-server/metadata.js';
+import { hashSecret } from '../authorization-server/secret.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { markAccountSuspended, updateTier } from '../store/account-rows.js';
-import type { Query } from '../store/database.js';
-import { findOperatorAccount, listAllAccounts, type OperatorAccountRow } from '../store/operator-rows.js';
+import type { Query, Transaction } from '../store/database.js';
+import { deleteInvitation, deletePasswordLinks, type EntryLinkRow, insertEntryLink } from '../store/entry-link-rows.js';
+import {
+  findOperatorAccount,
+  listAllAccounts,
+  listInvitations,
+  type OperatorAccountRow,
+} from '../store/operator-rows.js';
 
 /** What the operator may do about an account, outside the specification. */
 
@@ -46,4 +61,88 @@ function toOperatorAccount(row: OperatorAccountRow): OperatorAccount {
   const { username, display_name, tier, agents, clients, created_at } = row;
   const state = row.suspended_at === null ? 'active' : 'suspended';
   return { username, display_name, state, tier, is_local: row.is_local === 1, agents, clients, created_at };
+}
+
+const HOUR_MS = 60 * 60 * 1000;
+const SECRET_BYTES = 24;
+
+/** A link that lets its holder set the password of an account, once. The one before ends. */
+export async function createPasswordLink(context: ServiceContext, username: string): Promise<EntryLink> {
+  return await context.database.write(async (transaction) => {
+    const account = await requireAccount(transaction, username);
+    if (account.is_local === 1)
+      throw new ServiceError('VALIDATION_ERROR', 'A local account has no password: asp serve open signs in as it.');
+    if (account.suspended_at !== null)
+      throw new ServiceError('VALIDATION_ERROR', 'The account is suspended: resume it first.');
+    await deletePasswordLinks(transaction, account.id);
+    return addEntryLink(context, transaction, {
+      purpose: 'password',
+      accountId: account.id,
+      lifetimeMs: HOUR_MS,
+      addressOf: (secret) => `${PATH.newPassword}?once=${secret}`,
+    });
+  });
+}
+
+/** A code with which one person may sign up. */
+export async function createInvitation(
+  context: ServiceContext,
+  { lifetime_ms: lifetimeMs }: CreateInvitationRequest,
+): Promise<EntryLink> {
+  return await context.database.write((transaction) =>
+    addEntryLink(context, transaction, {
+      purpose: 'sign-up',
+      accountId: null,
+      lifetimeMs,
+      addressOf: (secret) => `${PATH.signIn}?invitation=${secret}`,
+    }),
+  );
+}
+
+export async function listOperatorInvitations({
+  clock,
+  database,
+}: ServiceContext): Promise<{ invitations: Invitation[] }> {
+  const rows = await database.read(listInvitations);
+  const invitations = rows.map(({ id, username, created_at, expires_at, used_at }): Invitation => {
+    const state = used_at !== null ? 'used' : expires_at <= clock.now() ? 'expired' : 'open';
+    return { id, state, account: username, created_at, expires_at };
+  });
+  return { invitations };
+}
+
+export async function revokeInvitation({ database }: ServiceContext, id: string): Promise<{ ok: true }> {
+  if (!(await database.write((transaction) => deleteInvitation(transaction, id)))) throw new ServiceError('NOT_FOUND');
+  return { ok: true };
+}
+
+interface NewEntryLink {
+  readonly purpose: EntryLinkRow['purpose'];
+  readonly accountId: string | null;
+  readonly lifetimeMs: number;
+  readonly addressOf: (secret: string) => string;
+}
+
+async function addEntryLink(
+  { clock, ids, random, settings }: ServiceContext,
+  transaction: Transaction,
+  { purpose, accountId, lifetimeMs, addressOf }: NewEntryLink,
+): Promise<EntryLink> {
+  const secret = randomToken(random, SECRET_BYTES);
+  const now = clock.now();
+  const row = {
+    id: `lnk_${ids.ulid()}`,
+    purpose,
+    secret_hash: hashSecret(secret),
+    account_id: accountId,
+    created_at: now,
+    expires_at: now + lifetimeMs,
+  };
+  await insertEntryLink(transaction, row);
+  return {
+    id: row.id,
+    url: `${settings.addresses.webUrl}${addressOf(secret)}`,
+    code: secret,
+    expires_at: row.expires_at,
+  };
 }

@@ -13,7 +13,16 @@ import { validate } from '../rest/read-request.js';
 import { sendAnswer } from '../rest/send-answer.js';
 import { ServiceError } from '../service-error.js';
 import { countAll } from '../store/operator-rows.js';
-import { listOperatorAccounts, readOperatorAccount, removeOperatorAccount, updateOperatorAccount } from './accounts.js';
+import {
+  createInvitation,
+  createPasswordLink,
+  listOperatorAccounts,
+  listOperatorInvitations,
+  readOperatorAccount,
+  removeOperatorAccount,
+  revokeInvitation,
+  updateOperatorAccount,
+} from './accounts.js';
 import {
   addOperatorAgent,
   addOperatorClient,
@@ -60,6 +69,10 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     readOperatorAccount: (_, account) => readOperatorAccount(context, account),
     updateOperatorAccount: (body, account) => updateOperatorAccount(context, account, body),
     removeOperatorAccount: (_, account) => removeOperatorAccount(context, account),
+    createPasswordLink: (_, account) => createPasswordLink(context, account),
+    createInvitation: (body) => createInvitation(context, body),
+    listInvitations: () => listOperatorInvitations(context),
+    revokeInvitation: (_, id) => revokeInvitation(context, id),
     listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
     rotateSigningKeys: async () => {
       const rotated = await options.keys.rotateKeys();

@@ -12,12 +12,14 @@ export interface SignInPage {
   readonly csrf: string;
   readonly signInPath: string;
   readonly signUpPath: string;
+  /** Who may make an account. */
+  readonly signUp: 'open' | 'invite' | 'off';
   /** Which of the two forms was sent, or should be seen first. */
   readonly form: 'sign-in' | 'sign-up';
   /** Whether whoever looks may have an account here that has no password (D-203). */
   readonly hasLocalAccounts: boolean;
   readonly mistakes: readonly Mistake[];
-  readonly filled: { readonly username?: string; readonly displayName?: string };
+  readonly filled: { readonly username?: string; readonly displayName?: string; readonly invitation?: string };
 }
 
 /** Signing in and making an account, on one page. */
@@ -29,10 +31,14 @@ export function renderSignInPage(page: SignInPage): string {
 ${renderProblem('There is a problem', page.mistakes)}
 ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <hr class="rule">
-<details>
+${
+  page.signUp === 'off'
+    ? html`<p class="soft small">This service takes no new accounts. To get one, contact its operator.</p>`
+    : html`<details>
 <summary>${isSignUp ? 'Already have an account? Sign in' : 'New here? Create an account'}</summary>
 ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
-</details>
+</details>`
+}
 ${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
   return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
@@ -83,12 +89,49 @@ function renderSignUpForm(page: SignInPage): Html {
     minLength: 8,
     hint: 'At least 8 characters.',
   };
+  const invitation: Field = {
+    id: 'invitation',
+    name: 'invitation',
+    label: 'Invitation code',
+    autocomplete: 'off',
+    maxLength: 100,
+    isIdentifier: true,
+    hint: 'You need one from the operator of this service.',
+    ...(filled.invitation !== undefined && { value: filled.invitation }),
+  };
+  const fields = [...(page.signUp === 'invite' ? [invitation] : []), username, displayName, password];
   return html`<form method="post" action="${page.signUpPath}" class="stack" aria-label="Create an account">
 ${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
-${[username, displayName, password].map((field) => renderField(field, mistakes))}
+${fields.map((field) => renderField(field, mistakes))}
 <div class="actions single"><button class="button primary">Create account</button></div>
 </form>`;
 }
 
 const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
 const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
+
+export interface NewPasswordPage {
+  readonly place: string;
+  readonly csrf: string;
+  readonly path: string;
+  /** The secret of the link that leads here. */
+  readonly once: string;
+  readonly username: string;
+  readonly mistakes: readonly Mistake[];
+}
+
+/** A new password for somebody who has forgotten theirs. */
+export function renderNewPasswordPage({ place, csrf, path, once, username, mistakes }: NewPasswordPage): string {
+  const title = 'Choose a new password';
+  const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. It signs out every browser and application of this account.</p></div>
+${renderProblem('There is a problem', mistakes)}
+<form method="post" action="${path}" class="stack" aria-label="${title}">
+${hidden({ once, csrf })}
+<input type="text" name="username" value="${username}" autocomplete="username" hidden>
+${renderField({ ...password, hint: 'At least 8 characters.' }, mistakes)}
+<div class="actions single"><button class="button primary">Set password</button></div>
+</form></div>`;
+  return layOut({ title: mistakes.length > 0 ? `Problem: ${title}` : title, place, main });
+}

@@ -1,6 +1,7 @@
 import type { InboundPolicy } from '../../wire/agent.js';
 import type { AccountRow } from './account-rows.js';
 import type { Dialect, Query } from './database.js';
+import type { EntryLinkRow } from './entry-link-rows.js';
 
 export interface ServiceCounts {
   readonly accounts: number;
@@ -79,4 +80,15 @@ export function listAllAccounts(query: Query): Promise<OperatorAccountRow[]> {
 
 export function findOperatorAccount(query: Query, username: string): Promise<OperatorAccountRow | undefined> {
   return query.get<OperatorAccountRow>(`${ACCOUNT} WHERE username = $1 AND removed_at IS NULL`, username);
+}
+
+/** An invitation beside the name of the account that came of it. */
+export type InvitationRow = EntryLinkRow & { readonly username: string | null };
+
+/** The newest first. */
+export function listInvitations(query: Query): Promise<InvitationRow[]> {
+  return query.all<InvitationRow>(
+    `SELECT entry_link.*, account.username FROM entry_link LEFT JOIN account ON account.id = entry_link.account_id
+     WHERE purpose = 'sign-up' ORDER BY entry_link.id DESC`,
+  );
 }

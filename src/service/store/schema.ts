@@ -6,7 +6,7 @@ import { DatabaseUnusableError, type Dialect } from './database.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 16;
+export const SCHEMA_VERSION = 17;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -86,6 +86,18 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
+  // What the operator hands out. The account is whose password it sets, or who signed up with it.
+  `CREATE TABLE entry_link (
+    id TEXT PRIMARY KEY,
+    purpose TEXT NOT NULL CHECK (purpose IN ('sign-up', 'password')),
+    secret_hash TEXT NOT NULL UNIQUE,
+    account_id TEXT REFERENCES account (id),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_at BIGINT
+  )`,
+  `CREATE INDEX entry_link_by_account ON entry_link (account_id)`,
+  `CREATE INDEX entry_link_by_expiry ON entry_link (expires_at)`,
 
   `CREATE TABLE agent (
     id TEXT PRIMARY KEY,

@@ -185,6 +185,10 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve account resume': [operator('serve account resume alice')],
   'serve account tier': [operator('serve account tier alice trusted')],
   'serve account remove': [operator('serve account remove alice --yes')],
+  'serve account reset-password': [operator('serve account reset-password alice')],
+  'serve invite create': [operator('serve invite create')],
+  'serve invite list': [operator('serve invite list')],
+  'serve invite revoke': [operator('serve invite revoke lnk_1')],
   'serve client add': [operator(`serve client add ${PEER}`)],
   status: [
     api('status', {

@@ -3,6 +3,8 @@ import { Agent, AgentSummary, SearchAgentsReply } from '../../../wire/agent.js';
 import { Attachment, AttachmentLink } from '../../../wire/attachment.js';
 import { EventEnvelope } from '../../../wire/event.js';
 import {
+  EntryLink,
+  Invitation,
   OperatorAccount,
   OperatorAgent,
   OperatorClient,
@@ -295,6 +297,10 @@ export const COMMAND_OUTPUT = {
   'serve account resume': OperatorAccount,
   'serve account tier': OperatorAccount,
   'serve account remove': shape({ account: text, removed: yes }),
+  'serve account reset-password': shape({ account: text, url: text, expires_at: count }),
+  'serve invite create': EntryLink,
+  'serve invite list': list(Invitation),
+  'serve invite revoke': shape({ id: text, revoked: yes }),
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;
 
 /** What stands in outputs and belongs to no one command. */

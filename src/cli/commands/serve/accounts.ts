@@ -2,6 +2,7 @@ import type { OperatorAccount } from '../../../wire/local-service.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { UsageError } from '../../errors.js';
+import { readDuration } from '../../values.js';
 import { findService, readAccount } from './operate.js';
 
 const ACCOUNT = { usage: '<account>', about: 'alice, who owns @alice.bot' } as const satisfies Argument;
@@ -136,5 +137,87 @@ export const serveAccountRemove = command({
       throw new UsageError('Nothing was removed: the answer was no.');
     await call('removeOperatorAccount', { path: { account } });
     await context.output.document({ account, removed: true }, (safe) => safe.account);
+  },
+});
+
+export const serveAccountResetPassword = command({
+  path: 'serve account reset-password',
+  summary: 'a link with which somebody sets a new password for their account',
+  details: [
+    'For people who have forgotten theirs: send them the link. It works once, within an hour. The new password signs out',
+    'every browser and application of the account.',
+  ].join('\n'),
+  arguments: [ACCOUNT],
+  examples: [
+    { line: 'asp serve account reset-password alice', about: 'the link; the one before no longer works' },
+    { line: 'asp serve account reset-password alice --json', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the link, this once',
+  parse: (args) => ({ account: readAccount(args.argument('account')) }),
+  async run(context, { account }) {
+    const link = await (await findService(context)).call('createPasswordLink', { path: { account } });
+    await context.output.document({ account, url: link.url, expires_at: link.expires_at }, (safe) => safe.url);
+    await context.output.note(`Whoever opens the link within an hour can set the password of ${account}, once.`);
+  },
+});
+
+const DEFAULT_LIFETIME = '7d';
+
+export const serveInviteCreate = command({
+  path: 'serve invite create',
+  summary: 'an invitation with which one person can sign up on the local service',
+  details: 'It is needed where asp serve runs with --sign-up invite.',
+  options: [{ flags: '--expires <duration>', about: `how long it can be used (${DEFAULT_LIFETIME})` }],
+  examples: [
+    { line: 'asp serve invite create', about: 'a link for one person' },
+    { line: 'asp serve invite create --expires 1d --json', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the link, this once',
+  parse: (args) => ({ lifetimeMs: readDuration('--expires', args.text('expires') ?? DEFAULT_LIFETIME) }),
+  async run(context, { lifetimeMs }) {
+    const { call } = await findService(context);
+    const link = await call('createInvitation', { body: { lifetime_ms: lifetimeMs } });
+    await context.output.document(link, (safe) => safe.url);
+    await context.output.note('One person can sign up with it. It is shown this once.');
+  },
+});
+
+export const serveInviteList = command({
+  path: 'serve invite list',
+  summary: 'the invitations of the local service and who used them',
+  examples: [
+    { line: 'asp serve invite list', about: 'a table' },
+    { line: 'asp serve invite list --json', about: 'for scripts' },
+  ],
+  effect: 'read',
+  stdout: describeTable('id, state, account, expires'),
+  async run(context) {
+    const { invitations } = await (await findService(context)).call('listInvitations');
+    await context.output.list({ items: invitations, next_cursor: null }, [
+      { title: 'id', value: (invitation) => invitation.id },
+      { title: 'state', value: (invitation) => invitation.state },
+      { title: 'account', value: (invitation) => invitation.account ?? '' },
+      { title: 'expires', value: (invitation) => toTime(invitation.expires_at) },
+    ]);
+  },
+});
+
+export const serveInviteRevoke = command({
+  path: 'serve invite revoke',
+  summary: 'revoke an invitation of the local service',
+  details: 'An account that came of it stays: see asp serve account.',
+  arguments: [{ usage: '<id>', about: 'from asp serve invite list' }],
+  examples: [
+    { line: 'asp serve invite revoke lnk_01KAR5XJ5Z3YV0G6TWQ8N4M2PC', about: 'nobody can use it any more' },
+    { line: 'asp serve invite list', about: 'see which there are' },
+  ],
+  effect: 'local',
+  stdout: 'the id',
+  parse: (args) => ({ id: args.argument('id') }),
+  async run(context, { id }) {
+    await (await findService(context)).call('revokeInvitation', { path: { id } });
+    await context.output.document({ id, revoked: true }, (safe) => safe.id);
   },
 });

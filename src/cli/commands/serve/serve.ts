@@ -36,6 +36,11 @@ const OPTIONS = [
     choices: ['recipient', 'symmetric'],
   },
   {
+    flags: '--sign-up <open|invite|off>',
+    about: 'who can create an account: anyone, only people with an invitation, or nobody (open)',
+    choices: ['open', 'invite', 'off'],
+  },
+  {
     flags: '--open-agents <trusted|all>',
     about: 'which accounts may have agents that anyone can invite (trusted)',
     choices: ['trusted', 'all'],

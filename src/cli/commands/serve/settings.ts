@@ -74,6 +74,7 @@ export const SETTING = {
   demo: onOrOff(),
   limits: choice(['on', 'off'], 'on'),
   trust: choice(['recipient', 'symmetric'], 'recipient'),
+  'sign-up': choice(['open', 'invite', 'off'], 'open'),
   'open-agents': choice(['trusted', 'all'], 'trusted'),
   'max-participants': setting(
     z.int(),

@@ -72,7 +72,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     isBehindProxy: settings['behind-proxy'],
     areLimitsOn: settings.limits === 'on',
     trust: settings.trust,
-    accountPolicy: { openAgents: settings['open-agents'] },
+    accountPolicy: { openAgents: settings['open-agents'], signUp: settings['sign-up'] },
     participantsMax: settings['max-participants'],
     presenceGraceMs: settings['presence-grace'],
     metricsPort: settings['metrics-port'],

@@ -11,12 +11,14 @@ import { ServiceError } from '../../service-error.js';
 import { type AccountRow, hasPasswordAccounts } from '../../store/account-rows.js';
 import { deleteAccountSession } from '../../store/account-session-rows.js';
 import { rebindAuthorizationRequests } from '../../store/authorization-rows.js';
+import { findEntryLink, useEntryLink } from '../../store/entry-link-rows.js';
 import { findOAuthClient } from '../../store/oauth-client-rows.js';
 import { listLocalAccounts } from '../../store/operator-rows.js';
 import { bodyOf, placeOf, redirect } from '../api-scope.js';
 import { requireStoredRequest } from '../authorization-request.js';
 import { PATH } from '../metadata.js';
 import { type Parameters, queryOf, readParameters } from '../parameters.js';
+import { hashSecret } from '../secret.js';
 import { type AuthorizationServer, takeForAddress } from '../server.js';
 import { type Browser, findAccountOf, isCsrfOf, meetBrowser, readBrowser, renewBrowser } from './browser.js';
 import { checkPassword } from './check-password.js';
@@ -28,7 +30,7 @@ import { forgedForm, requireSameOrigin } from './same-origin.js';
 const DISPLAY_NAME_MAX_LENGTH = 100;
 
 /** A form of the sign-in page that came from that page. */
-interface SentForm {
+export interface SentForm {
   readonly form: Parameters;
   readonly browser: Browser;
   readonly request: string | undefined;
@@ -42,8 +44,16 @@ export async function showSignIn(
 ): Promise<FastifyReply> {
   const browser = meetBrowser(server, request, reply);
   const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
-  const returnTo = readParameters(queryOf(request.raw.url ?? '')).one('return_to');
-  if (account === undefined) return sendSignInPage(server, reply, { browser, waiting: undefined, returnTo });
+  const asked = readParameters(queryOf(request.raw.url ?? ''));
+  const returnTo = asked.one('return_to');
+  const invitation = asked.one('invitation');
+  if (account === undefined)
+    return sendSignInPage(
+      server,
+      reply,
+      { browser, waiting: undefined, returnTo },
+      invitation === undefined ? {} : { form: 'sign-up', filled: { invitation } },
+    );
   if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
   const page = renderSignedInPage({
     place: placeOf(server),
@@ -94,22 +104,48 @@ export async function signUp(
   const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '');
   const displayName = (sent.form.one('display_name') ?? '').trim();
   const password = sent.form.one('password') ?? '';
-  const filled = { username, displayName };
+  const invitation = (sent.form.one('invitation') ?? '').trim();
+  const filled = { username, displayName, invitation };
+  const { signUp: mode } = context.settings.accountPolicy;
+  if (mode === 'off') return refuseSignUp(server, reply, sent);
   const mistakes = findMistakes(username, displayName, password);
   if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
   const waitS = await waitOf(takeForAddress(context, 'signUp', request));
   if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
+  const now = context.clock.now();
+  const invited =
+    mode === 'invite'
+      ? await context.database.read((query) => findEntryLink(query, 'sign-up', hashSecret(invitation), now))
+      : undefined;
+  if (mode === 'invite' && invited === undefined)
+    return showAgain(server, reply.code(403), sent, { form: 'sign-up', mistakes: [NOT_INVITED], filled });
   const passwordHash = await hashPassword(password);
   try {
-    const account = await context.database.write((transaction) =>
-      createAccount(context, transaction, { username, displayName, passwordHash, tier: 'standard', isLocal: false }),
-    );
+    const account = await context.database.write(async (transaction) => {
+      const person = { username, displayName, passwordHash, tier: 'standard', isLocal: false } as const;
+      const made = await createAccount(context, transaction, person);
+      if (invited !== undefined && !(await useEntryLink(transaction, invited.id, made.id, now)))
+        throw new ServiceError('FORBIDDEN');
+      return made;
+    });
     return enter(server, reply, sent, account);
   } catch (error) {
+    if (error instanceof ServiceError && error.code === 'FORBIDDEN')
+      return showAgain(server, reply.code(403), sent, { form: 'sign-up', mistakes: [NOT_INVITED], filled });
     if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
     const taken = { field: 'new-username', message: 'This username is taken. Choose another.' };
     return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes: [taken], filled });
   }
+}
+
+const NOT_INVITED: Mistake = {
+  field: 'invitation',
+  message: 'This invitation does not exist, has expired or was used. Ask the operator of this service for one.',
+};
+
+function refuseSignUp(server: AuthorizationServer, reply: FastifyReply, sent: SentForm): Promise<FastifyReply> {
+  const mistakes = [{ message: 'This service takes no new accounts. Contact its operator.' }];
+  return showAgain(server, reply.code(403), sent, { form: 'sign-in', mistakes });
 }
 
 /** Signs out; a request that waits is asked of whoever signs in next. */
@@ -127,7 +163,7 @@ export async function signOut(
   return goOn(reply, sent, PATH.signIn);
 }
 
-function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
+export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
   requireSameOrigin(server, request);
   const form = readParameters(bodyOf(request));
   const browser = readBrowser(server, request);
@@ -220,6 +256,7 @@ export async function sendSignInPage(
   correction: Correction = {},
 ): Promise<FastifyReply> {
   const isHere = isFromThisMachine(reply.request.raw);
+  const { signUp } = server.context.settings.accountPolicy;
   const { isFirstUse, hasLocal } = await server.context.database.read(async (query) => ({
     isFirstUse: !(await hasPasswordAccounts(query)),
     hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
@@ -232,7 +269,8 @@ export async function sendSignInPage(
     csrf: shown.browser.csrfFor(shown.waiting?.id),
     signInPath: PATH.signIn,
     signUpPath: PATH.signUp,
-    form: isFirstUse ? 'sign-up' : 'sign-in',
+    signUp,
+    form: isFirstUse && signUp !== 'off' ? 'sign-up' : 'sign-in',
     hasLocalAccounts: hasLocal,
     mistakes: [],
     filled: {},
