@@ -1,15 +1,53 @@
-const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+/** Whatever drives a terminal, breaks a line for some reader, turns text around or is not seen; tabs and line feeds are none of it. */
+const UNSAFE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
+
+/** A letter or mark of a script whose letters joiners shape; in the others they are not seen. */
+const SHAPED = String.raw`(?![\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hangul}])[\p{L}\p{M}]`;
+const BEGINS_SHAPED = new RegExp(`^${SHAPED}`, 'u');
+const ENDS_SHAPED = new RegExp(`${SHAPED}$`, 'u');
+const BEGINS_EMOJI = /^\p{Extended_Pictographic}/u;
+const ENDS_EMOJI = /(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f)$/u;
+const ENDS_EMOJI_BASE = /\p{Emoji}$/u;
+
+/** Whether a joiner stands between two letters or emoji, or a selector behind an emoji: that is text. */
+function isText(character: string, offset: number, text: string): boolean {
+  const isJoiner = character === '\u200d';
+  if (!isJoiner && character !== '\u200c' && character !== '\ufe0f') return false;
+  // One code point, which may be two units.
+  const before = text.slice(Math.max(0, offset - 2), offset);
+  const after = text.slice(offset + 1, offset + 3);
+  if (character === '\ufe0f') return ENDS_EMOJI_BASE.test(before);
+  return (
+    (ENDS_SHAPED.test(before) && BEGINS_SHAPED.test(after)) ||
+    (isJoiner && ENDS_EMOJI.test(before) && BEGINS_EMOJI.test(after))
+  );
+}
+
+/** `text` with `replace` for every character that is unsafe to show: controls, separators, and what is not seen. */
+export function replaceUnsafe(text: string, replace: (character: string) => string): string {
+  return text.replace(UNSAFE, (character, offset: number) =>
+    isText(character, offset, text) ? character : replace(character),
+  );
+}
 
 /**
- * `value` as JSON on one line that stays one line for every reader: DEL, C1, U+2028, U+2029, bidirectional and
- * zero-width characters are written as `\u` escapes, which parse back to the same text. Lone surrogates are escaped by
- * JSON itself. Without the line feed.
+ * `value` as JSON on one line that stays one line for every reader: controls, U+2028, U+2029, bidirectional and invisible
+ * characters are written as `\u` escapes, which parse back to the same text. Lone surrogates are escaped by JSON itself.
+ * Without the line feed.
  */
 export function toJsonLine(value: unknown): string {
   return escapeJson(JSON.stringify(value));
 }
 
-/** Escapes in a JSON text what a terminal or a line reader could act on. */
+/** Escapes in a JSON text what a terminal, a line reader or the reader of a review could be deceived by. */
 export function escapeJson(json: string): string {
-  return json.replace(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return replaceUnsafe(json, escapeUnits);
+}
+
+function escapeUnits(character: string): string {
+  return character
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('');
 }

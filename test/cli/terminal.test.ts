@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { createPrinter } from '../../src/cli/commands/tail/consume.js';
 import { stableKey } from '../../src/cli/context/calls.js';
+import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
 import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
 import { pick } from '../../src/cli/terminal/output.js';
@@ -7,6 +9,8 @@ import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
 import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
 import { displayWidth, tableText, tsvText } from '../../src/cli/terminal/table.js';
+import { systemRandom } from '../../src/kit/random.js';
+import { DANGEROUS } from '../support/hostile-text.js';
 
 describe('colour: the flag, then NO_COLOR, then what forces it, then the terminal', () => {
   const table: [
@@ -67,6 +71,38 @@ describe('text', () => {
     expect(sanitize('a\tb\r\nc\u001b[31md\u202ee\u200bf')).toBe('a\tb\nc[31mdef');
     expect(sanitizeLine('a\tb\nc')).toBe('a b c');
     expect(sanitize('é 日本 👍️')).toBe('é 日本 👍️');
+    expect(sanitize('a\u{e0041}\u{e0100}\u00ad\u3164b\u200dc')).toBe('abc');
+  });
+
+  it('a fence for a language model and the variables of a command take the ids of a hostile service', async () => {
+    const printed: string[] = [];
+    const verbatim = async (text: string) => void printed.push(text);
+    const context = { random: systemRandom, output: { style: async () => PLAIN, verbatim } } as unknown as Context;
+    const id = 'sess_\u001b]0;pwn\u0007\u0000';
+    const payload = { id: 'msg_1', session_id: id, sender: '@a.b', sequence: 1, content: 'hi', created_at: 1 };
+    const event = { type: 'session.message', event_id: 'evt_1', session_id: id, sequence: 1, created_at: 1, payload };
+    await (await createPrinter(context, 'fence', false))(event);
+    expect(printed.join()).toContain('from @a.b in sess_]0;pwn sequence 1');
+    expect(printed.join()).not.toMatch(DANGEROUS);
+    expect(childEnvironment({}, { ASP_SESSION_ID: id })).toEqual({ ASP_SESSION_ID: 'sess_\u001b]0;pwn\u0007' });
+  });
+
+  it('joiners between letters and emoji are text, others are taken out', () => {
+    const family = '\u{1f468}\u200d\u{1f469}\u200d\u{1f467}';
+    const persian = '\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645';
+    const hindi = '\u0915\u094d\u200d\u0937';
+    for (const text of [
+      family,
+      persian,
+      hindi,
+      '\u{1f3f3}\ufe0f\u200d\u{1f308}',
+      '\u{1f469}\u{1f3fd}\u200d\u{1f680}',
+      '1\ufe0f\u20e3',
+    ])
+      expect(sanitize(`${text} ${text}`)).toBe(`${text} ${text}`);
+    expect(sanitize('\u200d\u{1f468}\u200d x\u200cy \u0645\u200c\u200c\u0645 a\ufe0f')).toBe(
+      '\u{1f468} xy \u0645\u0645 a',
+    );
   });
 
   it('quotes words so that a shell reads them back', () => {

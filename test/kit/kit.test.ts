@@ -8,6 +8,16 @@ import { toJsonLine } from '../../src/kit/json-line.js';
 import { randomToken, randomUuid, systemRandom } from '../../src/kit/random.js';
 
 describe('JSON lines › a record is one line for every reader', () => {
+  it('what is not seen is escaped, and parses back; joiners between letters and emoji stay', () => {
+    const hidden = 'a\u{e0041}\u{e01ef}\u00ad\u3164\u115f\u200bb\u200dc';
+    const line = toJsonLine(hidden);
+    expect(line).toBe(String.raw`"a\udb40\udc41\udb40\uddef\u00ad\u3164\u115f\u200bb\u200dc"`);
+    expect(JSON.parse(line)).toBe(hidden);
+    expect(toJsonLine('\u{1f468}\u200d\u{1f469} \u0645\u200c\u0645')).toBe(
+      '"\u{1f468}\u200d\u{1f469} \u0645\u200c\u0645"',
+    );
+  });
+
   it('parses back to the same value and holds no character that a reader could act on', () => {
     fc.assert(
       fc.property(

@@ -5,12 +5,12 @@ const SECRETS = [
   ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'ASP_SERVE_BUS', 'PGPASSWORD'],
 ];
 
-/** The environment for a program that we start: without our secrets. */
+/** The environment for a program that we start: without our secrets, and without NUL, which no variable can hold. */
 export function childEnvironment(environment: Environment, more: Environment = {}): Record<string, string> {
   const given = Object.entries({ ...environment, ...more }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0]),
   );
-  return Object.fromEntries(given);
+  return Object.fromEntries(given.map(([name, value]) => [name, value.replaceAll('\0', '')]));
 }
 
 /** Starts a program by something that hands it this process's own environment: our secrets are not in it meanwhile. */

@@ -23,8 +23,19 @@ export async function openSharedFolder(given: string, workingDirectory: string):
       const real = await realpath(resolve(path, named)).catch(() => undefined);
       // What is outside and what is not there are told alike: a caller learns nothing of the rest of the machine.
       if (real === undefined || !isWithin(path, real))
-        throw new UsageError(`${named} is no file of the shared folder.`, {
-          why: 'only files of the folder that --files names can be sent.',
+        throw new UsageError(`${named} is not a file of the shared folder.`, {
+          why: 'only files of the shared folder can be sent.',
+        });
+      if (
+        relative(path, real)
+          .split(/[\\/]/)
+          .some((part) => part.startsWith('.'))
+      )
+        throw new UsageError(`${named} is hidden.`, { why: 'hidden files, such as .env, are not sent.' });
+      // The other name of a file with two may be anywhere, and the file a secret one.
+      if ((await stat(real)).nlink > 1 && !(await stat(real)).isDirectory())
+        throw new UsageError(`${named} has another name, perhaps outside of the shared folder.`, {
+          why: 'hard links are not sent: copy the file into the folder.',
         });
       return real;
     },
