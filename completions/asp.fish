@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --expires --field --fields --file --filename --files --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --account-agents --account-clients --account-sessions --account-storage --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --expires --field --fields --file --filename --files --finish --for --format --forward --from --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -340,6 +340,10 @@ complete -c asp -n '__asp_at \'serve\'' -l limits -x -a 'on off' -d 'the rate li
 complete -c asp -n '__asp_at \'serve\'' -l trust -x -a 'recipient symmetric' -d 'whose allowlist decides about an invitation (recipient)'
 complete -c asp -n '__asp_at \'serve\'' -l sign-up -x -a 'open invite off' -d 'who can create an account: anyone, only people with an invitation, or nobody (open)'
 complete -c asp -n '__asp_at \'serve\'' -l open-agents -x -a 'trusted all' -d 'which accounts may have agents that anyone can invite (trusted)'
+complete -c asp -n '__asp_at \'serve\'' -l account-agents -x -d 'how many agents an account may have that you do not trust (100)'
+complete -c asp -n '__asp_at \'serve\'' -l account-clients -x -d 'how many clients with a secret such an account may have (50)'
+complete -c asp -n '__asp_at \'serve\'' -l account-storage -x -d 'how much the attachments of such an account may take (2G)'
+complete -c asp -n '__asp_at \'serve\'' -l account-sessions -x -d 'how many sessions such an account may create in an hour (300)'
 complete -c asp -n '__asp_at \'serve\'' -l max-participants -x -d 'how many participants a session may have, those who left included (1000)'
 complete -c asp -n '__asp_at \'serve\'' -l presence-grace -x -d 'remove a participant that stays disconnected this long (default: never)'
 complete -c asp -n '__asp_at \'serve\'' -l log -x -a 'errors text json' -d 'what to say on stderr: faults, or a line for every request (errors)'

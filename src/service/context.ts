@@ -21,15 +21,38 @@ export interface Addresses {
   readonly wsUrl: string;
 }
 
+export interface AccountQuota {
+  readonly agents: number;
+  /** Confidential clients. */
+  readonly clients: number;
+  /** Of all attachments of its agents. */
+  readonly attachmentBytes: number;
+  /** New ones of all its agents. */
+  readonly sessionsPerHour: number;
+}
+
 /** What the operator lets accounts do. */
 export interface AccountPolicy {
   /** Which accounts may have agents that anyone can invite: those the operator trusts, or all. */
   readonly openAgents: 'trusted' | 'all';
   /** Who may make an account on the sign-up page: everybody, whoever has an invitation of the operator, or nobody. */
   readonly signUp: 'open' | 'invite' | 'off';
+  /** The most that an account may have which is neither local nor trusted. */
+  readonly quota: AccountQuota;
 }
 
-export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = { openAgents: 'trusted', signUp: 'open' };
+export const DEFAULT_ACCOUNT_QUOTA: AccountQuota = {
+  agents: 100,
+  clients: 50,
+  attachmentBytes: 2 * 1024 ** 3,
+  sessionsPerHour: 300,
+};
+
+export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = {
+  openAgents: 'trusted',
+  signUp: 'open',
+  quota: DEFAULT_ACCOUNT_QUOTA,
+};
 
 export interface Settings {
   readonly addresses: Addresses;

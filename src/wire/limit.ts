@@ -94,6 +94,8 @@ export const OWN_RATE_LIMIT = {
   inviteAsStranger: { count: 50, window_ms: HOUR_MS },
   /** Invitations of one agent by all accounts that it does not list. */
   inviteByStrangers: { count: 500, window_ms: HOUR_MS },
+  /** Sessions that all agents of one account create; the operator may say another count. */
+  createSessionOfAccount: { count: 300, window_ms: HOUR_MS },
   /** Downloads of all that an account has: each may read very much. */
   exportAccount: { count: 10, window_ms: HOUR_MS },
   /** The rest from one address. */

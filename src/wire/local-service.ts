@@ -91,6 +91,16 @@ export const OperatorAccount = lazily(() =>
     is_local: z.boolean(),
     agents: z.int(),
     clients: z.int(),
+    attachment_bytes: z.int(),
+    /** The most it may have; null: nothing bounds it. */
+    quota: z.nullable(
+      z.looseObject({
+        agents: z.int(),
+        clients: z.int(),
+        attachment_bytes: z.int(),
+        sessions_per_hour: z.int(),
+      }),
+    ),
     created_at: EpochMs,
   }),
 );

@@ -117,6 +117,8 @@ const operatorAccountOf = ({ text }: Wording): Record<string, unknown> => ({
   is_local: false,
   agents: 2,
   clients: 1,
+  attachment_bytes: 5,
+  quota: { agents: 3, clients: 2, attachment_bytes: 6, sessions_per_hour: 7 },
   created_at: TIME,
 });
 

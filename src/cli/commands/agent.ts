@@ -329,7 +329,6 @@ export const agentCreate = command({
         subject: handle,
         messages: {
           DUPLICATE_HANDLE: `${handle} exists already, or its handle is reserved.`,
-          FEATURE_NOT_AVAILABLE: `${handle}: the account's plan does not allow this.`,
         },
       },
     );

@@ -53,6 +53,7 @@ export async function createAccount(
     is_local: account.isLocal ? 1 : 0,
     created_at: context.clock.now(),
     suspended_at: null,
+    attachment_bytes: 0,
   };
   if (!(await insertAccount(transaction, row))) throw new ServiceError('DUPLICATE_HANDLE');
   return row;

@@ -3,6 +3,7 @@ import type { BodyOf, PathOf, ReplyOf } from '../../wire/endpoint.js';
 import { HandlePart, joinHandle, ownerGlobOf } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { AccountActor, ServiceContext, Settings } from '../context.js';
+import { requireRoomForAgent } from '../limits/account-quota.js';
 import { ServiceError } from '../service-error.js';
 import { type AccountRow, findAccount } from '../store/account-rows.js';
 import { type AgentRow, insertAgent } from '../store/agent-rows.js';
@@ -56,6 +57,7 @@ export async function createAgentRecord(
 ): Promise<AgentRow> {
   if (!HandlePart.safeParse(agent.name).success) throw new ServiceError('INVALID_HANDLE');
   if (agent.inboundPolicy === 'open') requireOpenAgents(context, account);
+  await requireRoomForAgent(context, transaction, account);
   const now = context.clock.now();
   const handle = joinHandle(account.username, agent.name);
   const row: AgentRow = {

@@ -10,6 +10,7 @@ import { removeAccount, suspendAccount } from '../agents/close-account.js';
 import { PATH } from '../authorization-server/metadata.js';
 import { hashSecret } from '../authorization-server/secret.js';
 import type { ServiceContext } from '../context.js';
+import { quotaOf } from '../limits/account-quota.js';
 import { ServiceError } from '../service-error.js';
 import { markAccountSuspended, updateTier } from '../store/account-rows.js';
 import type { Query, Transaction } from '../store/database.js';
@@ -23,12 +24,13 @@ import {
 
 /** What the operator may do about an account, outside the specification. */
 
-export async function listOperatorAccounts({ database }: ServiceContext): Promise<{ accounts: OperatorAccount[] }> {
-  return { accounts: (await database.read(listAllAccounts)).map(toOperatorAccount) };
+export async function listOperatorAccounts(context: ServiceContext): Promise<{ accounts: OperatorAccount[] }> {
+  const rows = await context.database.read(listAllAccounts);
+  return { accounts: rows.map((row) => toOperatorAccount(context, row)) };
 }
 
-export async function readOperatorAccount({ database }: ServiceContext, username: string): Promise<OperatorAccount> {
-  return toOperatorAccount(await database.read((query) => requireAccount(query, username)));
+export async function readOperatorAccount(context: ServiceContext, username: string): Promise<OperatorAccount> {
+  return toOperatorAccount(context, await context.database.read((query) => requireAccount(query, username)));
 }
 
 export async function updateOperatorAccount(
@@ -41,7 +43,7 @@ export async function updateOperatorAccount(
     if (suspended === true && suspended_at === null) await suspendAccount(context, transaction, id);
     if (suspended === false) await markAccountSuspended(transaction, id, null);
     if (tier !== undefined) await updateTier(transaction, id, tier);
-    return toOperatorAccount(await requireAccount(transaction, username));
+    return toOperatorAccount(context, await requireAccount(transaction, username));
   });
 }
 
@@ -57,10 +59,29 @@ async function requireAccount(query: Query, username: string): Promise<OperatorA
   return row;
 }
 
-function toOperatorAccount(row: OperatorAccountRow): OperatorAccount {
-  const { username, display_name, tier, agents, clients, created_at } = row;
-  const state = row.suspended_at === null ? 'active' : 'suspended';
-  return { username, display_name, state, tier, is_local: row.is_local === 1, agents, clients, created_at };
+function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): OperatorAccount {
+  const { username, display_name, tier, agents, clients, attachment_bytes, created_at } = row;
+  const quota = quotaOf(context, row);
+  return {
+    username,
+    display_name,
+    state: row.suspended_at === null ? 'active' : 'suspended',
+    tier,
+    is_local: row.is_local === 1,
+    agents,
+    clients,
+    attachment_bytes,
+    quota:
+      quota === undefined
+        ? null
+        : {
+            agents: quota.agents,
+            clients: quota.clients,
+            attachment_bytes: quota.attachmentBytes,
+            sessions_per_hour: quota.sessionsPerHour,
+          },
+    created_at,
+  };
 }
 
 const HOUR_MS = 60 * 60 * 1000;

@@ -2,6 +2,7 @@ import type { BodyOf, PathOf, ReplyOf } from '../../wire/endpoint.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { AgentActor, ServiceContext } from '../context.js';
 import { append } from '../events/append.js';
+import { takeSession } from '../limits/account-quota.js';
 import { ServiceError } from '../service-error.js';
 import { findAgent } from '../store/agent-rows.js';
 import type { Transaction } from '../store/database.js';
@@ -28,6 +29,7 @@ export async function createSession(
   const invitees = await admits(transaction, context, actor, asked);
   if (asked.length > 0 && invitees.length === 0) throw new ServiceError('NOT_FOUND');
 
+  await takeSession(context, transaction, actor.accountId);
   const now = context.clock.now();
   const sessionId = `${ID_PREFIX.session}${context.ids.ulid()}`;
   const topic = body.topic ?? null;

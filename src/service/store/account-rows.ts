@@ -13,10 +13,15 @@ export interface AccountRow {
   readonly created_at: number;
   /** Nobody can act for it until the operator resumes it. */
   readonly suspended_at: number | null;
+  /** Of all attachments that its agents have uploaded and that are still there. */
+  readonly attachment_bytes: number;
 }
 
 /** False: the username is taken. */
-export async function insertAccount(transaction: Transaction, row: Omit<AccountRow, 'suspended_at'>): Promise<boolean> {
+export async function insertAccount(
+  transaction: Transaction,
+  row: Omit<AccountRow, 'suspended_at' | 'attachment_bytes'>,
+): Promise<boolean> {
   const changed = await transaction.run(
     `INSERT INTO account (id, username, display_name, password_hash, tier, is_local, created_at)
      VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -77,4 +82,20 @@ export async function markAccountRemoved(
     accountId,
     removedAt,
   );
+}
+
+/** Adds to what an account's attachments take. False: that would be more than `max`. */
+export async function addAttachmentBytes(
+  transaction: Transaction,
+  accountId: string,
+  bytes: number,
+  max: number,
+): Promise<boolean> {
+  const changed = await transaction.run(
+    'UPDATE account SET attachment_bytes = attachment_bytes + $2 WHERE id = $1 AND attachment_bytes + $2 <= $3',
+    accountId,
+    bytes,
+    max,
+  );
+  return changed === 1;
 }

@@ -137,6 +137,14 @@ export function listEveryAgentOfAccount(
   );
 }
 
+export async function countAgents(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    'SELECT COUNT(*) AS count FROM agent WHERE account_id = $1 AND removed_at IS NULL',
+    accountId,
+  );
+  return Number(row?.count ?? 0);
+}
+
 /** How many agents of an account anyone may find. */
 export async function countPublicAgents(query: Query, accountId: string): Promise<number> {
   const row = await query.get<{ count: number }>(

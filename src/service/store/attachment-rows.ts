@@ -99,7 +99,18 @@ export function listExpiredAttachments(query: Query, expiredAt: number, limit: n
 
 /** False: it was claimed, or is gone. */
 export async function deletePendingAttachment(transaction: Transaction, attachmentId: string): Promise<boolean> {
-  return (await transaction.run('DELETE FROM attachment WHERE id = $1 AND session_id IS NULL', attachmentId)) === 1;
+  const [deleted] = await transaction.all<Pick<AttachmentRow, 'agent_id' | 'size'>>(
+    'DELETE FROM attachment WHERE id = $1 AND session_id IS NULL RETURNING agent_id, size',
+    attachmentId,
+  );
+  if (deleted === undefined) return false;
+  await transaction.run(
+    `UPDATE account SET attachment_bytes = attachment_bytes - $2
+     WHERE id = (SELECT account_id FROM agent WHERE agent.id = $1)`,
+    deleted.agent_id,
+    deleted.size,
+  );
+  return true;
 }
 
 /** What decides whether an agent may see the message that an attachment belongs to. */

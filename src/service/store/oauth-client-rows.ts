@@ -117,3 +117,12 @@ export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: numb
     epochMs,
   );
 }
+
+/** How many confidential clients an account has. */
+export async function countClients(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    "SELECT COUNT(*) AS count FROM oauth_client WHERE account_id = $1 AND revoked_at IS NULL AND kind = 'confidential'",
+    accountId,
+  );
+  return Number(row?.count ?? 0);
+}

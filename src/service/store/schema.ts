@@ -6,7 +6,7 @@ import { DatabaseUnusableError, type Dialect } from './database.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 17;
+export const SCHEMA_VERSION = 18;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -71,7 +71,8 @@ const SCHEMA: readonly Statement[] = [
     is_local INTEGER NOT NULL,
     created_at BIGINT NOT NULL,
     suspended_at BIGINT,
-    removed_at BIGINT
+    removed_at BIGINT,
+    attachment_bytes BIGINT NOT NULL DEFAULT 0
   )`,
   `CREATE INDEX account_with_password ON account (id) WHERE password_hash IS NOT NULL`,
   // The sign-in page asks whether there is one, the operator for the first.

@@ -31,6 +31,8 @@ export const serveAccountList = command({
   },
 });
 
+const ofMost = (most: number | undefined): string => (most === undefined ? '' : ` of ${most}`);
+
 export const serveAccountShow = command({
   path: 'serve account show',
   summary: 'one account of the local service and what it has',
@@ -49,8 +51,10 @@ export const serveAccountShow = command({
         `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
         `tier     ${safe.is_local ? 'local: it belongs to who runs the service' : safe.tier}`,
         `created  ${toTime(safe.created_at)}`,
-        `agents   ${safe.agents}`,
-        `clients  ${safe.clients}`,
+        `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
+        `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
+        `storage  ${safe.attachment_bytes}${ofMost(safe.quota?.attachment_bytes)} bytes of attachments`,
+        ...(safe.quota === null ? [] : [`sessions at most ${safe.quota.sessions_per_hour} new ones an hour`]),
       ].join('\n'),
     );
   },
@@ -97,7 +101,7 @@ export const serveAccountResume = command({
 export const serveAccountTier = command({
   path: 'serve account tier',
   summary: 'say whether you trust an account of the local service',
-  details: 'Trusted accounts may have open agents.',
+  details: 'Trusted accounts may have open agents, and the --account-… settings of asp serve do not bound them.',
   arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'standard for accounts that anyone can create' }],
   examples: [
     { line: 'asp serve account tier alice trusted', about: 'somebody you know' },

@@ -45,6 +45,10 @@ const OPTIONS = [
     about: 'which accounts may have agents that anyone can invite (trusted)',
     choices: ['trusted', 'all'],
   },
+  { flags: '--account-agents <n>', about: 'how many agents an account may have that you do not trust (100)' },
+  { flags: '--account-clients <n>', about: 'how many clients with a secret such an account may have (50)' },
+  { flags: '--account-storage <size>', about: 'how much the attachments of such an account may take (2G)' },
+  { flags: '--account-sessions <n>', about: 'how many sessions such an account may create in an hour (300)' },
   {
     flags: '--max-participants <n>',
     about: 'how many participants a session may have, those who left included (1000)',

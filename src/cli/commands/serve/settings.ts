@@ -3,18 +3,20 @@ import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 
 import { hasBusSecret, readBusAddress } from '../../../service/bus/bus-address.js';
+import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/context.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
 import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, UsageError } from '../../errors.js';
 import { suggest } from '../../suggest.js';
-import { readCount, readDuration, readHandles } from '../../values.js';
+import { readCount, readDuration, readHandles, readSize } from '../../values.js';
 import { readFaults } from './faults-setting.js';
 import type { ServeArgs } from './serve.js';
 
 const STANDARD_PORT = 8744;
 const PORT_MAX = 65_535;
 const PARTICIPANTS_MAX = 100_000;
+const QUOTA_MAX = 100_000;
 export const ENVIRONMENT_PREFIX = 'ASP_SERVE_';
 
 /** One thing about a service that its operator decides: by a flag, a variable or a line of the configuration file. */
@@ -57,6 +59,8 @@ const onOrOff = (): Setting<boolean> =>
 
 const word = (): Setting<string | undefined> => setting(z.string(), (text) => text, undefined);
 
+const readQuota = (text: string, source: string): number => readCount(source, text, { min: 1, max: QUOTA_MAX });
+
 const readPort = (text: string, source: string): number => readCount(source, text, { max: PORT_MAX });
 
 /** Each under the long name of its flag, which is its name in the file too. */
@@ -76,6 +80,14 @@ export const SETTING = {
   trust: choice(['recipient', 'symmetric'], 'recipient'),
   'sign-up': choice(['open', 'invite', 'off'], 'open'),
   'open-agents': choice(['trusted', 'all'], 'trusted'),
+  'account-agents': setting(z.int(), readQuota, DEFAULT_ACCOUNT_QUOTA.agents),
+  'account-clients': setting(z.int(), readQuota, DEFAULT_ACCOUNT_QUOTA.clients),
+  'account-storage': setting(
+    z.union([z.string(), z.int()]),
+    (text, source) => readSize(source, text),
+    DEFAULT_ACCOUNT_QUOTA.attachmentBytes,
+  ),
+  'account-sessions': setting(z.int(), readQuota, DEFAULT_ACCOUNT_QUOTA.sessionsPerHour),
   'max-participants': setting(
     z.int(),
     (text, source) => readCount(source, text, { min: 2, max: PARTICIPANTS_MAX }),

@@ -72,7 +72,16 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     isBehindProxy: settings['behind-proxy'],
     areLimitsOn: settings.limits === 'on',
     trust: settings.trust,
-    accountPolicy: { openAgents: settings['open-agents'], signUp: settings['sign-up'] },
+    accountPolicy: {
+      openAgents: settings['open-agents'],
+      signUp: settings['sign-up'],
+      quota: {
+        agents: settings['account-agents'],
+        clients: settings['account-clients'],
+        attachmentBytes: settings['account-storage'],
+        sessionsPerHour: settings['account-sessions'],
+      },
+    },
     participantsMax: settings['max-participants'],
     presenceGraceMs: settings['presence-grace'],
     metricsPort: settings['metrics-port'],

@@ -1,6 +1,7 @@
 import { AGENT_SCOPES } from '../../../wire/scope.js';
 import { createConfidentialClient } from '../../authorization-server/confidential-client.js';
 import type { Parameters } from '../../authorization-server/parameters.js';
+import { requireRoomForClient } from '../../limits/account-quota.js';
 import { type NewClientPage, renderNewClient } from '../../pages/dashboard/clients-page.js';
 import type { Mistake } from '../../pages/form.js';
 import { ServiceError } from '../../service-error.js';
@@ -33,6 +34,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);
     if (found === undefined) throw new ServiceError('NOT_FOUND');
+    await requireRoomForClient(context, transaction, visit.account);
     const secret = clientSecretOf(visit, key);
     const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret };
     return (await createConfidentialClient(context, transaction, client)).clientId;
