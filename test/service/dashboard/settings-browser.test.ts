@@ -8,7 +8,9 @@ import { openStage, type Stage } from './stage.js';
 
 const FRESH = 'an unlikely phrase';
 
-describe.skipIf(noChromium !== undefined)(`Settings in a real browser without script ${noChromium ?? ''}`, () => {
+const TITLE = `Settings in a real browser without script ${noChromium ?? ''}`;
+
+describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   const ada: Person = newPerson('ada');
   let stage: Stage;
   let browser: Browser;
