@@ -21,15 +21,17 @@ async function main(argv: readonly string[]): Promise<void> {
     for (const name of SIGNALS) process.removeAllListeners(name);
     process.kill(process.pid, signal);
   };
-  for (const name of SIGNALS)
-    process.on(name, () => {
-      if (name === 'SIGINT' && isTerminalLent) return;
-      if (received !== undefined) return dieBySignal(name);
-      received = name;
-      if (isFinishing) return stop.abort(new Error(`asked to finish by ${name}`));
-      stop.abort(new Error(`stopped by ${name}`));
-      if (!isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
-    });
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (name === 'SIGINT' && isTerminalLent) return;
+    if (received !== undefined) {
+      dieBySignal(name);
+      return;
+    }
+    received = name;
+    stop.abort(new Error(isFinishing ? `asked to finish by ${name}` : `stopped by ${name}`));
+    if (!isFinishing && !isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
+  };
+  for (const name of SIGNALS) process.on(name, onSignal);
 
   const streams = processStreams(process, (error) => stop.abort(error));
   const exitCode = await run(argv, {
@@ -46,6 +48,7 @@ async function main(argv: readonly string[]): Promise<void> {
     tidyUpOnSignal: () => {
       isTidyingUp = true;
     },
+    interrupt: () => onSignal('SIGINT'),
     lendTerminal: async (work) => {
       isTerminalLent = true;
       try {

@@ -65,6 +65,7 @@ export interface Client {
   /**
    * Follows sessions: each event once, in the order of its session, across reconnects. It waits for a service that is away for
    * as long as it takes, and reports that as `reconnecting` items; with `retries: 0` it does not wait for its first connection.
+   * Named sessions are asked for every few seconds where the credential may read them, but not open the event stream.
    * @throws RequestError for what waiting cannot fix: a login that ended, a missing scope, a wrong address.
    */
   tail(options?: TailOptions): AsyncIterable<TailItem>;

@@ -54,6 +54,7 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
     version: '1.2.3',
     finishOnSignal: () => {},
     tidyUpOnSignal: () => {},
+    interrupt: () => {},
     lendTerminal: (work) => work(),
     signal: options.signal ?? new AbortController().signal,
   };

@@ -382,6 +382,8 @@ describe('failures', () => {
     it(`${name} (${status}) ends with exit ${exit}, in at most four lines`, async () => {
       const script = [
         { ...SENT, status, reply: envelope(name), headers: status === 429 ? { 'retry-after': '7' } : {} },
+        // Why it cannot be done may be seen in the session.
+        ...(name === 'NOT_FOUND' ? [{ call: `GET /sessions/${SESSION}`, status, reply: envelope(name) }] : []),
       ];
       const { code, err, out } = await runAgainst(script, `send ${SESSION} hi --retries 0`);
       expect({ code, out }).toEqual({ code: exit, out: '' });

@@ -80,7 +80,7 @@ describe('--lines', () => {
   });
 
   it('refuses what cannot be done line by line', async () => {
-    for (const words of ['--once x', '--idempotency-key x', '--dry-run', '--wait', '--edit', '-m text'])
+    for (const words of ['--dry-run', '--wait', '--edit', '-m text'])
       expect((await runWords(`send ${SESSION} --lines ${words}`, { stdin: 'a\n' })).code).toBe(2);
   });
 });
@@ -230,6 +230,25 @@ describe('at a real service', () => {
       reply: { content: 'well', sender: carol.handle },
     });
     expect(documentOf(await home.run(`session show ${session} --json`))).toMatchObject({ state: 'ended' });
+  });
+
+  it('a scope that is missing is named, with the login that adds it', async () => {
+    const reader = localHome(real);
+    documentOf(await reader.run('login me.bot --yes --scopes sessions:read,agents:read --json'));
+    const failure = failureIn((await reader.run('session create --json')).err);
+    expect(failure).toMatchObject({
+      code: 'INSUFFICIENT_SCOPE',
+      outcome: 'not_applied',
+      message: 'This credential lacks the scope sessions:write. Nothing was changed.',
+    });
+    const [, ...login] = failure.next ?? [];
+    expect(login.slice(0, 3)).toEqual(['login', '@me.bot', '--scopes']);
+    expect(login[3]?.split(',').sort()).toEqual(['agents:read', 'sessions:read', 'sessions:write']);
+    const tail = failureIn((await reader.run('tail --json --retries 0')).err);
+    expect(tail.message).toContain('realtime:read');
+    expect(tail.next).toEqual(['asp', 'login', '@me.bot']);
+    documentOf(await reader.run([...login, '--yes', '--json']));
+    expect((await reader.run('session create')).code).toBe(0);
   });
 
   it('a message to oneself is not said to be sent to anybody', async () => {

@@ -131,7 +131,7 @@ describe('a session that is read', () => {
     expect(documentOf(await waiting)).toMatchObject({ condition: 'ended' });
     expect((await stage.as(alice, `session wait ${session} --for ended`)).code).toBe(0);
     const reply = await stage.as(alice, `session wait ${session} --for reply --timeout 10s`);
-    expect(reply.code).toBe(8);
-    expect(reply.err).toContain('ended before');
+    expect(reply.code).toBe(3);
+    expect(reply.err).toContain('ended');
   });
 });

@@ -320,7 +320,18 @@ describe('send --wait', () => {
     const { code, out, err } = await runAs(alice, `send ${bob.handle} ping --wait --timeout 1s --json`);
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_TIMEOUT', outcome: 'applied', exit_code: 8 } });
     expect(JSON.parse(err).error.next).toEqual([
-      ...['asp', 'session', 'wait', expect.stringMatching(/^sess_/), '--for', 'reply', '--after', '2'],
+      ...[
+        'asp',
+        'session',
+        'wait',
+        expect.stringMatching(/^sess_/),
+        '--for',
+        'reply',
+        '--after',
+        '2',
+        '--timeout',
+        '1s',
+      ],
     ]);
     expect({ code, out }).toEqual({ code: 8, out: '' });
   });

@@ -8,6 +8,8 @@ export interface Relayed {
   readonly headers: IncomingMessage['headers'];
   /** Passes it on, and gives back what answers the client with the answer that came. */
   forward(): Promise<() => Promise<void>>;
+  /** Answers in the place of the service. */
+  answer(status: number, headers: Readonly<Record<string, string>>, body: object): void;
   /** Cuts the connection without an answer. */
   drop(): void;
 }
@@ -48,6 +50,8 @@ export async function startHttpRelay(): Promise<HttpRelay> {
       method: incoming.method ?? '',
       path: incoming.url ?? '',
       headers: incoming.headers,
+      answer: (status, more, body) =>
+        void reply.writeHead(status, { 'content-type': 'application/json', ...more }).end(JSON.stringify(body)),
       drop: () => void incoming.socket.destroy(),
       async forward() {
         const { answer, bytes } = await send(incoming, body);

@@ -416,7 +416,7 @@ export const agentRemove = command({
     if (context.globals.isDryRun) return printRequest(context, 'removeAgent', { path }, ACCOUNT_ACTOR);
     const question = `Remove ${handle} for good? It leaves its sessions, and nobody can have its handle again.`;
     if (!(await context.prompts.confirm(question, '--yes')))
-      throw new CliError('ASP_USAGE', { message: `${handle} was not removed.` });
+      throw new CliError('ASP_CANCELED', { message: `Canceled. ${handle} was not removed.` });
     const { idempotencyKey } = await callAsAccount(context, 'removeAgent', { path }, unknownAgent(handle));
     const result = { handle, removed: true, idempotency_key: idempotencyKey ?? null };
     await context.output.document(result, (safe) => safe.handle);

@@ -103,8 +103,12 @@ function notListed(entry: string, removed: readonly string[]): ErrorContext {
     messages: { NOT_FOUND: `${entry} is not on the list.${before}` },
     reasons: { NOT_FOUND: 'an entry is removed as it stands there: @owner.* is another one than @owner.name.' },
     next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
+    ...partly(removed.length),
   };
 }
+
+/** A change that fails after others leaves those made. */
+const partly = (made: number): ErrorContext => (made === 0 ? {} : { outcome: { not_applied: 'applied' } });
 
 export const allowlistApply = command({
   path: 'allowlist apply',
@@ -135,11 +139,13 @@ export const allowlistApply = command({
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
         const suffix = at === 0 ? '' : `/${at}`;
-        entries = (await write(context, 'addToAllowlist', { path, body }, errorContext, suffix)).reply.entries;
+        const about = { ...errorContext, ...partly(at) };
+        entries = (await write(context, 'addToAllowlist', { path, body }, about, suffix)).reply.entries;
       }
-      for (const entry of removed) {
+      for (const [index, entry] of removed.entries()) {
         const input = { path: { ...path, entry } };
-        entries = (await write(context, 'removeFromAllowlist', input, { subject: entry })).reply.entries;
+        const about = { subject: entry, ...partly(added.length + index) };
+        entries = (await write(context, 'removeFromAllowlist', input, about)).reply.entries;
       }
     }
     if (isDryRun) await context.output.note('Nothing was changed (--dry-run).');

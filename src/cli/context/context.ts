@@ -53,6 +53,8 @@ export interface Surroundings {
   readonly finishOnSignal: () => void;
   /** From now on the process outlives a first signal until the command ends, and then dies by it. */
   readonly tidyUpOnSignal: () => void;
+  /** Does what Ctrl-C does at a terminal. */
+  readonly interrupt: () => void;
   /** While `work` runs, another program has the terminal, and Ctrl-C is its business. */
   readonly lendTerminal: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }

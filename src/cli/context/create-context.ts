@@ -1,5 +1,7 @@
 import type { Client } from '../../client/client.js';
+import type { AccessTokenRequest, Resource } from '../../client/credentials/credential.js';
 import type { Transport } from '../../client/http/transport.js';
+import { splitScope } from '../../wire/scope.js';
 import type { Program } from '../command.js';
 import { UsageError } from '../errors.js';
 import type { Section } from '../help.js';
@@ -25,7 +27,7 @@ export function createContext(
   program: Program,
   overview: readonly Section[],
 ): ClosableContext {
-  const { streams, environment, signal } = surroundings;
+  const { streams, environment, signal, interrupt } = surroundings;
   const output = createOutput(streams, {
     format: globals.format,
     fields: globals.fields,
@@ -34,7 +36,7 @@ export function createContext(
     isOutColoured: isColoured(globals.color, environment, streams.stdout.isTerminal),
     isErrColoured: isColoured(globals.color, environment, streams.stderr.isTerminal),
   });
-  const prompts = createPrompts(streams, { mayAsk: globals.mayAsk, isYes: globals.isYes, signal });
+  const prompts = createPrompts(streams, { mayAsk: globals.mayAsk, isYes: globals.isYes, signal, interrupt });
   const changes: Changes = { count: 0, sessionId: undefined };
   const service = createServiceChoice(surroundings, globals, output, changes);
   const identity = createIdentity(() => context, service.profile, changes);
@@ -179,7 +181,13 @@ function createIdentity(
   findProfile: () => Promise<ResolvedProfile>,
   changes: Changes,
 ): Identity {
-  const known: { profile?: ResolvedProfile; agent?: ResolvedAgent; source?: string; handle?: string } = {};
+  const known: {
+    profile?: ResolvedProfile;
+    agent?: ResolvedAgent;
+    source?: string;
+    handle?: string;
+    scopes?: string[];
+  } = {};
   const profile = lazy(async () => {
     known.profile = await findProfile();
     return known.profile;
@@ -191,7 +199,15 @@ function createIdentity(
   });
   const credential = lazy(async () => {
     known.source = describeSource(context().environment, await profile());
-    return buildCredential(context());
+    const built = await buildCredential(context());
+    return {
+      ...built,
+      async accessToken(resource: Resource, request?: AccessTokenRequest) {
+        const token = await built.accessToken(resource, request);
+        if (resource === 'api' && token.scope !== undefined) known.scopes = splitScope(token.scope);
+        return token;
+      },
+    };
   });
   const askHandle = async (client: Client): Promise<string> => {
     const { reply } = await client.call('getActingAgent', { signal: context().signal });
@@ -226,6 +242,7 @@ function createIdentity(
       profile: known.profile?.name,
       source: known.source,
       at: known.profile,
+      scopes: known.scopes,
       flags: context().globals,
       changes,
     }),

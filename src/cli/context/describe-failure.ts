@@ -26,6 +26,8 @@ export interface Acting {
   readonly source?: string | undefined;
   /** The service of the command. */
   readonly at?: ResolvedProfile | undefined;
+  /** What the credential may do, as far as it says. */
+  readonly scopes?: readonly string[] | undefined;
   /** What `--profile` and `--as` said. */
   readonly flags?: PlaceWords | undefined;
 }
@@ -123,7 +125,7 @@ function changesOf({ acting, command }: RunFacts): Changes | undefined {
 
 /** The session that a command changed before it failed. */
 const changedSession = (outcome: Outcome, run: RunFacts): string | undefined =>
-  outcome === 'applied' ? changesOf(run)?.sessionId : undefined;
+  outcome === 'not_applied' ? undefined : changesOf(run)?.sessionId;
 
 const LOST_OUTPUT_TEXT = {
   not_applied: '',
@@ -188,7 +190,8 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const known = ownMember(context.messages, code);
-  const said = known === undefined && !isOurDeadline ? withStop(quoted(error, run)) : 'the deadline passed.';
+  const isKnown = known !== undefined || isOurDeadline;
+  const said = isKnown ? 'the deadline passed.' : (missingScope(error, run) ?? withStop(quoted(error, run)));
   return {
     code,
     message: `${known ?? `${subject}${said}`}${outcomeText}`.trimEnd(),
@@ -203,6 +206,17 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
     ...told(run.acting),
     request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
   };
+}
+
+/** Which scopes the credential has not, as far as that is known. */
+function missingScopes({ neededScopes = [] }: RequestError, { acting }: RunFacts): readonly string[] {
+  return neededScopes.filter((scope) => acting.scopes?.includes(scope) !== true);
+}
+
+function missingScope(error: RequestError, run: RunFacts): string | undefined {
+  const missing = missingScopes(error, run);
+  if (missing.length === 0) return undefined;
+  return `This credential lacks the scope${missing.length === 1 ? '' : 's'} ${missing.join(' and ')}.`;
 }
 
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
@@ -243,15 +257,20 @@ function nextOf(
   code: string,
   exitCode: number,
   context: ErrorContext,
-  { argv, acting }: RunFacts,
+  run: RunFacts,
 ): readonly string[] | undefined {
+  const { argv, acting } = run;
   const here = (words: readonly string[]): readonly string[] => inPlace(words, acting.flags ?? {});
   const said = ownMember(context.next, code);
   if (said !== undefined) return here(said);
+  if (context.outcome?.[error.outcome] === 'applied' && context.again !== undefined) return here(context.again);
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
     if (context.again !== undefined) return here(context.again);
     return context.isRepeatable === false ? undefined : ['asp', ...withKey(argv, context.key ?? error.idempotencyKey)];
   }
+  const missing = missingScopes(error, run);
+  if (missing.length > 0 && acting.source === 'login')
+    return here(loginWords(acting.as, acting.scopes && [...acting.scopes, ...missing]));
   // A login does not mend a credential that was given another way.
   if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login')
     return here(['asp', 'whoami', '--explain']);

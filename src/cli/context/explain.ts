@@ -14,7 +14,7 @@ export interface ErrorContext {
   readonly outcome?: Partial<Readonly<Record<Outcome, Outcome>>> | undefined;
   /** `Nothing was sent.` and its like. */
   readonly outcomeText?: Readonly<Record<Outcome, string>> | undefined;
-  /** What settles a write whose outcome is unknown, where that is not the same command again. */
+  /** What settles a write that was not done for sure, where that is not the same command again. */
   readonly again?: readonly string[] | undefined;
   /** The key to repeat the whole command with, where that of the call is made of it. */
   readonly key?: string | undefined;
@@ -43,9 +43,15 @@ export async function explain<Value>(context: ErrorContext, call: Promise<Value>
 }
 
 /** Exit 3, where it was not the service that said so. */
-export async function notFound(message: string, why: string, next?: readonly string[]): Promise<ExplainedError> {
+export async function notFound(
+  message: string,
+  why: string,
+  next?: readonly string[],
+  more: ErrorContext = {},
+): Promise<ExplainedError> {
   const { RequestError } = await import('../../client/http/request-error.js');
   const context = {
+    ...more,
     messages: { NOT_FOUND: message },
     reasons: { NOT_FOUND: why },
     ...(next !== undefined && { next: { NOT_FOUND: next } }),

@@ -1,4 +1,4 @@
-import { CliError, UsageError } from '../errors.js';
+import { UsageError } from '../errors.js';
 import type { Streams } from './streams.js';
 
 /** Questions to a person. Every question has a flag that answers it; without a terminal that flag is required. */
@@ -13,10 +13,9 @@ interface PromptSettings {
   readonly mayAsk: boolean;
   readonly isYes: boolean;
   readonly signal: AbortSignal;
+  /** What Ctrl-C does: at a question the terminal gives it to us as a key. */
+  readonly interrupt: () => void;
 }
-
-const dismissed = (): CliError =>
-  new CliError('ASP_USAGE', { message: 'The question was dismissed. Nothing was changed.' });
 
 async function loadQuestions() {
   const [questions, { nameUnknownSize }] = await Promise.all([import('@clack/prompts'), import('./unknown-size.js')]);
@@ -24,10 +23,16 @@ async function loadQuestions() {
   return questions;
 }
 
-export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: PromptSettings): Prompts {
+export function createPrompts(streams: Streams, { mayAsk, isYes, signal, interrupt }: PromptSettings): Prompts {
   const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
   const refuse = (question: string, flag: string): UsageError =>
     new UsageError(`${question} Nobody can be asked here.`, { why: `say it with ${flag}.` });
+  const unanswered = (): Promise<never> =>
+    new Promise((_, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      interrupt();
+    });
   return {
     canAsk,
     async confirm(question, flag) {
@@ -37,7 +42,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
       // What cannot be undone is not done by a stray Enter.
       const initialValue = flag !== '--yes';
       const answer = await confirm({ message: question, initialValue, signal, output: process.stderr });
-      if (typeof answer === 'symbol') throw dismissed();
+      if (typeof answer === 'symbol') return unanswered();
       return answer;
     },
     async choose(question, choices, flag) {
@@ -45,7 +50,7 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal }: Promp
       const { select } = await loadQuestions();
       const options = choices.map((value) => ({ value, label: value }));
       const answer = await select({ message: question, options, signal, output: process.stderr });
-      if (typeof answer === 'symbol') throw dismissed();
+      if (typeof answer === 'symbol') return unanswered();
       return answer;
     },
   };

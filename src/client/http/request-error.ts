@@ -40,6 +40,8 @@ export interface RequestFailure {
   readonly retryAfterMs?: number | undefined;
   /** `error` of an OAuth answer or of a bearer challenge (RFC 6749 §5.2; RFC 6750 §3). */
   readonly oauthError?: string | undefined;
+  /** The scopes that the request needs, where it was refused for the lack of one. */
+  readonly neededScopes?: readonly string[] | undefined;
   readonly cause?: unknown;
 }
 
@@ -63,6 +65,8 @@ export class RequestError extends Error {
   /** How long the service asked to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
   readonly oauthError: string | undefined;
+  /** The scopes that the request needs, where it was refused for the lack of one. */
+  readonly neededScopes: readonly string[] | undefined;
 
   constructor(failure: RequestFailure) {
     super(failure.message, failure.cause === undefined ? undefined : { cause: failure.cause });
@@ -75,6 +79,7 @@ export class RequestError extends Error {
     this.request = failure.request;
     this.retryAfterMs = failure.retryAfterMs;
     this.oauthError = failure.oauthError;
+    this.neededScopes = failure.neededScopes;
   }
 }
 

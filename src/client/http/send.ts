@@ -29,6 +29,8 @@ export interface Sending {
   readonly bearer?: BearerSource | undefined;
   /** Carried by every try. */
   readonly idempotencyKey?: string | undefined;
+  /** The scopes that it needs, for the error when the token lacks one. */
+  readonly scopes?: readonly string[] | undefined;
   /** Whether it may be sent again (default: reads, and writes with a key). */
   readonly isRepeatable?: boolean | undefined;
   /** Tries after the first. */
@@ -204,6 +206,7 @@ function restate(error: RequestError, sending: Sending, attempts: number, outcom
     isRetryable: error.isRetryable,
     retryAfterMs: error.retryAfterMs,
     oauthError: error.oauthError,
+    neededScopes: error.neededScopes,
     cause: error.cause,
     outcome,
     attempts,
@@ -252,8 +255,11 @@ export function decodeReply<Schema extends z.ZodMiniType>(
 export function errorOfAnswer(sent: Sent, sending: Sending): RequestError {
   const { status, headers } = sent.answer;
   const envelope = ErrorEnvelope.safeParse(parseJson(sent.answer));
-  const challenge = /\berror="([\w-]+)"/.exec(headers['www-authenticate'] ?? '')?.[1];
-  const context = { ...contextOf(sent, sending), retryAfterMs: sent.retryAfterMs, oauthError: challenge };
+  const challenge = headers['www-authenticate'] ?? '';
+  const oauthError = /\berror="([\w-]+)"/.exec(challenge)?.[1];
+  const lacksScope = oauthError === 'insufficient_scope' || envelope.data?.error.code === 'INSUFFICIENT_SCOPE';
+  const neededScopes = lacksScope ? sending.scopes : undefined;
+  const context = { ...contextOf(sent, sending), retryAfterMs: sent.retryAfterMs, oauthError, neededScopes };
   if (envelope.success) {
     const { code, message } = envelope.data.error;
     return new RequestError({ code, message: message.slice(0, MESSAGE_MAX_LENGTH), ...context });

@@ -1,3 +1,4 @@
+import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import type { EventEnvelope } from '../../wire/event.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
@@ -16,6 +17,9 @@ import type { TailItem, TailOptions } from './tail.js';
 
 /** After so many sessions in a row without news, the rest of a list by latest change has none either. */
 const QUIET_MAX = 20;
+
+/** How often new events of a session are asked for where the stream cannot be opened. */
+const POLL_MS = 2000;
 
 /** What a tail needs. */
 export interface TailContext {
@@ -97,7 +101,9 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
   };
   let isReconnect = false;
   let brokeAtMs: number | undefined;
-  for await (const item of keepConnected({ transport, random, credential, prepare, waitsAtStart, signal })) {
+  const connections = keepConnected({ transport, random, credential, prepare, waitsAtStart, signal });
+  const refusal = { error: undefined as unknown };
+  for await (const item of untilRefused(connections, refusal)) {
     if (item.kind === 'reconnecting') {
       brokeAtMs ??= transport.clock.monotonic();
       yield item;
@@ -118,6 +124,53 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
       item.socket.close();
     }
     brokeAtMs ??= transport.clock.monotonic();
+  }
+  if (refusal.error === undefined) return;
+  if (isReconnect || followed.size === 0 || followed.size !== options.sessions?.length) throw refusal.error;
+  transport.trace?.({ kind: 'failure', text: 'the event stream is not allowed: asking for events instead' });
+  yield* poll(tail);
+}
+
+/** The connections, up to the one that this credential may not open. */
+async function* untilRefused<Item>(items: AsyncIterable<Item>, refusal: { error: unknown }): AsyncGenerator<Item> {
+  try {
+    yield* items;
+  } catch (error) {
+    if (!isNotAllowed(error)) throw error;
+    refusal.error = error;
+  }
+}
+
+/** Whether the credential does not open the event stream. It may well read over REST. */
+function isNotAllowed(error: unknown): boolean {
+  if (!(error instanceof RequestError) || error.isRetryable) return false;
+  return error.status === 401 || error.status === 403 || NOT_ALLOWED.includes(error.code);
+}
+
+const NOT_ALLOWED = ['ASP_NO_CREDENTIAL', 'invalid_scope', 'invalid_target', 'unauthorized_client'];
+
+/** Follows named sessions without the event stream. @throws RequestError */
+async function* poll(tail: Tail): AsyncGenerator<TailItem> {
+  const { context, options, followed } = tail;
+  let isReady = false;
+  let attempt = 0;
+  while (options.signal?.aborted !== true) {
+    const delayMs = POLL_MS * Math.max(1, followed.size);
+    try {
+      for (const sessionId of followed.ids) {
+        yield* replayOne(tail, sessionId, 0);
+        const end = followed.takeEnd(sessionId);
+        if (end !== undefined) yield end;
+      }
+      if (!isReady) yield { kind: 'ready', isReconnect: false, sessions: followed.size, downMs: 0, isPolling: true };
+      isReady = true;
+      attempt = 0;
+    } catch (error) {
+      if (!isReady || !(error instanceof RequestError && error.isRetryable)) throw error;
+      attempt += 1;
+      yield { kind: 'reconnecting', attempt, delayMs, reason: error.code };
+    }
+    await wait(context.transport.clock, delayMs, options.signal);
   }
 }
 

@@ -107,7 +107,7 @@ async function refusal(transport: Transport, answer: IncomingMessage, url: URL, 
   const body = Buffer.from(redactSecrets(Buffer.concat(chunks).toString('utf8'), secrets));
   const received = { status, headers, body };
   const sent = { answer: received, attempts: 1, outcome: 'not_applied', retryAfterMs } as const;
-  return errorOfAnswer(sent, { method: 'GET', url: url.href, retries: 0 });
+  return errorOfAnswer(sent, { method: 'GET', url: url.href, retries: 0, scopes: ['realtime:read'] });
 }
 
 function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): LiveSocket & { start(): void } {

@@ -37,7 +37,14 @@ export type TailItem =
       readonly epoch?: string | undefined;
     }
   /** Everything that existed was given; from now on live. `downMs`: how long there was no connection. */
-  | { readonly kind: 'ready'; readonly isReconnect: boolean; readonly sessions: number; readonly downMs: number }
+  | {
+      readonly kind: 'ready';
+      readonly isReconnect: boolean;
+      readonly sessions: number;
+      readonly downMs: number;
+      /** The credential may not open the event stream: new events are asked for every few seconds. */
+      readonly isPolling?: boolean | undefined;
+    }
   /** The connection broke or could not be had; the next try begins after `delayMs`. */
   | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string }
   /** Events after `from` up to `to`, both included, could not be had; `to` null: from there on. */

@@ -36,6 +36,7 @@ export async function uploadFile(
   const sending = prepare(context, options, {
     method: 'POST',
     path: ENDPOINT.uploadAttachment.path,
+    scopes: ENDPOINT.uploadAttachment.scopes,
     accept: 'application/json',
     contentType: `multipart/form-data; boundary=${boundary}`,
     headers: { 'content-length': String(head.byteLength + file.size + tail.byteLength) },

@@ -111,12 +111,13 @@ async function callPath(
   path: string,
   input: Untyped,
 ): Promise<CallResult<unknown>> {
-  const { method, reply: decoder } = endpointRow(operation);
+  const { method, reply: decoder, scopes } = endpointRow(operation);
   const { body } = input;
   const sending = prepare(context, input, {
     method,
     path: fillPath(path, input.path ?? {}),
     query: input.query,
+    scopes,
     accept: decoder === 'markdown' ? 'text/markdown' : 'application/json',
     ...(body === undefined ? {} : { contentType: 'application/json', body: JSON.stringify(body) }),
   });
@@ -160,6 +161,7 @@ export interface Prepared {
   readonly contentType?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: Sending['body'];
+  readonly scopes?: Sending['scopes'];
 }
 
 /** Adds what every request of a client carries: the bearer, on writes a key, the number of attempts and the deadline. */
@@ -171,6 +173,7 @@ export function prepare(context: RestContext, options: CallOptions, request: Pre
     url: `${context.baseUrl}${request.path}${queryString(request.query)}`,
     headers,
     body: request.body,
+    scopes: request.scopes,
     bearer: context.bearer,
     idempotencyKey: keyFor(context, options, request.method),
     retries: options.retries ?? context.retries,

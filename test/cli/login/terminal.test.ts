@@ -1,6 +1,7 @@
-import { describe, it } from 'vitest';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
 
-import { createHome, missing } from '../../acceptance/program.js';
+import { createHome, missing, startServe } from '../../acceptance/program.js';
 import { createHomeWithService } from './signed-in-home.js';
 
 const noPython = missing('python3');
@@ -19,6 +20,29 @@ describe.skipIf(noPython !== undefined)(`on a terminal that does not know its si
     await login.ended;
     await service.stop();
     await own.dispose();
+    await home.dispose();
+  });
+});
+
+describe.skipIf(noPython !== undefined)(`a question at a terminal ${noPython ?? ''}`, () => {
+  it('that is answered with no cancels, and Ctrl-C interrupts like anywhere else', async () => {
+    const home = createHome();
+    await (await startServe(home, ['--data', join(home.directory, 'data')])).stop();
+    for (const [key, status] of [
+      ['n', 1],
+      // The end by SIGINT, as the pseudo-terminal's own program tells it.
+      ['\x03', 254],
+    ] as const) {
+      const reset = home.terminal(['serve', 'reset', '--data', join(home.directory, 'data')], {
+        environment: { TERM: 'xterm' },
+      });
+      await reset.until('stdout', /Delete the database and/);
+      reset.child.stdin?.write(key);
+      const { status: ended, stdout } = await reset.ended;
+      expect(ended, stdout).toBe(status);
+      if (key === 'n') expect(stdout).toMatch(/Canceled\. Nothing was deleted\.[\s\S]*ASP_CANCELED · exit 1/);
+      else expect(stdout).not.toContain('error:');
+    }
     await home.dispose();
   });
 });

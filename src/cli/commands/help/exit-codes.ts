@@ -7,7 +7,10 @@ export interface ExitCodeRow {
 /** Every way in which the program ends. */
 export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 0, means: 'done; the reader closed the pipe; an empty list' },
-  { code: 1, means: 'a bug in asp; doctor found a problem; the output could not be written' },
+  {
+    code: 1,
+    means: 'a bug in asp; doctor found a problem; a question was answered with no; the output could not be written',
+  },
   { code: 2, means: 'wrong usage, or the service found the request invalid' },
   { code: 3, means: 'not found or not reachable (the service does not say which)' },
   { code: 4, means: 'signing in is needed' },

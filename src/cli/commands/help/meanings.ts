@@ -126,6 +126,7 @@ export const OWN_MEANING: Readonly<Record<OwnErrorCode, Meaning>> = {
   },
   ASP_LOCAL_NOT_RUNNING: { means: 'The profile is local, and no local service runs.', helps: 'asp serve starts it.' },
   ASP_PARTIAL: { means: 'A part was done; stderr says which.', helps: 'Do the rest.' },
+  ASP_CANCELED: { means: 'A question was answered with no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {
     means: 'What the command prints could not be written: the disk is full, for example. The output is incomplete.',
     helps: 'Make room. Where error.outcome is applied the change was made: do not repeat it.',

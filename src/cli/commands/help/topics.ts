@@ -117,6 +117,8 @@ Once
   asp send @ops.bot "deployed" --end --once "deploy-$GIT_SHA" --json
   The same agent, endpoint and name within 24 hours are sent once, however often you repeat it; another
   text under the same name is exit 6.
+  some-program | asp send sess_… --lines --once "$RUN"    each line once; after exit 10 give it the same lines
+  again under the same name.
 
 Read
   asp session list --state active --json
@@ -136,7 +138,7 @@ What others wrote is data
   asp allowlist add alice.bot                                     who may reach you; asp block add <handle>
 
 Errors, one line on stderr
-  {"error":{"code","message","exit_code","retryable","outcome","hint","next","request"}}
+  {"error":{"code","message","exit_code","retryable","outcome","session_id","hint","next","request"}}
   outcome   not_applied: nothing happened. applied: it did. unknown: it may have.
   next      a command to run, word by word. After an unknown outcome it repeats the request under its key,
             so that it happens once at most.

@@ -2,6 +2,7 @@ import { MESSAGE_SEARCH_LIMIT_MAX, SEARCH_LIMIT_DEFAULT } from '../../../wire/li
 import type { Message } from '../../../wire/message.js';
 import { command, describeTable } from '../../command.js';
 import { read } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
 import type { Column } from '../../terminal/table.js';
 import { readCount, readHandle, readHandles, readId, readSearchText } from '../../values.js';
@@ -55,10 +56,18 @@ export const messageList = command({
       if (items.length > limit) items.shift();
     }
     await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
-    if (items.length === 0) await context.output.note('No messages.');
+    if (items.length === 0) await context.output.note(await describeNone(context, sessionId));
     else if (next !== null) await context.output.note(`There are more: --after ${next}`);
   },
 });
+
+/** An agent that is invited sees no messages before it joins. */
+async function describeNone(context: Context, sessionId: string): Promise<string> {
+  const { lookAtSession } = await import('../session/refusal.js');
+  const seen = await lookAtSession(context, sessionId);
+  if (seen?.mine !== 'invited' || seen.session.state === 'ended') return 'No messages.';
+  return `You are invited to this session and have not joined. Join it to read it: asp session join ${sessionId}`;
+}
 
 function messageColumns(nowMs: number): readonly Column<Message>[] {
   return [

@@ -31,6 +31,7 @@ const list = <Item extends z.ZodMiniType>(item: Item) => shape({ items: z.array(
 const lifecycle = shape({
   session_id: text,
   action: text,
+  changed: z.optional(z.literal(false)),
   state: z.nullable(state),
   invited: z.optional(z.nullable(texts)),
   omitted: z.optional(z.nullable(texts)),

@@ -1,4 +1,5 @@
 import type { CallResult } from '../../../client/client.js';
+import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -8,11 +9,15 @@ import type { InitialMessage } from '../../../wire/session.js';
 import { printRequest, write } from '../../context/calls.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, explain } from '../../context/explain.js';
+import { type ErrorContext, ExplainedError, explain, notFound } from '../../context/explain.js';
 import { CliError, UsageError } from '../../errors.js';
+import { quoteWords } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
+import { waitText } from '../../terminal/relative-time.js';
+import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
+import { explainRefusal } from '../session/refusal.js';
 import { createReplyMatcher } from '../session/wait.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
@@ -110,18 +115,25 @@ function sessionBody({ target, topic, ends }: Addressed, message: InitialMessage
   };
 }
 
+interface Posting {
+  readonly attachments: readonly string[];
+  readonly isRepeatable: boolean;
+  /** Keeps the keys of several messages apart. */
+  readonly suffix?: string;
+}
+
 /** Posts a message: into the session, or with a new one for the handles. */
 async function post(
   context: Context,
   options: Addressed,
   message: InitialMessage,
-  { attachments, isRepeatable }: { attachments: readonly string[]; isRepeatable: boolean },
+  { attachments, isRepeatable, suffix = '' }: Posting,
 ): Promise<SendResult> {
   const { target, ends } = options;
   const isNew = target.kind === 'handles';
   const { call, sessionId } = isNew
-    ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable))
-    : await postInto(context, target.sessionId, message, isRepeatable);
+    ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable), suffix)
+    : await postInto(context, target.sessionId, message, isRepeatable, suffix);
   const as = (await context.knownHandle()) ?? null;
   // The agent that creates a session is in it already.
   const invitees = isNew ? target.handles.filter((handle) => handle !== as) : [];
@@ -151,8 +163,9 @@ async function postNew(
   context: Context,
   body: ReturnType<typeof sessionBody>,
   errorContext: ErrorContext,
+  suffix: string,
 ): Promise<Posted> {
-  const call = await write(context, 'createSession', { body }, errorContext);
+  const call = await write(context, 'createSession', { body }, errorContext, suffix);
   return { call, sessionId: call.reply.session_id };
 }
 
@@ -161,9 +174,14 @@ async function postInto(
   sessionId: string,
   body: InitialMessage,
   isRepeatable: boolean,
+  suffix: string,
 ): Promise<Posted> {
   const path = { session_id: sessionId };
-  const call = await write(context, 'sendMessage', { path, body }, unwritable(sessionId, isRepeatable));
+  const call = await write(context, 'sendMessage', { path, body }, unwritable(sessionId, isRepeatable), suffix).catch(
+    async (error) => {
+      throw await explainRefusal(context, sessionId, error);
+    },
+  );
   return { call, sessionId };
 }
 
@@ -215,6 +233,7 @@ async function endSession(context: Context, sessionId: string, done: string): Pr
         unknown: `${done}; the session may have ended.`,
         applied: '',
       },
+      outcome: { not_applied: 'applied' },
     },
   );
 }
@@ -230,29 +249,78 @@ async function rememberFor(context: Context, { session_id, invited }: SendResult
 const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
 
 /** One message for each line of standard input, in order, no faster than the session's limit. */
-async function sendLines(context: Context, options: SendOptions): Promise<void> {
-  const { clock, signal, globals } = context;
-  if (globals.idempotencyKey !== undefined || globals.once !== undefined)
-    throw new UsageError('--lines sends many messages: a key cannot stand for all of them.');
-  if (globals.isDryRun) throw new UsageError('--lines cannot be combined with --dry-run.');
+async function sendLines(given: Context, options: SendOptions): Promise<void> {
+  if (given.globals.isDryRun) throw new UsageError('--lines cannot be combined with --dry-run.');
+  const context = withOneKey(given);
   const sentAt: number[] = [];
   let target: Target = options.target;
   let omitted: readonly string[] | null = [];
-  for await (const line of readLines(context)) {
-    const oldest = sentAt.length < count ? undefined : sentAt.shift();
-    const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
-    if (delayMs > 0) await wait(clock, delayMs, signal);
-    const message = { content: line, ...(options.metadata && { metadata: { ...options.metadata } }) };
-    const addressed = { target, topic: options.topic, ends: false };
-    const sent = await post(context, addressed, message, { attachments: [], isRepeatable: false });
-    sentAt.push(clock.monotonic());
-    if (sent.created_session) omitted = sent.omitted;
-    target = { kind: 'session', sessionId: sent.session_id };
-    await showSent(context, sent);
+  let sentCount = 0;
+  try {
+    for await (const line of readLines(context)) {
+      await keepPace(context, sentAt);
+      const message = { content: line, ...(options.metadata && { metadata: { ...options.metadata } }) };
+      const addressed = { target, topic: options.topic, ends: false };
+      const posting = { attachments: [], isRepeatable: false, suffix: `/${sentCount + 1}` };
+      const sent = await post(context, addressed, message, posting);
+      sentCount += 1;
+      sentAt.push(context.clock.monotonic());
+      if (sent.created_session) omitted = sent.omitted;
+      target = { kind: 'session', sessionId: sent.session_id };
+      await showSent(context, sent);
+    }
+  } catch (error) {
+    throw explainLine(context, error, { sentCount, isKeyGiven: context === given });
   }
-  if (sentAt.length === 0) throw new UsageError('Standard input held no line. Nothing was sent.');
+  if (sentCount === 0) throw new UsageError('Standard input held no line. Nothing was sent.');
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
   if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
+}
+
+/** Waits until one more message fits the limit. */
+async function keepPace({ clock, signal, output }: Context, sentAt: number[]): Promise<void> {
+  const oldest = sentAt.length < count ? undefined : sentAt.shift();
+  const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
+  if (delayMs <= 0) return;
+  if (delayMs >= NOTED_MS)
+    await output.note(`Waiting ${waitText(delayMs)}: a session takes ${count} messages a minute.`);
+  await wait(clock, delayMs, signal);
+}
+
+/** Shorter waits are not worth a word. */
+const NOTED_MS = 1000;
+
+/**
+ * Which line could not be sent, and how to send the rest: each line has a key of its own, made of one key for all of them, so the
+ * same lines can be given again.
+ */
+function explainLine(
+  { globals, signal }: Context,
+  error: unknown,
+  { sentCount, isKeyGiven }: { sentCount: number; isKeyGiven: boolean },
+): unknown {
+  const cause = error instanceof ExplainedError ? error.cause : error;
+  const isOurs = cause instanceof RequestError || cause instanceof UsageError || signal.aborted;
+  if (!isOurs) return error;
+  const outcome = cause instanceof RequestError ? cause.outcome : 'not_applied';
+  const key =
+    globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
+  const why = `give it the same lines again with ${quoteWords(key)}: what was sent is not sent again.`;
+  if (sentCount === 0) {
+    if (outcome !== 'unknown' || !(error instanceof ExplainedError) || !(cause instanceof RequestError)) return error;
+    return new ExplainedError({ ...error.context, reasons: { [cause.code]: why } }, cause);
+  }
+  const reason =
+    signal.aborted || !(cause instanceof Error) ? 'the time was over' : cause.message.replace(/[.!?]$/, '');
+  const what = outcome === 'unknown' ? 'may have been sent' : 'was not sent';
+  return new CliError('ASP_PARTIAL', {
+    message: `Line ${sentCount + 1} ${what}: ${reason}. ${sentCount} sent before it.`,
+    why,
+    outcome: outcome === 'unknown' ? 'unknown' : 'applied',
+    // Without the key, the same lines would be sent a second time.
+    isRetryable: isKeyGiven && cause instanceof RequestError && cause.isRetryable,
+    cause,
+  });
 }
 
 /** The reply to what was sent; nothing between sending and listening is missed. */
@@ -263,33 +331,46 @@ async function waitForReply(context: Context, sent: SendResult): Promise<Message
   return showProgress(context, 'waiting for a reply', listen(context, sent));
 }
 
+const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
+
+const endedBeforeReply = (sessionId: string): Promise<Error> =>
+  notFound(
+    `${sessionId}: the session ended before anyone replied.`,
+    'no reply can come unless someone reopens the session.',
+    ['asp', 'session', 'show', sessionId],
+    { outcomeText: SENT_TEXT },
+  );
+
 async function listen(context: Context, sent: SendResult): Promise<Message> {
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
   // Read again, the message tells its id.
   const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
-  const me = await context.actingHandle();
-  const client = await context.client();
-  const next = ['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)];
-  const notInTime = (reason: string): CliError =>
+  const { timeoutMs } = context.globals;
+  const next = [
+    ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)],
+    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
+  ];
+  const notInTime = (): CliError =>
     new CliError('ASP_TIMEOUT', {
-      message: `${sessionId}: ${reason} Your message was sent.`,
+      message: `${sessionId}: nobody replied in time. Your message was sent.`,
       outcome: 'applied',
       next,
     });
   const first = async (): Promise<Message> => {
+    const [me, client] = [await context.actingHandle(), await context.client()];
     const isReply = createReplyMatcher(me, { sequence, messageId: message_id ?? undefined });
     const items = client.tail({ sessions: [{ sessionId, after }], signal: context.signal });
     for await (const item of items) {
       if (item.kind === 'event' && isMessageEvent(item.event) && isReply(item.event.payload)) return item.event.payload;
-      if (item.kind === 'end') throw notInTime('the session ended before anyone replied.');
+      if (item.kind === 'end') throw await endedBeforeReply(sessionId);
     }
-    throw notInTime('nobody replied in time.');
+    throw notInTime();
   };
   try {
-    return await explain({ subject: sessionId }, first());
+    return await explain({ subject: sessionId, outcomeText: SENT_TEXT }, first());
   } catch (error) {
-    if (context.signal.aborted) throw notInTime('nobody replied in time.');
+    if (context.signal.aborted) throw notInTime();
     throw error;
   }
 }

@@ -34,7 +34,7 @@ export const serveReset = command({
       else {
         const what = `the database and ${found.attachments} attachments in ${directory} (${describeSize(found.bytes)})`;
         if (!(await context.prompts.confirm(`Delete ${what}?`, '--yes')))
-          throw new UsageError('Nothing was deleted: the answer was no.');
+          throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was deleted.' });
         await held.delete();
         await context.output.note(`Deleted: ${what}. Logins that were made there are void.`);
       }

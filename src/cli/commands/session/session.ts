@@ -5,7 +5,7 @@ import { printRequest, read, write } from '../../context/calls.js';
 import { collectPages, notePage } from '../../context/collect-pages.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import type { ErrorContext } from '../../context/explain.js';
+import { type ErrorContext, notFound } from '../../context/explain.js';
 import { UsageError } from '../../errors.js';
 import { pageOptions, readPageOptions } from '../../options.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
@@ -13,6 +13,7 @@ import type { Style } from '../../terminal/style.js';
 import { readCount, readHandles, readId } from '../../values.js';
 import { participantNames, unseenSession } from './facts.js';
 import { readInvited, refuseOmissions } from './invitees.js';
+import type { Seen } from './refusal.js';
 
 const SESSION = { usage: '<session>', about: 'sess_…' } as const satisfies Argument;
 const STRICT = {
@@ -108,6 +109,8 @@ interface Change {
   readonly invited?: readonly string[] | null;
   readonly omitted?: readonly string[] | null;
   readonly idempotency_key: string | null;
+  /** False where it was so already. */
+  readonly changed?: false;
 }
 
 /** The session id on stdout, the note on stderr. */
@@ -194,18 +197,34 @@ function unreachable(handles: readonly string[]): ErrorContext {
   };
 }
 
-/** A change that needs no body. `reason`: why it may have been refused, as far as that is known. */
+/** How a change is told, and when there is nothing to change. */
+interface Telling {
+  readonly note: string;
+  /** Why it may have been refused, as far as that is known. */
+  readonly reason: string;
+  readonly isSo: (seen: Seen) => boolean;
+  readonly soNote: string;
+}
+
+/** A change that needs no body. One that was made already is a success. */
 async function changeSession(
   context: Context,
   operation: 'joinSession' | 'leaveSession' | 'endSession',
   change: Omit<Change, 'idempotency_key'>,
-  { note, reason }: { note: string; reason: string },
+  { note, reason, isSo, soNote }: Telling,
 ): Promise<void> {
   const { session_id, action } = change;
   const path = { session_id };
   if (context.globals.isDryRun) return printRequest(context, operation, { path });
-  const { idempotencyKey } = await write(context, operation, { path }, impossible(session_id, action, reason));
-  await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, note);
+  try {
+    const { idempotencyKey } = await write(context, operation, { path }, impossible(session_id, action, reason));
+    await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, note);
+  } catch (error) {
+    const { explainRefusal, isNotFound, lookAtSession } = await import('./refusal.js');
+    const seen = isNotFound(error) ? await lookAtSession(context, session_id) : undefined;
+    if (seen === undefined || !isSo(seen)) throw await explainRefusal(context, session_id, error);
+    await printChange(context, { ...change, idempotency_key: null, changed: false }, soNote);
+  }
 }
 
 export const sessionJoin = command({
@@ -227,6 +246,8 @@ export const sessionJoin = command({
       {
         note: `Joined ${session_id}`,
         reason: 'only someone who is invited can join; the service does not tell more.',
+        isSo: ({ session, mine }) => session.state === 'active' && mine === 'joined',
+        soNote: `In ${session_id} already`,
       },
     ),
 });
@@ -252,7 +273,11 @@ export const sessionInvite = command({
     if (context.globals.isDryRun) return printRequest(context, 'inviteToSession', input);
     const reason = 'only someone who has joined an active session can invite; the service does not tell more.';
     const errorContext = impossible(session_id, 'invite', reason);
-    const { reply, idempotencyKey } = await write(context, 'inviteToSession', input, errorContext);
+    const { reply, idempotencyKey } = await refusable(
+      context,
+      session_id,
+      write(context, 'inviteToSession', input, errorContext),
+    );
     const { invited } = reply;
     const omitted = handles.filter((handle) => !invited.includes(handle));
     const idempotency_key = idempotencyKey ?? null;
@@ -282,7 +307,12 @@ export const sessionLeave = command({
       context,
       'leaveSession',
       { session_id, action: 'leave', state: null },
-      { note: `Left ${session_id}`, reason: 'only someone who has joined can leave; the service does not tell more.' },
+      {
+        note: `Left ${session_id}`,
+        reason: 'only someone who has joined can leave; the service does not tell more.',
+        isSo: ({ mine }) => mine === 'left',
+        soNote: `${session_id} was left already`,
+      },
     ),
 });
 
@@ -305,6 +335,8 @@ export const sessionEnd = command({
       {
         note: `Ended ${session_id}`,
         reason: 'only someone who has joined an active session can end it; the service does not tell more.',
+        isSo: ({ session }) => session.state === 'ended',
+        soNote: `${session_id} has already ended`,
       },
     ),
 });
@@ -335,12 +367,40 @@ export const sessionReopen = command({
     if (context.globals.isDryRun) return printRequest(context, 'reopenSession', { path, body });
     const reason = 'only someone who was joined when the session ended can reopen it; the service does not tell more.';
     const errorContext = { ...impossible(session_id, 'reopen', reason), isRepeatable: text !== '-' };
-    const { idempotencyKey } = await write(context, 'reopenSession', { path, body }, errorContext);
-    const idempotency_key = idempotencyKey ?? null;
-    const change = { session_id, action: 'reopen', state: 'active', idempotency_key } as const;
-    await printChange(context, change, `Reopened ${session_id}`);
+    const change = { session_id, action: 'reopen', state: 'active' } as const;
+    try {
+      const { idempotencyKey } = await write(context, 'reopenSession', { path, body }, errorContext);
+      await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, `Reopened ${session_id}`);
+    } catch (error) {
+      const { isNotFound, lookAtSession } = await import('./refusal.js');
+      const seen = isNotFound(error) ? await lookAtSession(context, session_id) : undefined;
+      if (seen?.session.state !== 'active') throw error;
+      if (Object.keys(body).length > 0) throw await notReopened(session_id);
+      await printChange(
+        context,
+        { ...change, idempotency_key: null, changed: false },
+        `${session_id} is active already`,
+      );
+    }
   },
 });
+
+/** An active session takes invitations and messages without being reopened. */
+const notReopened = (sessionId: string): Promise<Error> =>
+  notFound(
+    `${sessionId} is active already. Nobody was invited and nothing was sent.`,
+    'invite with asp session invite, and write with asp send.',
+    ['asp', 'session', 'show', sessionId],
+  );
+
+/** A refusal says what keeps the agent from it, where one look at the session shows that. */
+async function refusable<Value>(context: Context, sessionId: string, call: Promise<Value>): Promise<Value> {
+  try {
+    return await call;
+  } catch (error) {
+    throw await (await import('./refusal.js')).explainRefusal(context, sessionId, error);
+  }
+}
 
 export const sessionWait = command({
   path: 'session wait',

@@ -3,7 +3,7 @@ import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import { findInReplyTo, type Message } from '../../../wire/message.js';
 import type { Session } from '../../../wire/session.js';
 import type { Context } from '../../context/context.js';
-import { explain } from '../../context/explain.js';
+import { explain, notFound } from '../../context/explain.js';
 import { CliError, UsageError } from '../../errors.js';
 import { suggest } from '../../suggest.js';
 import { showProgress } from '../../terminal/progress.js';
@@ -85,8 +85,6 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
   const { sessionId } = options;
   const next = ['asp', 'session', 'show', sessionId];
-  const notInTime = (message: string): CliError =>
-    new CliError('ASP_TIMEOUT', { message: `${sessionId}: ${message}`, isRetryable: true, next });
   const me = await context.actingHandle();
   const client = await context.client();
   try {
@@ -95,9 +93,17 @@ async function wait(context: Context, options: WaitOptions): Promise<Met> {
   } catch (error) {
     if (!context.signal.aborted) throw error;
   }
-  throw notInTime(
-    context.signal.aborted ? 'it did not come in time.' : 'the session ended before it came, or this agent left it.',
-  );
+  if (!context.signal.aborted)
+    throw await notFound(
+      `${sessionId}: what was waited for cannot come any more.`,
+      'the session ended, or this agent left it.',
+      next,
+    );
+  throw new CliError('ASP_TIMEOUT', {
+    message: `${sessionId}: it did not come in time.`,
+    isRetryable: true,
+    next,
+  });
 }
 
 /** Live first, then the state: what happens between the two is seen in one of them. */

@@ -1,0 +1,440 @@
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { type RunningService, startService } from '../../src/service/service.js';
+import { type Actor, createActor } from '../support/actors.js';
+import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
+import { discover, type Place } from '../support/oauth.js';
+import { freshHome, type Ran, type RunOptions, runWords } from './captured-run.js';
+
+/** What becomes of the writes of a command, and what it says then. */
+const TROUBLES = {
+  'is limited for an hour': { exit: 7, code: 'RATE_LIMITED', outcome: 'not_applied', retryable: true },
+  'answers 500 after the change was made': { exit: 9, code: 'INTERNAL_ERROR', outcome: 'unknown', retryable: true },
+  'breaks the connection after the change': { exit: 9, code: 'ASP_UNREACHABLE', outcome: 'unknown', retryable: true },
+  'answers after the deadline': { exit: 8, code: 'ASP_TIMEOUT', outcome: 'unknown', retryable: true },
+  'is not there': { exit: 9, code: 'ASP_UNREACHABLE', outcome: 'not_applied', retryable: true },
+} as const;
+type Trouble = keyof typeof TROUBLES;
+
+let relay: HttpRelay;
+let service: RunningService;
+let place: Place;
+let alice: Actor;
+let bob: Actor;
+let trouble: Trouble | undefined;
+/** Lets go what waits for an answer. */
+let release = (): void => {};
+const home = freshHome();
+const file = join(home, 'note.txt');
+
+beforeAll(async () => {
+  writeFileSync(file, 'a note\n');
+  relay = await startHttpRelay();
+  relay.onRequest = meet;
+  const publicUrl = `http://127.0.0.1:${relay.port}`;
+  service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', areLimitsOn: false, publicUrl });
+  relay.targetPort = service.port;
+  place = await discover(service.baseUrl);
+  alice = await newAgent('alice');
+  bob = await newAgent('bob');
+  // What is loaded for the first time takes longer than the deadlines below.
+  const warm = await session('joined');
+  await asAlice(['send', warm, 'hello', '--wait', '--timeout', '3s']);
+  await asAlice(['session', 'wait', warm, '--for', 'ended', '--timeout', '100ms']);
+});
+afterEach(calm);
+afterAll(async () => {
+  await relay.stop();
+  await service.stop();
+});
+
+const newAgent = (name: string): Promise<Actor> =>
+  createActor(place, { url: service.operatorUrl, secret: service.operatorSecret }, name);
+
+function calm(): void {
+  trouble = undefined;
+  release();
+}
+
+/** Nothing listens on the port of this address. */
+const NOBODY = { ASP_PROFILE: 'http://127.0.0.1:1/v1' };
+
+async function meet(request: Relayed): Promise<void> {
+  const isWrite = request.method !== 'GET' && request.path.startsWith('/v1/');
+  if (!isWrite || trouble === undefined) return (await request.forward())();
+  switch (trouble) {
+    case 'is not there':
+      return;
+    case 'is limited for an hour':
+      return request.answer(429, { 'retry-after': '3600' }, { error: { code: 'RATE_LIMITED', message: 'Too many.' } });
+    case 'answers 500 after the change was made':
+      await request.forward();
+      return request.answer(500, {}, { error: { code: 'INTERNAL_ERROR', message: 'Something broke.' } });
+    case 'breaks the connection after the change':
+      await request.forward();
+      return request.drop();
+    case 'answers after the deadline':
+      await request.forward();
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      return request.drop();
+  }
+}
+
+/** As alice, with a token for the REST API alone unless said. */
+async function asAlice(words: readonly string[], options: RunOptions & { token?: string } = {}): Promise<Ran> {
+  const environment = {
+    ASP_PROFILE: place.baseUrl,
+    ASP_TOKEN: options.token ?? (await alice.token('api')),
+    XDG_RUNTIME_DIR: join(home, 'run'),
+    ...options.environment,
+  };
+  return runWords(words, { ...options, environment, machine: { homeDirectory: home, workingDirectory: home } });
+}
+
+interface Told {
+  readonly code: string;
+  readonly message: string;
+  readonly exit_code: number;
+  readonly retryable: boolean;
+  readonly outcome: string;
+  readonly session_id?: string;
+  readonly hint?: string;
+  readonly next?: readonly string[];
+  readonly request?: { readonly idempotency_key?: string };
+}
+const errorIn = ({ err }: Ran): Told => (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: Told }).error;
+
+/** A command on something of its own, and how often the service did what it asks for. */
+interface Subject {
+  readonly words: readonly string[];
+  readonly stdin?: string;
+  count(): Promise<number>;
+}
+
+/** A session that alice is in; whether bob was invited or joined too. */
+async function session(bobIs?: 'invited' | 'joined'): Promise<string> {
+  const id = await alice.mustCreate(bobIs === undefined ? {} : { invite: [bob.handle] });
+  if (bobIs === 'joined') await bob.mustJoin(id);
+  return id;
+}
+
+const textOf = async (path: string): Promise<string> => (await alice.get(path)).text;
+const countIn = async (path: string, marker: string): Promise<number> =>
+  (await textOf(path)).split(JSON.stringify(marker)).length - 1;
+const messages = (id: string, marker: string) => () => countIn(`/sessions/${id}/events`, marker);
+const topics = (marker: string) => () => countIn('/sessions?limit=100', marker);
+const stateIs = (id: string, state: string) => async () =>
+  Number((await textOf(`/sessions/${id}`)).includes(`"${state}"`));
+const statusIs = (id: string, handle: string, status: string) => async () => {
+  const { participants } = (await alice.get(`/sessions/${id}`)).json as {
+    participants: { handle: string; status: string }[];
+  };
+  return participants.filter((one) => one.handle === handle && one.status === status).length;
+};
+const listed = (path: string, handle: string) => () => countIn(path, handle);
+
+async function inSession(more: (id: string, marker: string) => readonly string[], stdin?: string): Promise<Subject> {
+  const [id, marker] = [await session(), randomUUID()];
+  const words = more(id, marker);
+  return { words, ...(stdin !== undefined && { stdin: marker }), count: messages(id, marker) };
+}
+
+/** Every command that asks the service for one change. */
+const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
+  'send to a handle': async () => {
+    const topic = randomUUID();
+    return { words: ['send', bob.handle, 'hi', '--topic', topic], count: topics(topic) };
+  },
+  'send to a handle, and end': async () => {
+    const topic = randomUUID();
+    return { words: ['send', bob.handle, 'hi', '--end', '--topic', topic], count: topics(topic) };
+  },
+  'send into a session': () => inSession((id, marker) => ['send', id, marker]),
+  'send into a session, and end it': () => inSession((id, marker) => ['send', id, marker, '--end']),
+  'send a file': () => inSession((id, marker) => ['send', id, marker, '--file', file]),
+  'send data': () => inSession((id, marker) => ['send', id, '--data', JSON.stringify({ marker })]),
+  'session create': async () => {
+    const topic = randomUUID();
+    return { words: ['session', 'create', bob.handle, '--topic', topic], count: topics(topic) };
+  },
+  'session join': async () => {
+    const id = await bob.mustCreate({ invite: [alice.handle] });
+    return { words: ['session', 'join', id], count: statusIs(id, alice.handle, 'joined') };
+  },
+  'session invite': async () => {
+    const id = await session();
+    return { words: ['session', 'invite', id, bob.handle], count: statusIs(id, bob.handle, 'invited') };
+  },
+  'session leave': async () => {
+    const id = await session('joined');
+    return { words: ['session', 'leave', id], count: statusIs(id, alice.handle, 'left') };
+  },
+  'session end': async () => {
+    const id = await session();
+    return { words: ['session', 'end', id], count: stateIs(id, 'ended') };
+  },
+  'session reopen': async () => {
+    const id = await session();
+    await alice.mustEnd(id);
+    return { words: ['session', 'reopen', id], count: stateIs(id, 'active') };
+  },
+  'allowlist add': async () => {
+    const { handle } = await newAgent('peer');
+    return { words: ['allowlist', 'add', handle], count: listed('/agents/me/allowlist', handle) };
+  },
+  'allowlist remove': async () => {
+    const { handle } = await newAgent('peer');
+    await alice.post('/agents/me/allowlist', { entries: [handle] });
+    const isListed = listed('/agents/me/allowlist', handle);
+    return { words: ['allowlist', 'remove', handle], count: async () => 1 - (await isListed()) };
+  },
+  'block add': async () => {
+    const { handle } = await newAgent('peer');
+    return { words: ['block', 'add', handle], count: listed('/agents/me/blocks', handle) };
+  },
+  'block remove': async () => {
+    const { handle } = await newAgent('peer');
+    await alice.post('/agents/me/blocks', { handle });
+    const isListed = listed('/agents/me/blocks', handle);
+    return { words: ['block', 'remove', handle], count: async () => 1 - (await isListed()) };
+  },
+  api: () =>
+    inSession((id, marker) => ['api', `sessions/${id}/messages`, '-X', 'POST', '--field', `content=${marker}`]),
+};
+
+describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) => {
+  const expected = TROUBLES[name];
+  const limits =
+    name === 'answers after the deadline' ? ['--timeout', '1200ms'] : ['--timeout', '20s', '--retries', '1'];
+
+  it.each(Object.keys(COMMANDS))('asp %s says what really happened, and how to go on', async (command) => {
+    const subject = await COMMANDS[command]?.();
+    if (subject === undefined) throw new Error(command);
+    const { words, stdin, count } = subject;
+    const given = stdin === undefined ? {} : { stdin };
+    trouble = name;
+    const environment = name === 'is not there' ? NOBODY : {};
+    const ran = await asAlice([...words, ...limits, '--json'], { ...given, environment });
+    calm();
+    const { exit, ...facts } = expected;
+    expect(ran.code, ran.err).toBe(exit);
+    // What `asp api` prints is the answer, whatever it is.
+    if (command !== 'api') expect(ran.out).toBe('');
+    const error = errorIn(ran);
+    expect(error).toMatchObject(facts);
+    const happened = await count();
+    if (error.outcome === 'not_applied') expect(happened).toBe(0);
+    if (name.includes('after the change') && command !== 'send a file') expect(happened).toBe(1);
+    // What is proposed runs, ends, and leaves the change made once.
+    const again = error.outcome === 'unknown' ? error.next?.slice(1) : words;
+    if (again === undefined) throw new Error(`no next: ${ran.err}`);
+    const second = await asAlice([...again, '--json'], given);
+    expect(second.code, second.err).toBe(0);
+    expect(await count()).toBe(1);
+  });
+
+  it('asp send says so to a person', async () => {
+    const subject = await inSession((id, marker) => ['send', id, marker]);
+    trouble = name;
+    const ran = await asAlice([...subject.words, ...limits], { environment: name === 'is not there' ? NOBODY : {} });
+    calm();
+    expect(ran.code).toBe(expected.exit);
+    const text = expected.outcome === 'unknown' ? 'It may have been sent.' : 'Nothing was sent.';
+    expect(ran.err).toContain(text);
+    expect(ran.err).toContain(`code: ${expected.code} · exit ${expected.exit}`);
+  });
+});
+
+describe('asp send --lines', () => {
+  const LINES = ['one', 'two', 'three', 'four'].join('\n');
+  /** The service is limited from the third message on. */
+  const limitThird = (how: Trouble): void => {
+    let count = 0;
+    relay.onRequest = async (request) => {
+      if (request.method === 'POST' && request.path.endsWith('/messages')) count += 1;
+      trouble = count >= 3 ? how : undefined;
+      return meet(request);
+    };
+  };
+  afterEach(() => {
+    relay.onRequest = meet;
+  });
+
+  it.each([
+    ['is limited for an hour', 'applied', 'Line 3 was not sent'],
+    ['answers 500 after the change was made', 'unknown', 'Line 3 may have been sent'],
+  ] as const)('that fails in the middle can be given again when the service %s', async (how, outcome, text) => {
+    const id = await session();
+    limitThird(how);
+    const first = await asAlice(['send', id, '--lines', '--retries', '0', '--json'], { stdin: LINES });
+    relay.onRequest = meet;
+    calm();
+    expect(first.code).toBe(10);
+    const error = errorIn(first);
+    expect(error).toMatchObject({ code: 'ASP_PARTIAL', outcome, retryable: false, session_id: id });
+    expect(error.message).toMatch(`${text}: `);
+    expect(error.message).toMatch(/2 sent before it\.$/);
+    const key = /--idempotency-key (\S+):/.exec(error.hint ?? '')?.[1] ?? '';
+    const second = await asAlice(['send', id, '--lines', '--idempotency-key', key, '--json'], { stdin: LINES });
+    expect(second.code, second.err).toBe(0);
+    for (const line of LINES.split('\n')) expect(await countIn(`/sessions/${id}/events`, line), line).toBe(1);
+  });
+
+  it('is done once under one name, however often it is repeated', async () => {
+    const topic = randomUUID();
+    const words = ['send', bob.handle, '--lines', '--topic', topic, '--once', topic, '--json'];
+    const [first, second] = [await asAlice(words, { stdin: LINES }), await asAlice(words, { stdin: LINES })];
+    expect([first.code, second.code], first.err + second.err).toEqual([0, 0]);
+    expect(second.out.replaceAll(/"attempts":\d+/g, '')).toBe(first.out.replaceAll(/"attempts":\d+/g, ''));
+    expect(await topics(topic)()).toBe(1);
+  });
+});
+
+describe('a credential that may send but not listen', () => {
+  const SENDER = ['sessions:read', 'sessions:write', 'agents:read'];
+
+  it.each(['--wait', '--end-after-reply'])('gets its reply with %s all the same', async (flag) => {
+    const token = await alice.token('api', SENDER);
+    const id = await session('joined');
+    const asking = asAlice(['send', id, 'are you there?', flag, '--json'], { token });
+    const answering = setInterval(() => void bob.mustSend(id, 'yes').catch(() => {}), 500);
+    const { code, out, err } = await asking.finally(() => clearInterval(answering));
+    expect(code, err).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ session_id: id, reply: { content: 'yes' } });
+  });
+
+  it('waits in a session and follows it all the same', async () => {
+    const token = await alice.token('api', SENDER);
+    const id = await session('joined');
+    await bob.mustSend(id, 'hello');
+    const waited = await asAlice(['session', 'wait', id, '--for', 'reply', '--after', '1'], { token });
+    expect(waited).toMatchObject({ code: 0, out: 'hello\n' });
+    const tailed = await asAlice(['tail', id, '--type', 'message', '-c', '1', '--control'], { token });
+    expect(tailed.code, tailed.err).toBe(0);
+    expect(tailed.out).toContain('"hello"');
+  });
+
+  it('is told so by a tail of every session, which needs the stream', async () => {
+    const { code, err } = await asAlice(['tail', '--json', '-c', '1'], { environment: { ASP_RETRIES: '0' } });
+    expect(code).toBe(4);
+    expect(errorIn({ code, out: '', err }).message).toContain('ASP_WS_TOKEN');
+  });
+
+  it('is told that its message was sent where it may not read either', async () => {
+    const token = await alice.token('api', ['sessions:write', 'agents:read']);
+    const [id, marker] = [await session('joined'), randomUUID()];
+    const ran = await asAlice(['send', id, marker, '--wait', '--json', '--timeout', '5s'], { token });
+    expect(ran.code).toBe(5);
+    const error = errorIn(ran);
+    expect(error).toMatchObject({ outcome: 'applied', retryable: false, session_id: id });
+    expect(error.message).toMatch(/lacks the scope sessions:read\. Your message was sent\.$/);
+    expect(await messages(id, marker)()).toBe(1);
+  });
+});
+
+describe('waiting', () => {
+  it('for a reply that does not come ends with a command that goes on waiting, and ends too', async () => {
+    const id = await session('joined');
+    const ran = await asAlice(['send', id, 'hi', '--wait', '--timeout', '1500ms', '--json']);
+    expect(ran.code).toBe(8);
+    const { outcome, next = [], session_id } = errorIn(ran);
+    expect({ outcome, session_id }).toEqual({ outcome: 'applied', session_id: id });
+    expect(next.slice(0, 6)).toEqual(['asp', 'session', 'wait', id, '--for', 'reply']);
+    expect(next.slice(-2)).toEqual(['--timeout', '1500ms']);
+    expect((await asAlice(next.slice(1))).code).toBe(8);
+    await bob.mustSend(id, 'here I am');
+    expect(await asAlice(next.slice(1))).toMatchObject({ code: 0, out: 'here I am\n' });
+  });
+
+  it('for what cannot come any more is not a matter of time', async () => {
+    const id = await session();
+    await alice.mustEnd(id);
+    const ran = await asAlice(['session', 'wait', id, '--for', 'message', '--json']);
+    expect(ran.code).toBe(3);
+    expect(errorIn(ran)).toMatchObject({ code: 'NOT_FOUND', retryable: false, outcome: 'not_applied' });
+  });
+
+  it('for a reply in a session that the other side ends says so, and that the message was sent', async () => {
+    const id = await session('joined');
+    const asking = asAlice(['send', id, 'hi', '--wait', '--json']);
+    setTimeout(() => void bob.mustEnd(id), 500);
+    const ran = await asking;
+    expect(ran.code).toBe(3);
+    const error = errorIn(ran);
+    expect(error).toMatchObject({ outcome: 'applied', retryable: false, session_id: id });
+    expect(error.message).toBe(`${id}: the session ended before anyone replied. Your message was sent.`);
+  });
+});
+
+describe('a second change in two', () => {
+  it('that fails is told with the command that does the rest, and the message is not sent again', async () => {
+    const [id, marker] = [await session(), randomUUID()];
+    relay.onRequest = async (request) => {
+      trouble = request.path.endsWith('/end') ? 'is limited for an hour' : undefined;
+      return meet(request);
+    };
+    const ran = await asAlice(['send', id, marker, '--end', '--json', '--retries', '0']);
+    relay.onRequest = meet;
+    calm();
+    expect(ran.code).toBe(7);
+    const error = errorIn(ran);
+    expect(error).toMatchObject({ outcome: 'applied', retryable: false, next: ['asp', 'session', 'end', id] });
+    expect((await asAlice(['session', 'end', id])).code).toBe(0);
+    expect(await messages(id, marker)()).toBe(1);
+  });
+});
+
+describe('an agent that is invited and has not joined', () => {
+  it('is told to join when it writes, and when it reads', async () => {
+    const id = await bob.mustCreate({ invite: [alice.handle], initial_message: { content: 'join us' } });
+    const join = ['asp', 'session', 'join', id];
+    const sent = await asAlice(['send', id, 'my answer', '--json']);
+    expect(sent.code).toBe(3);
+    expect(errorIn(sent)).toMatchObject({ outcome: 'not_applied', next: join });
+    expect(errorIn(sent).message).toBe(`You are invited to ${id} and have not joined. Nothing was sent.`);
+    expect(errorIn(await asAlice(['session', 'invite', id, '@a.b', '--json'])).next).toEqual(join);
+    const read = await asAlice(['message', 'list', id]);
+    expect(read.err).toContain(`asp session join ${id}`);
+    expect((await asAlice(join.slice(1))).code).toBe(0);
+    expect((await asAlice(['send', id, 'my answer'])).code).toBe(0);
+  });
+});
+
+describe('what is so already', () => {
+  it('is a success: a session that has ended, that is active, that was left', async () => {
+    const id = await session('joined');
+    for (const [verb, state, text] of [
+      ['end', 'ended', 'has already ended'],
+      ['reopen', 'active', 'is active already'],
+    ] as const) {
+      expect((await asAlice(['session', verb, id])).code).toBe(0);
+      const again = await asAlice(['session', verb, id, '--json']);
+      expect(again.code, again.err).toBe(0);
+      expect(JSON.parse(again.out)).toMatchObject({ session_id: id, action: verb, state, changed: false });
+      expect((await asAlice(['session', verb, id])).err).toContain(`${id} ${text}`);
+    }
+    await asAlice(['session', 'leave', id]);
+    expect(JSON.parse((await asAlice(['session', 'leave', id, '--json'])).out)).toMatchObject({ changed: false });
+  });
+
+  it('is refused where it would have to do more than that', async () => {
+    const id = await session();
+    const ran = await asAlice(['session', 'reopen', id, '-m', 'hello', '--json']);
+    expect(ran.code).toBe(3);
+    expect(errorIn(ran)).toMatchObject({ outcome: 'not_applied', retryable: false });
+    expect(errorIn(ran).message).toMatch(/is active already\. Nobody was invited and nothing was sent\.$/);
+  });
+
+  it('does not hide why a message cannot be sent', async () => {
+    const id = await session();
+    await alice.mustEnd(id);
+    const ran = await asAlice(['send', id, 'too late', '--json']);
+    expect(errorIn(ran)).toMatchObject({ code: 'NOT_FOUND', next: ['asp', 'session', 'show', id] });
+    expect(errorIn(ran).message).toBe(`${id} has ended. Nothing was sent.`);
+  });
+});
