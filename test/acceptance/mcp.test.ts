@@ -340,6 +340,31 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect([tail, ...more]).toEqual([`=== ${nonce} end untrusted data ===`]);
   });
 
+  it('a long message is cut where a tool returns it, and says how to get the rest', async () => {
+    const { call } = await connect('demo.you');
+    const long = 'x'.repeat(100_000);
+    const { session_id } = (await call('session_create')).value;
+    for (const text of [long, 'short', long, long]) await call('send', { to: session_id, text });
+    const page = await call('read', { session_id });
+    expect(page.text.length).toBeLessThan(40_000);
+    const [first, second] = page.value.events.map(({ payload }) => payload.content ?? '');
+    expect(second).toBe('short');
+    expect(first?.length).toBeLessThan(8_300);
+    expect(first).toContain(
+      `x… [8000 of 100000 characters; for all of it, read session_id ${session_id} after 0 with limit 1 and max_chars 300000]`,
+    );
+    const whole = await call('read', { session_id, after: '0', limit: 1, max_chars: 300_000 });
+    expect(whole.value.events.map(({ payload }) => payload.content)).toEqual([long]);
+    const large = await call('read', { session_id, max_chars: 300_000 });
+    expect(large.value).toMatchObject({ has_more: true, next_cursor: '1' });
+    const waited = await call('wait', { session_id, for: 'message', after: 2 });
+    expect(waited.value.event.payload.content?.length).toBeLessThan(8_300);
+    const data = { list: Array.from({ length: 5_000 }, (_, index) => index) };
+    const { sequence } = (await call('send', { to: session_id, data })).value;
+    const { events } = (await call('read', { session_id, after: String(sequence - 1) })).value;
+    expect(events[0]?.payload.content).toMatch(/^\[\{"type":"data".*… \[8000 of/);
+  });
+
   it('a second process with tools of the same agent works; it only keeps nothing across restarts', async () => {
     await connect('demo.you');
     const second = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });

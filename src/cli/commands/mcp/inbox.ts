@@ -10,6 +10,7 @@ import { CliError, UsageError } from '../../errors.js';
 import { progressPath } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
 import { type Cursor, type CursorFile, openCursorFile } from '../tail/cursor-file.js';
+import { cutEvent } from './cut.js';
 
 /** Some events, and where the next ones are. */
 export interface EventPage {
@@ -25,6 +26,8 @@ export interface EventPage {
 export interface Wanted {
   readonly after: string | undefined;
   readonly limit: number;
+  /** How much of one message is wanted. */
+  readonly maxChars: number;
   readonly waitMs: number;
   isWanted(event: EventEnvelope): boolean;
 }
@@ -45,6 +48,9 @@ export interface Inbox {
 
 /** What a read waits for the connection, so that it does not tell of nothing where there is something. */
 const CONNECTING_MS = 5_000;
+
+/** A page ends behind the event with which it grows beyond this. */
+const PAGE_CHARS_MAX = 64_000;
 
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -197,14 +203,16 @@ function moveTo(log: Log, position: number): void {
     else if (place.cursors.has(sessionId)) place.put(sessionId, { after: event.sequence, epoch });
 }
 
-async function collect(log: Log, start: number, { limit, waitMs, isWanted }: Wanted, until: AbortSignal) {
+async function collect(log: Log, start: number, wanted: Wanted, until: AbortSignal) {
+  const { waitMs } = wanted;
   const missed = Math.max(0, log.dropped - start);
-  const events: EventEnvelope[] = [];
+  const page = createPage(wanted);
+  const { events } = page;
   for (let position = start + missed; ; ) {
     position = Math.max(position, log.dropped);
-    for (; position < endOf(log) && events.length < limit; position += 1) {
+    for (; position < endOf(log) && !page.isFull(); position += 1) {
       const event = log.events[position - log.dropped]?.event;
-      if (event !== undefined && isWanted(event)) events.push(event);
+      if (event !== undefined) page.add(event);
     }
     const isOver = until.aborted || (waitMs === 0 && log.isConnected);
     if (events.length > 0 || isOver) return { events, position, missed };
@@ -215,6 +223,22 @@ async function collect(log: Log, start: number, { limit, waitMs, isWanted }: Wan
     }
     await woken(log, until);
   }
+}
+
+/** Takes events until there are enough of them, or enough text. */
+function createPage({ limit, maxChars, isWanted }: Wanted) {
+  const events: EventEnvelope[] = [];
+  let chars = 0;
+  return {
+    events,
+    isFull: (): boolean => events.length >= limit || chars > PAGE_CHARS_MAX,
+    add(event: EventEnvelope): void {
+      if (!isWanted(event)) return;
+      const cut = cutEvent(event, maxChars);
+      chars += JSON.stringify(cut).length;
+      events.push(cut);
+    },
+  };
 }
 
 const endOf = ({ dropped, events }: Log): number => dropped + events.length;
@@ -305,26 +329,23 @@ export async function readSession(
   }
 }
 
-async function readFrom(
-  client: Client,
-  sessionId: string,
-  { after, limit, waitMs, isWanted }: Wanted,
-  until: AbortSignal,
-): Promise<EventPage> {
+async function readFrom(client: Client, sessionId: string, wanted: Wanted, until: AbortSignal): Promise<EventPage> {
+  const { after, waitMs } = wanted;
   const start: TailStart = { sessionId, after: sequenceOf(after) };
-  const events: EventEnvelope[] = [];
+  const page = createPage(wanted);
+  const { events } = page;
   let cursor = start.after ?? 0;
   let hasMore = false;
   for await (const item of client.tail({ sessions: [start], isFollowing: waitMs > 0, signal: until })) {
     if (item.kind === 'ready' && events.length > 0) break;
     if (item.kind === 'end') break;
     if (item.kind !== 'event') continue;
-    if (events.length === limit) {
+    if (page.isFull()) {
       hasMore = true;
       break;
     }
     cursor = item.event.sequence;
-    if (isWanted(item.event)) events.push(item.event);
+    page.add(item.event);
     if (events.length > 0 && !item.isReplay) break;
   }
   return { events, next_cursor: String(cursor), has_more: hasMore, missed: 0 };

@@ -4,6 +4,8 @@ import type { CallToolResult, RequestId } from '@modelcontextprotocol/sdk/types.
 
 import { toJsonLine } from '../../../kit/json-line.js';
 import { randomToken } from '../../../kit/random.js';
+import type { EventEnvelope } from '../../../wire/event.js';
+import type { Message } from '../../../wire/message.js';
 import type { OptionValue, ParsedArgs } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { describeFailure } from '../../context/describe-failure.js';
@@ -14,6 +16,7 @@ import type { Output } from '../../terminal/output.js';
 import { loadStyle } from '../../terminal/style.js';
 import { readId } from '../../values.js';
 import { findActor, unseenSession } from '../session/facts.js';
+import { cutEvent, cutMessage, MESSAGE_CHARS_DEFAULT } from './cut.js';
 import { type EventPage, type Inbox, readSession } from './inbox.js';
 import type { SharedFolder } from './shared-folder.js';
 import type { ToolArgs, ToolDefinition } from './tool.js';
@@ -112,7 +115,7 @@ async function callTool(
     const value =
       tool.command === undefined
         ? await readEvents(parts, input, signal, deliver)
-        : await runCommand(parts, tool, input, { signal, once, idempotencyKey });
+        : cutResult(await runCommand(parts, tool, input, { signal, once, idempotencyKey }));
     return resultOf(context, tool, value);
   } catch (error) {
     return failureOf(parts, tool, error, isDeadlinePassed);
@@ -152,6 +155,16 @@ async function runCommand(
   const streams = { ...captureStreams(), stderr: context.streams.stderr };
   await command.start(args, { ...context, globals, output, signal, streams });
   return output.captured() ?? {};
+}
+
+/** What a command waited for may be as long as a message can be. */
+function cutResult(value: object): object {
+  const { reply, event } = value as { readonly reply?: Message; readonly event?: EventEnvelope | null };
+  return {
+    ...value,
+    ...(reply !== undefined && { reply: cutMessage(reply, MESSAGE_CHARS_DEFAULT) }),
+    ...(event && { event: cutEvent(event, MESSAGE_CHARS_DEFAULT) }),
+  };
 }
 
 function toParsedArgs({ positional = [], options = {} }: ToolArgs): ParsedArgs {
@@ -201,10 +214,18 @@ async function readEvents(
   signal: AbortSignal,
   deliver: Call['deliver'],
 ): Promise<EventPage> {
-  const { session_id: session, after, limit, others_only: isOthers, wait_s: waitS = 0 } = READ_INPUT.parse(input);
+  const {
+    session_id: session,
+    after,
+    limit,
+    others_only: isOthers,
+    max_chars: maxChars,
+    wait_s: waitS = 0,
+  } = READ_INPUT.parse(input);
   const wanted = {
     after,
     limit: limit ?? READ_LIMIT_DEFAULT,
+    maxChars: maxChars ?? MESSAGE_CHARS_DEFAULT,
     waitMs: waitS * 1000,
     isWanted: (event: Parameters<typeof findActor>[0]) => isOthers !== true || findActor(event) !== me,
   };

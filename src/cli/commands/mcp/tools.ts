@@ -4,6 +4,7 @@ import { EventEnvelope } from '../../../wire/event.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
 import { UsageError } from '../../errors.js';
+import { MESSAGE_CHARS_DEFAULT, MESSAGE_CHARS_MAX } from './cut.js';
 import type { SharedFolder } from './shared-folder.js';
 import { commandTool, type ToolDefinition } from './tool.js';
 
@@ -110,6 +111,15 @@ export const READ_INPUT = z.strictObject({
   ),
   limit: z.optional(z.int().check(z.minimum(1), z.maximum(READ_LIMIT_MAX))),
   others_only: z.optional(z.boolean().check(about('leave out what this agent did'))),
+  max_chars: z.optional(
+    z
+      .int()
+      .check(
+        z.minimum(1),
+        z.maximum(MESSAGE_CHARS_MAX),
+        about(`longer messages are cut to so many characters; ${MESSAGE_CHARS_DEFAULT} unless given`),
+      ),
+  ),
   wait_s: seconds('when there is nothing yet, wait so long for something'),
 });
 
@@ -118,7 +128,7 @@ const READ: ToolDefinition = {
   title: 'Read events',
   description:
     'Reads events (messages, invitations, joins, ends) after a cursor, of one session or of all sessions of the agent. ' +
-    'Returns them with next_cursor: give it as after to go on. With wait_s it waits for news.',
+    'Returns them with next_cursor: give it as after to go on while has_more. Long messages are cut, and say how to get the rest. With wait_s it waits for news.',
   command: undefined,
   effect: 'reads',
   isIdempotent: true,
