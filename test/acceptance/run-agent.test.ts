@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -138,6 +138,29 @@ describe('asp run › an agent out of any program', () => {
     const questions = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
     const answers = await Promise.all(questions.map((text) => asp('send', first.session_id, text, '--wait')));
     expect(answers).toEqual(questions.map((text) => `to ${text}`));
+  });
+
+  it.runIf(process.getuid?.() === 0)('works for a user who has no name, as in a container', async () => {
+    const credentials = json<{ client_id: string; client_secret: string }>(
+      (await home.asp(['serve', 'client', 'add', '@bob.bot', '--json'])).stdout,
+    );
+    const nameless = createHome({
+      ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1`,
+      ASP_CLIENT_ID: credentials.client_id,
+      ASP_CLIENT_SECRET: credentials.client_secret,
+    });
+    try {
+      for (const path of [nameless.directory, join(nameless.directory, 'run')]) chownSync(path, 12_345, 12_345);
+      const user = ['--reuid', '12345', '--regid', '12345', '--clear-groups'];
+      const agent = nameless.spawn('setpriv', [...user, 'asp', 'run', '--exec', 'echo "I am $(id -u)"', '-c', '1']);
+      await agent.until('stderr', /Answering as @bob\.bot/);
+      expect(await asp('send', '@bob.bot', 'who?', '--wait')).toBe('I am 12345');
+      expect(await agent.ended).toMatchObject({ status: 0 });
+      expect(agent.stderr()).not.toMatch(/is not known/);
+    } finally {
+      await nameless.dispose();
+      rmSync('/tmp/asp-cli-locks-12345', { recursive: true, force: true });
+    }
   });
 
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {

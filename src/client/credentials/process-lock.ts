@@ -90,12 +90,25 @@ async function openConnection(context: Pick<LockContext, 'lockDirectory'>, name:
   throw storeUnavailable('There is no directory in which a lock between processes could be kept.');
 }
 
-/** The home directory that the system knows, so that two processes with different environments meet at one lock. */
+/**
+ * The home directory that the system knows, so that two processes with different environments meet at one lock. A user who
+ * is only a number, as in a container, has none there.
+ */
 function candidates(context: Pick<LockContext, 'lockDirectory'>): string[] {
   if (context.lockDirectory !== undefined) return [context.lockDirectory];
-  const { homedir, uid } = userInfo();
-  if (process.platform === 'win32') return [join(homedir, 'AppData', 'Local', 'asp-cli', 'locks')];
-  return [join(homedir, '.local', 'state', 'asp-cli', 'locks'), `/tmp/asp-cli-locks-${uid}`];
+  const home = homeOfUser();
+  if (process.platform === 'win32')
+    return home === undefined ? [] : [join(home, 'AppData', 'Local', 'asp-cli', 'locks')];
+  const shared = `/tmp/asp-cli-locks-${process.getuid?.()}`;
+  return home === undefined ? [shared] : [join(home, '.local', 'state', 'asp-cli', 'locks'), shared];
+}
+
+function homeOfUser(): string | undefined {
+  try {
+    return userInfo().homedir;
+  } catch {
+    return undefined;
+  }
 }
 
 async function loadDriver(): Promise<(path: string) => Connection> {
