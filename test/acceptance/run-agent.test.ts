@@ -16,6 +16,9 @@ interface Envelope {
 }
 
 interface Told {
+  at: number;
+  duration_ms: number;
+  code: string | null;
   outcome: string;
   exit_code: number | null;
   tries: number;
@@ -163,6 +166,79 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
+  it('tells the sender that the command failed, and answers no such notice of another agent', async () => {
+    const begin = Date.now();
+    const agent = await start('[ "$ASP_TRY" = 1 ] && exit 143; kill -9 $$', ['--tries', '2']);
+    const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered']);
+    agents.push(other);
+    await other.until('stderr', /Answering as @bob\.bot/);
+    const sid = (await home.asp(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
+    await agent.until('stdout', /\n/);
+    expect(agent.stderr()).toMatch(/the command exited with 143 \(SIGTERM\); trying again/);
+    expect(agent.stderr()).toMatch(/the command was killed by SIGKILL; the sender is told/);
+    const [told] = jsonLines<Told>(agent.stdout());
+    expect(told).toMatchObject({ outcome: 'failed', exit_code: null, tries: 2, reply: { sequence: 4 }, code: null });
+    expect(told?.at).toBeGreaterThanOrEqual(begin + 1000);
+    expect(told?.duration_ms).toBeGreaterThanOrEqual(1000);
+    await home.asp(['send', sid, 'and now?', '-a', '@bob.bot']);
+    await agent.until('stdout', /(.*\n){2}/);
+    const events = jsonLines<Envelope>(
+      (await home.asp(['session', 'events', sid, '--after', '3', '--type', 'message', '-a', '@bob.bot'])).stdout,
+    );
+    expect(events.map(({ payload }) => [payload.sender, payload.content, payload.metadata])).toEqual([
+      [BOT, 'Sorry, I could not process this message.', { in_reply_to: told?.message_id, failed: true }],
+      ['@bob.bot', 'and now?', undefined],
+      [BOT, 'Sorry, I could not process this message.', expect.objectContaining({ failed: true })],
+    ]);
+    expect([home.exists('answered'), other.stdout()]).toEqual([false, '']);
+  });
+
+  it.each([
+    ['that does not exist', ['--exec', 'nosuchcmd', '--tries', '3'], 2, /cannot be run.*\n.*did not find it/],
+    ['that is not executable', ['--exec', './plain.txt'], 2, /cannot be run.*\n.*not executable/],
+    [
+      'that fails, with --on-failure stop',
+      ['--exec', 'exit 3', '--on-failure', 'stop'],
+      10,
+      /exited with 3\. The message/,
+    ],
+  ])('a command %s ends the run and leaves its message to the next one', async (_, words, status, told) => {
+    writeFileSync(join(home.directory, 'plain.txt'), 'hello\n');
+    const agent = home.start(['run', '-a', BOT, ...words]);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as @alice\.bot/);
+    const sid = await asp('send', BOT, 'hello');
+    expect(await agent.ended).toMatchObject({ status, stdout: '', stderr: expect.stringMatching(told) });
+    await start('echo fine');
+    expect(await ask(sid, 'again')).toBe('fine');
+    await expectOneReplyEach(sid, ['hello', 'again']);
+  });
+
+  it('asp in the command acts as the same agent at the same service', async () => {
+    const service = `http://127.0.0.1:${relay.port}/v1`;
+    await start('echo "$ASP_TRY $(asp whoami --json --fields handle,base_url)"', ['-p', service]);
+    await home.asp(['config', 'set', 'default_profile', 'http://127.0.0.1:1/v1']);
+    try {
+      const reply = await asp('send', BOT, 'who?', '--wait', '-p', service);
+      expect(reply).toMatch(/^1 \{.*@alice\.bot/);
+    } finally {
+      await home.asp(['config', 'unset', 'default_profile']);
+    }
+  });
+
+  it('runs many commands at once; with --json their errors are lines of JSON that name the event', async () => {
+    const words = ['--exec', 'echo "no luck" >&2; sleep 1', '--concurrency', '16', '--json', '-c', '14'];
+    const agent = home.start(['run', '-a', BOT, ...words]);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as @alice\.bot/);
+    await Promise.all(Array.from({ length: 14 }, () => asp('send', BOT, 'hi')));
+    expect(await agent.ended).toMatchObject({ status: 0 });
+    const lines = jsonLines<{ note?: string; event_id?: string; stderr?: string }>(agent.stderr());
+    const errors = lines.filter(({ stderr }) => stderr === 'no luck').map(({ event_id }) => event_id);
+    expect(new Set(errors).size).toBe(14);
+    expect(lines).toHaveLength(15);
+  });
+
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {
     const agent = await start(script('note.sh', `${SAID} >> heard.txt; echo thanks`));
     await asp('send', BOT, 'deployed', '--end');
@@ -171,7 +247,7 @@ describe('asp run › an agent out of any program', () => {
     expect(jsonLines(agent.stdout())[0]).toMatchObject({ outcome: 'refused', code: 'NOT_FOUND', sequence: 2 });
   });
 
-  it('says nothing when the command prints nothing or fails; --tries runs it again', async () => {
+  it('says nothing when the command prints nothing, or fails with --on-failure skip; --tries runs it again', async () => {
     const moody = script(
       'moody.sh',
       `case "$(${SAID})" in
@@ -183,7 +259,7 @@ describe('asp run › an agent out of any program', () => {
         *) echo fine ;;
       esac`,
     );
-    const agent = await start(moody, ['--tries', '2']);
+    const agent = await start(moody, ['--tries', '2', '--on-failure', 'skip']);
     const sid = await asp('send', BOT, 'quiet');
     for (const text of ['broken', 'large', 'binary', 'later']) await asp('send', sid, text);
     expect(await ask(sid, 'well?')).toBe('fine');
@@ -199,7 +275,7 @@ describe('asp run › an agent out of any program', () => {
       ['replied', 2],
       ['replied', 1],
     ]);
-    expect(agent.stderr()).toMatch(/ended with exit 3; no reply was sent/);
+    expect(agent.stderr()).toMatch(/exited with 3; no reply was sent/);
     const replies = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
     expect(replies.map(({ payload }) => payload.content)).toEqual(['at last', 'fine']);
   });

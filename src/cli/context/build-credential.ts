@@ -92,7 +92,7 @@ async function readClientSecret({ environment }: Context): Promise<string> {
   if (isSet(path)) return (await import('./client-secret.js')).readSecretFile(path);
   throw new CliError('ASP_NO_CREDENTIAL', {
     message: 'ASP_CLIENT_ID is set without a secret.',
-    why: 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE.',
+    why: 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE. Commands that asp starts inherit only ASP_CLIENT_SECRET_FILE.',
   });
 }
 

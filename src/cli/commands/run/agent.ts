@@ -2,7 +2,7 @@ import type { Client, TailItem } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import { findInReplyTo, Message } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
-import { answer, answeredBefore, type Incoming } from './answer.js';
+import { answer, answeredBefore, type Incoming, isFailureNotice, type RunRecord } from './answer.js';
 import { persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
 import type { RunOptions } from './run.js';
@@ -130,16 +130,23 @@ class Agent {
 
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
     const { context, client, me, options, progress, signal } = this.#parts;
-    const answering = { context, client, me, rules: options.rules, ends: options.ends, signal };
+    const { clock, output } = context;
+    const { rules, ends, onFailure } = options;
+    const answering = { context, client, me, rules, ends, onFailure, signal };
+    const beganAt = clock.monotonic();
     try {
-      const record = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
-      if (record !== undefined) await context.output.record(record);
+      const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
+      if (result !== undefined) {
+        const durationMs = Math.round(clock.monotonic() - beganAt);
+        const record: RunRecord = { ...result, at: clock.now(), duration_ms: durationMs };
+        await output.record(record);
+      }
       progress.advance(event.session_id, { after: event.sequence, epoch });
       this.#pending -= 1;
       this.#settle(event.created_at);
     } catch (error) {
       if (!signal.aborted) throw error;
-      await context.output.note(`${event.event_id}: left to the next run.`);
+      await output.note(`${event.event_id}: left to the next run.`);
     }
   }
 
@@ -157,7 +164,7 @@ class Agent {
     const { me, options, points } = this.#parts;
     if (points.isDone(event)) return undefined;
     const message = isMessageEvent(event) ? event.payload : this.#oneShotOf(event);
-    if (message === undefined || message.sender === me) return undefined;
+    if (message === undefined || message.sender === me || isFailureNotice(message)) return undefined;
     if (options.from.length > 0 && !options.from.includes(message.sender)) return undefined;
     return { ...event, type: 'session.message', payload: message };
   }

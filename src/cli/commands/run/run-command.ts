@@ -4,10 +4,17 @@ import { wait } from '../../../kit/clock.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
-import { startEventCommand } from '../session/event-command.js';
+import { CliError } from '../../errors.js';
+import { describeEnd, startEventCommand } from '../session/event-command.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
+
+/** What a shell says of a command that it cannot run (POSIX, sh: Exit Status). */
+const CANNOT_RUN: Readonly<Record<number, string>> = {
+  126: 'exit 126 means that it is not executable.',
+  127: 'exit 127 means that the shell did not find it, or something in it.',
+};
 
 export interface CommandRules {
   readonly command: string;
@@ -20,7 +27,10 @@ export type Printed =
   | { readonly kind: 'printed'; readonly text: string; readonly tries: number }
   | { readonly kind: 'failed'; readonly exitCode: number | null; readonly why: string; readonly tries: number };
 
-/** Runs a command for an event until it succeeds or has failed often enough. Rejects with the signal's reason. */
+/**
+ * Runs a command for an event until it succeeds or has failed often enough. Rejects with the signal's reason.
+ * @throws CliError `ASP_CONFIG` when the command cannot be run at all
+ */
 export async function runCommand(
   context: Context,
   rules: CommandRules,
@@ -29,12 +39,24 @@ export async function runCommand(
   signal: AbortSignal,
 ): Promise<Printed> {
   for (let tries = 1; ; tries += 1) {
-    const printed = { ...(await runOnce(context, rules, event, me, signal)), tries };
+    const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name, ASP_TRY: String(tries) };
+    const printed = { ...(await runOnce(context, rules, event, environment, signal)), tries };
     signal.throwIfAborted();
+    if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
     if (printed.kind === 'printed' || tries >= rules.tries) return printed;
     await context.output.note(`${event.event_id}: ${printed.why}; trying again.`);
     await wait(context.clock, FIRST_PAUSE_MS * 2 ** (tries - 1), signal);
   }
+}
+
+/** Every message would fail alike: none is taken for done. */
+function refuseUnrunnable(exitCode: number | null): void {
+  const why = CANNOT_RUN[exitCode ?? 0];
+  if (why === undefined) return;
+  throw new CliError('ASP_CONFIG', {
+    message: 'The command of --exec cannot be run. Its message is left to the next run.',
+    why,
+  });
 }
 
 type Once = { kind: 'printed'; text: string } | { kind: 'failed'; exitCode: number | null; why: string };
@@ -43,12 +65,12 @@ async function runOnce(
   context: Context,
   { command, timeoutMs }: CommandRules,
   event: EventEnvelope,
-  me: string,
+  environment: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<Once> {
   signal.throwIfAborted();
   const { clock } = context;
-  const running = startEventCommand(context, command, event, { environment: { ASP_AGENT: me }, isApart: true });
+  const running = startEventCommand(context, command, event, { environment, isApart: true });
   const cancels: (() => void)[] = [];
   let stopped: string | undefined;
   const stop = (why: string): void => {
@@ -62,12 +84,12 @@ async function runOnce(
   cancels.push(clock.schedule(timeoutMs, () => stop(`the command took longer than ${timeoutMs / 1000} s`)));
   try {
     const tooMuch = (): void => stop(`the command printed more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
-    const [exitCode, bytes] = await Promise.all([running.ended, collect(running.stdout, tooMuch)]);
+    const [end, bytes] = await Promise.all([running.ended, collect(running.stdout, tooMuch)]);
+    const { exitCode } = end;
     if (stopped !== undefined) return { kind: 'failed', exitCode, why: stopped };
-    if (exitCode !== 0)
-      return { kind: 'failed', exitCode, why: `the command ended with exit ${exitCode ?? 'by a signal'}` };
+    if (exitCode !== 0) return { kind: 'failed', exitCode, why: `the command ${describeEnd(end)}` };
     const text = textOf(bytes);
-    if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed what is not UTF-8' };
+    if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
     return { kind: 'printed', text };
   } finally {
     signal.removeEventListener('abort', onAbort);

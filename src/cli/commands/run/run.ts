@@ -10,7 +10,12 @@ const OPTIONS = [
   { flags: '-c, --count <count>', about: 'exit after N messages' },
   { flags: '--concurrency <count>', about: 'serve so many sessions at a time (4)' },
   { flags: '--command-timeout <duration>', about: 'what the command may take before it has failed (10m)' },
-  { flags: '--tries <count>', about: 'run a command that fails so many times in all (1)' },
+  { flags: '--tries <count>', about: 'run a command that fails up to N times (default 1)' },
+  {
+    flags: '--on-failure <reply|skip|stop>',
+    about: 'after a failed command: tell the sender, say nothing, or exit and leave the message (default reply)',
+    choices: ['reply', 'skip', 'stop'],
+  },
   { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
 ] as const satisfies readonly Option[];
 
@@ -19,9 +24,13 @@ export const run = command({
   summary: 'make an agent of a command: it answers what others send',
   details: [
     'Joins the sessions the agent is invited to, and runs the command for each message of others: the event as JSON on',
-    'its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and ASP_ACTOR, the agent in ASP_AGENT.',
-    'What it prints is the reply; printing nothing sends none. A command that fails sends no reply, and its message is',
-    'done, unless --tries says to run it again.',
+    'its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and ASP_ACTOR, the number of the try in',
+    'ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command acts as the same agent at the same',
+    'service. ASP_TOKEN and ASP_CLIENT_SECRET are not handed over; ASP_CLIENT_SECRET_FILE is.',
+    '',
+    'What the command prints is the reply; printing nothing sends none. After a command that fails, the sender gets a',
+    'short notice instead (metadata.failed), which no asp run answers. A command that cannot be run at all (exit 126 or',
+    '127) ends the run, and its message is left to the next one.',
     '',
     'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
     'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
@@ -69,6 +78,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>) {
     from: readHandles(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),
+    onFailure: args.text('on-failure') ?? 'reply',
     count: args.count('count', { min: 1 }),
     concurrency: args.count('concurrency', { min: 1, max: CONCURRENCY_MAX }) ?? CONCURRENCY_DEFAULT,
     cursorFile: args.text('cursor-file'),

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { resolve } from 'node:path';
 
 import type { TailItem } from '../../../client/client.js';
@@ -27,6 +28,8 @@ export async function serveAgent(context: Context, options: RunOptions): Promise
   const { clock, globals } = context;
   const stop = new AbortController();
   const stops = { soft: AbortSignal.any([context.signal, stop.signal]), hard: new AbortController() };
+  // Every command that runs listens to it, which Node.js would report as a leak.
+  setMaxListeners(0, stops.hard.signal);
   let failure: { readonly error: unknown } | undefined;
   let isTimeOver = false;
   const limits = { concurrency: options.concurrency, capacity: QUEUE_CAPACITY };

@@ -215,6 +215,8 @@ export const COMMAND_OUTPUT = {
     tries: count,
     reply: z.nullable(shape({ message_id: text, sequence: count })),
     code: maybe,
+    at: count,
+    duration_ms: count,
   }),
   'session list': list(Session),
   'session show': Session,

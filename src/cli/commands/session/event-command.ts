@@ -1,17 +1,33 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
+import type { Streams } from '../../terminal/streams.js';
 import { findActor } from './facts.js';
+
+/** How a command ended: one of the two is null. */
+export interface CommandEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** For example `exited with 3`. A shell gives the signal that ended its program as 128 and more. */
+export function describeEnd({ exitCode, signal }: CommandEnd): string {
+  if (signal !== null) return `was killed by ${signal}`;
+  const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode) ?? [];
+  return `exited with ${exitCode}${name === undefined ? '' : ` (${name})`}`;
+}
 
 /** A command that was given an event. */
 export interface EventCommand {
   readonly stdout: Readable;
-  /** Its exit code, or null when a signal ended it; rejects when it could not be started. */
-  readonly ended: Promise<number | null>;
+  /** Rejects when the command could not be started. */
+  readonly ended: Promise<CommandEnd>;
   /** Reaches what the command started too, when it runs `isApart`. */
   kill(signal: NodeJS.Signals): void;
 }
@@ -23,9 +39,12 @@ export interface EventCommandOptions {
   readonly isApart?: boolean | undefined;
 }
 
-/** Starts `command`: the event on its standard input, its ids in the environment, no text of a peer on its command line. */
+/**
+ * Starts `command`: the event on its standard input, its ids in the environment, no text of a peer on its command line. What
+ * it writes to stderr goes to ours, and where that is JSON, as a line of it that names the event.
+ */
 export function startEventCommand(
-  { environment, machine }: Context,
+  { environment, machine, output, streams }: Context,
   command: string,
   event: EventEnvelope,
   options: EventCommandOptions = {},
@@ -42,19 +61,26 @@ export function startEventCommand(
   const isApart = options.isApart === true && !isWindows;
   const child = spawn(command, {
     shell: isWindows ? true : '/bin/sh',
-    stdio: ['pipe', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', output.format === 'human' ? 'inherit' : 'pipe'],
     env: childEnvironment(environment, ids),
     signal: options.signal,
     detached: isApart,
   });
-  const ended = new Promise<number | null>((resolve, reject) => {
+  const closed = new Promise<CommandEnd>((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', resolve);
+    child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
   });
+  const passedOn = child.stderr === null ? undefined : passOnErrors(child.stderr, event.event_id, streams.stderr);
+  const ended = Promise.all([closed, passedOn]).then(([end]) => end);
   // A command need not read its input.
-  child.stdin.on('error', () => {});
-  child.stdin.end(`${toJsonLine(event)}\n`);
-  return { stdout: child.stdout, ended, kill: (signal) => killGroup(child, signal, isApart) };
+  child.stdin?.on('error', () => {});
+  child.stdin?.end(`${toJsonLine(event)}\n`);
+  return { stdout: child.stdout as Readable, ended, kill: (signal) => killGroup(child, signal, isApart) };
+}
+
+async function passOnErrors(from: Readable, eventId: string, to: Streams['stderr']): Promise<void> {
+  for await (const line of createInterface({ input: from, crlfDelay: Number.POSITIVE_INFINITY }))
+    await to.write(`${toJsonLine({ event_id: eventId, stderr: line })}\n`);
 }
 
 function killGroup(child: ChildProcess, signal: NodeJS.Signals, isApart: boolean): void {

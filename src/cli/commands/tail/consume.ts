@@ -8,7 +8,7 @@ import { isoTime } from '../../terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../terminal/sanitize.js';
 import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
-import { startEventCommand } from '../session/event-command.js';
+import { describeEnd, startEventCommand } from '../session/event-command.js';
 import { describeEvent } from '../session/facts.js';
 import type { View } from './tail.js';
 
@@ -59,8 +59,8 @@ export function createCommandRunner(context: Context, command: string): ConsumeE
     const passOn = (async () => {
       for await (const text of stdout) await streams.stdout.write(String(text));
     })();
-    const [code] = await Promise.all([ended, passOn]);
-    if (code !== 0) await output.note(`${event.event_id}: the command ended with exit ${code ?? 'by a signal'}.`);
+    const [end] = await Promise.all([ended, passOn]);
+    if (end.exitCode !== 0) await output.note(`${event.event_id}: the command ${describeEnd(end)}.`);
   };
 }
 
