@@ -34,6 +34,14 @@ const printing = (what: string): string =>
   `node -p 'const event=JSON.parse(require("fs").readFileSync(0,"utf8"));${what}'`;
 const SAID = printing('event.payload.content');
 
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
 describe('asp run › an agent out of any program', () => {
   let home: Home;
   let relay: HttpRelay;
@@ -425,6 +433,80 @@ describe('asp run › an agent out of any program', () => {
     await ask(sid, 'two');
     await expectOneReplyEach(sid, ['one', 'two']);
     expect(fileText('runs')).toBe('run\nrun\nrun\n');
+  });
+
+  it('kill -9 ends the command too, also one that ignores SIGTERM, before the next run runs it again', async () => {
+    const stubborn = script(
+      'stubborn.sh',
+      `cat >/dev/null
+      [ -e pid ] && grep -q '^State:.[RSD]' "/proc/$(cat pid)/status" 2>/dev/null && touch overlap
+      echo $$ > pid
+      [ -e go ] && { echo done; exit; }
+      trap '' TERM
+      touch blocked
+      while [ -d "$HOME" ]; do sleep 0.1; done`,
+    );
+    const agent = await start(stubborn);
+    const sid = await asp('send', BOT, 'one');
+    await until('the command begins', async () => home.exists('blocked'), 30_000);
+    const pid = Number(fileText('pid'));
+    writeFileSync(join(home.directory, 'go'), '');
+    const exit = once(agent.child, 'exit');
+    agent.kill('SIGKILL');
+    await exit;
+    await start(stubborn);
+    await ask(sid, 'two');
+    await expectOneReplyEach(sid, ['one', 'two']);
+    expect(home.exists('overlap')).toBe(false);
+    await until('the command is gone', async () => !isRunning(pid));
+  });
+
+  it('--grace: a command that finishes in time is heard out; --ready-file is there while the agent answers', async () => {
+    const ready = join(home.directory, 'ready.json');
+    const slow = 'cat >/dev/null; touch started; sleep 2; echo slow';
+    const agent = await start(slow, ['--grace', '1s', '--ready-file', ready]);
+    expect(json(readFileSync(ready, 'utf8'))).toEqual({ pid: agent.pid, ready_at: expect.any(Number) });
+    const sid = await asp('send', BOT, 'hello');
+    await until('the command begins', async () => home.exists('started'), 30_000);
+    agent.kill('SIGTERM');
+    expect(await agent.ended).toMatchObject({
+      status: 0,
+      stdout: '',
+      stderr: expect.stringMatching(/left to the next/),
+    });
+    expect(existsSync(ready)).toBe(false);
+    rmSync(join(home.directory, 'started'));
+    const next = await start(slow, ['--grace', '30s']);
+    await until('the command begins', async () => home.exists('started'), 30_000);
+    next.kill('SIGTERM');
+    expect(await next.ended).toMatchObject({ status: 0 });
+    expect(next.stdout()).toMatch(/"replied"/);
+    await expectOneReplyEach(sid, ['hello']);
+  });
+
+  it('waits for a service that is away at its start, and says so once', async () => {
+    const { targetPort } = relay;
+    const client = json<{ client_id: string; client_secret: string }>(
+      (await home.asp(['serve', 'client', 'add', BOT, '--json'])).stdout,
+    );
+    const environment = {
+      ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1`,
+      ASP_CLIENT_ID: client.client_id,
+      ASP_CLIENT_SECRET: client.client_secret,
+    };
+    relay.targetPort = 1;
+    try {
+      const agent = home.start(['run', '--exec', 'echo here', '-c', '1', '--retries', '1'], { environment });
+      agents.push(agent);
+      await agent.until('stderr', /There is no connection to the service/);
+      relay.targetPort = targetPort;
+      await agent.until('stderr', /Answering as @alice\.bot/);
+      expect(agent.stderr().match(/no connection/g)).toHaveLength(1);
+      expect(await asp('send', BOT, 'hello', '--wait')).toBe('here');
+      expect(await agent.ended).toMatchObject({ status: 0 });
+    } finally {
+      relay.targetPort = targetPort;
+    }
   });
 
   it('kill -9 once it is told, again and again: one reply each', { timeout: 120_000 }, async () => {

@@ -173,7 +173,7 @@ describe('what comes', () => {
     expect((await tail.ended).code).toBe(0);
   });
 
-  it('--ready-file appears once it is live', async () => {
+  it('--ready-file appears once it is live, and is gone at the end', async () => {
     const path = join(folder, 'ready');
     const id = await sessionWith('x');
     const tail = startAs(bob, `tail ${id} --ready-file ${path} -c 4`);
@@ -182,6 +182,7 @@ describe('what comes', () => {
     const { code, out } = await tail.ended;
     expect(textsOf(out).at(-1)).toBe('live');
     expect(code).toBe(0);
+    expect(existsSync(path)).toBe(false);
   });
 
   it('--count, --idle and --timeout: 8 when what was waited for did not come', async () => {

@@ -271,7 +271,10 @@ async function openClient({ profile, credential, transport, globals, random }: C
 function lazy<Value>(build: () => Promise<Value>): () => Promise<Value> {
   let built: Promise<Value> | undefined;
   return () => {
-    built ??= build();
+    built ??= build().catch((error: unknown) => {
+      built = undefined;
+      throw error;
+    });
     return built;
   };
 }

@@ -79,12 +79,21 @@ describe('asp serve starts', () => {
     expect(document).toMatchObject({ pid: running.pid, ws_url: expect.stringMatching(/^ws:/) });
   });
 
-  it('--ready-file appears once it accepts requests', async () => {
+  it('--ready-file appears once it accepts requests, and is gone at the end; a stale one does not count', async () => {
     const path = join(home.directory, 'ready');
+    writeFileSync(path, 'http://127.0.0.1:1/v1\n');
     const running = serve('--ready-file', path);
-    const url = await until('the ready file', async () => existsSync(path) && readFileSync(path, 'utf8').trim());
+    const url = await until('the ready file', async () => {
+      const text = existsSync(path) ? readFileSync(path, 'utf8').trim() : undefined;
+      return text !== 'http://127.0.0.1:1/v1' && text;
+    });
     expect((await request(`${new URL(url).origin}/health`)).status).toBe(200);
     await running.until('stdout', /\n/);
+    const second = await home.asp(['serve', '--data', 'memory', '--port', new URL(url).port, '--ready-file', path]);
+    expect([second.status, readFileSync(path, 'utf8').trim()]).toEqual([6, url]);
+    running.kill('SIGTERM');
+    await running.ended;
+    expect(existsSync(path)).toBe(false);
   });
 
   it('leaves a record that its user alone can read, and takes it away at the end', async () => {

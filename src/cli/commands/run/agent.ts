@@ -2,8 +2,10 @@ import type { Client, TailItem } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import { findInReplyTo, Message } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
+import { type ReadyFile, readyText } from '../../ready-file.js';
 import { answer, answeredBefore, type Incoming, isFailureNotice, type RunRecord } from './answer.js';
-import { persist } from './persist.js';
+import type { CommandGuard } from './command-guard.js';
+import { noConnection, persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
 import type { RunOptions } from './run.js';
 import type { SessionQueues } from './session-queues.js';
@@ -22,6 +24,8 @@ export interface AgentParts {
   readonly progress: ProgressFile;
   readonly points: StartPoints;
   readonly queues: SessionQueues;
+  readonly guard: CommandGuard;
+  readonly readyFile: ReadyFile;
   /** Ends what only waits. */
   readonly soft: AbortSignal;
   /** Ends what is under way. */
@@ -65,13 +69,14 @@ class Agent {
         break;
       case 'ready':
         await this.#flush();
-        if (!this.#isReady) await output.note(`Answering as ${this.#parts.me}.`);
+        if (!this.#isReady) await this.#tellReady();
         this.#isReady = true;
         this.#isCaughtUp = true;
         break;
       case 'reconnecting':
         this.#isCaughtUp = false;
         await output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
+        if (!this.#isReady && item.attempt === 1) await output.note(noConnection(item.reason));
         break;
       case 'gap':
         await output.note(`${item.sessionId}: events from ${item.from} on could not be had: ${item.reason}`);
@@ -83,6 +88,12 @@ class Agent {
         break;
     }
     return this.#left > 0;
+  }
+
+  async #tellReady(): Promise<void> {
+    const { context, me, readyFile } = this.#parts;
+    await readyFile.write(readyText(context));
+    await context.output.note(`Answering as ${me}.`);
   }
 
   /** What was answered and is gone may be asked again, by other events with its numbers. */
@@ -129,10 +140,10 @@ class Agent {
   }
 
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
-    const { context, client, me, options, progress, signal } = this.#parts;
+    const { context, client, me, options, progress, guard, signal } = this.#parts;
     const { clock, output } = context;
     const { rules, ends, onFailure } = options;
-    const answering = { context, client, me, rules, ends, onFailure, signal };
+    const answering = { context, client, me, rules, guard, ends, onFailure, signal };
     const beganAt = clock.monotonic();
     try {
       const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));

@@ -4,6 +4,7 @@ import { findInReplyTo, IN_REPLY_TO, type JsonObject, type Message } from '../..
 import { stableKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import type { CommandGuard } from './command-guard.js';
 import { persist, type Settled } from './persist.js';
 import type { RunOptions } from './run.js';
 import { type CommandRules, runCommand } from './run-command.js';
@@ -40,6 +41,7 @@ export interface Answering {
   readonly client: Client;
   readonly me: string;
   readonly rules: CommandRules;
+  readonly guard: CommandGuard;
   readonly ends: boolean;
   readonly onFailure: RunOptions['onFailure'];
   /** Nothing under way goes on after it. */
@@ -60,10 +62,10 @@ export function isFailureNotice(message: Message): boolean {
  * says in its metadata what it replies to: within the life of a key, and in the replay for ever, it is known to be there.
  */
 export async function answer(answering: Answering, event: Incoming): Promise<RunResult> {
-  const { context, me, rules, onFailure, signal } = answering;
+  const { context, me, rules, guard, onFailure, signal } = answering;
   const { output } = context;
   const about = aboutMessage(event);
-  const printed = await runCommand(context, rules, event, me, signal);
+  const printed = await runCommand(context, rules, guard, event, me, signal);
   const { tries } = printed;
   if (printed.kind === 'failed') {
     const { exitCode, why } = printed;

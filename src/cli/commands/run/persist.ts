@@ -20,6 +20,7 @@ export async function persist<Reply>(
   { clock, output }: Context,
   signal: AbortSignal,
   call: () => Promise<Reply>,
+  onFirstFailure?: (error: RequestError) => Promise<void>,
 ): Promise<Settled<Reply>> {
   for (let attempt = 0; ; attempt += 1) {
     try {
@@ -30,12 +31,31 @@ export async function persist<Reply>(
         if (isFatal(error)) throw error;
         return { kind: 'refused', error };
       }
+      if (attempt === 0) await onFirstFailure?.(error);
       const delayMs = Math.max(error.retryAfterMs ?? 0, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt));
       await output.detail(`${error.code}: trying again in ${Math.ceil(delayMs / 1000)} s`);
       await wait(clock, delayMs, signal);
     }
   }
 }
+
+/**
+ * What a start needs of the service: one that is away is waited for, and that is said once. Without retries, the first
+ * failure is the result.
+ */
+export async function waitForService<Reply>(
+  context: Context,
+  signal: AbortSignal,
+  call: () => Promise<Reply>,
+): Promise<Reply> {
+  if (context.globals.retries === 0) return call();
+  const settled = await persist(context, signal, call, (error) => context.output.note(noConnection(error.code)));
+  if (settled.kind === 'refused') throw settled.error;
+  return settled.reply;
+}
+
+export const noConnection = (reason: string): string =>
+  `There is no connection to the service (${reason}). Trying again until there is.`;
 
 const SIGN_IN = 4;
 const UNREACHABLE = 9;

@@ -6,6 +6,7 @@ import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-fi
 import type { Context } from '../../context/context.js';
 import { CliError, UsageError } from '../../errors.js';
 import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../tail/cursor-file.js';
+import type { ProcessIdentity } from './command-guard.js';
 
 /**
  * How far an agent has got. In a session that is listed, everything up to its sequence is done; elsewhere everything that
@@ -13,6 +14,8 @@ import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../tai
  */
 export interface Progress {
   readonly sinceMs: number;
+  /** The guard of the last run that wrote here. */
+  readonly guard: ProcessIdentity | undefined;
   readonly sessions: ReadonlyMap<string, Cursor>;
 }
 
@@ -23,6 +26,8 @@ export interface ProgressFile extends Progress {
   goBack(sessionId: string, cursor: Cursor): void;
   /** Notes that everything older is done everywhere; the `over` sessions need no line of their own any more. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;
+  /** Notes who guards the commands from now on. */
+  guardBy(guard: ProcessIdentity | undefined): void;
   /** Resolves when everything noted is on disk. */
   written(): Promise<void>;
 }
@@ -48,6 +53,7 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
   const found = parseProgress(path, await readIfPresent(path));
   const sessions = new Map(found.sessions);
   let sinceMs = found.sinceMs ?? (await nowMs());
+  let guard = found.guard;
   let isDirty = found.sinceMs === undefined;
   let writing: Promise<void> | undefined;
   let failure: unknown;
@@ -55,7 +61,7 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
   const writeAll = async (): Promise<void> => {
     while (isDirty && failure === undefined) {
       isDirty = false;
-      const text = `${JSON.stringify({ since: sinceMs, ...cursorsToJson(sessions) })}\n`;
+      const text = `${JSON.stringify({ since: sinceMs, guard, ...cursorsToJson(sessions) })}\n`;
       await replaceFile(path, text).catch((error: unknown) => {
         failure = unwritable(path, error);
       });
@@ -72,6 +78,13 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
       return sinceMs;
     },
     sessions,
+    get guard() {
+      return guard;
+    },
+    guardBy(next) {
+      guard = next;
+      note();
+    },
     advance(sessionId, cursor) {
       if (sessions.has(sessionId) && cursor.after <= (sessions.get(sessionId)?.after ?? 0)) return;
       sessions.set(sessionId, cursor);
@@ -106,15 +119,19 @@ function unwritable(path: string, error: unknown): unknown {
 interface Found {
   /** Undefined: there was no file, or one of `asp tail`, which knows sessions alone. */
   readonly sinceMs: number | undefined;
+  readonly guard: ProcessIdentity | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
 }
 
-const ProgressJson = z.extend(CursorsJson, { since: z.optional(z.int().check(z.nonnegative())) });
+const ProgressJson = z.extend(CursorsJson, {
+  since: z.optional(z.int().check(z.nonnegative())),
+  guard: z.optional(z.looseObject({ pid: z.int().check(z.positive()), start: z.optional(z.string()) })),
+});
 
 function parseProgress(path: string, text: string | undefined): Found {
-  if (text === undefined || text.trim() === '') return { sinceMs: undefined, sessions: [] };
+  if (text === undefined || text.trim() === '') return { sinceMs: undefined, guard: undefined, sessions: [] };
   const { data } = ProgressJson.safeParse(parsed(text));
-  if (data !== undefined) return { sinceMs: data.since, sessions: cursorsFromJson(data) };
+  if (data !== undefined) return { sinceMs: data.since, guard: data.guard, sessions: cursorsFromJson(data) };
   throw new UsageError(`${path} is not a cursor file.`, { why: 'remove it to begin anew, or name another one.' });
 }
 

@@ -6,6 +6,7 @@ import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
+import type { CommandGuard } from './command-guard.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
@@ -34,13 +35,14 @@ export type Printed =
 export async function runCommand(
   context: Context,
   rules: CommandRules,
+  guard: CommandGuard,
   event: EventEnvelope,
   me: string,
   signal: AbortSignal,
 ): Promise<Printed> {
   for (let tries = 1; ; tries += 1) {
     const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name, ASP_TRY: String(tries) };
-    const printed = { ...(await runOnce(context, rules, event, environment, signal)), tries };
+    const printed = { ...(await runOnce(context, rules, guard, event, environment, signal)), tries };
     signal.throwIfAborted();
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
     if (printed.kind === 'printed' || tries >= rules.tries) return printed;
@@ -64,6 +66,7 @@ type Once = { kind: 'printed'; text: string } | { kind: 'failed'; exitCode: numb
 async function runOnce(
   context: Context,
   { command, timeoutMs }: CommandRules,
+  guard: CommandGuard,
   event: EventEnvelope,
   environment: Readonly<Record<string, string>>,
   signal: AbortSignal,
@@ -71,6 +74,7 @@ async function runOnce(
   signal.throwIfAborted();
   const { clock } = context;
   const running = startEventCommand(context, command, event, { environment, isApart: true });
+  const unwatch = running.group === undefined ? undefined : guard.watch(running.group);
   const cancels: (() => void)[] = [];
   let stopped: string | undefined;
   const stop = (why: string): void => {
@@ -92,6 +96,7 @@ async function runOnce(
     if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
     return { kind: 'printed', text };
   } finally {
+    unwatch?.();
     signal.removeEventListener('abort', onAbort);
     for (const cancel of cancels) cancel();
   }

@@ -10,6 +10,7 @@ const OPTIONS = [
   { flags: '-c, --count <count>', about: 'exit after N messages' },
   { flags: '--concurrency <count>', about: 'serve so many sessions at a time (4)' },
   { flags: '--command-timeout <duration>', about: 'what the command may take before it has failed (10m)' },
+  { flags: '--grace <duration>', about: 'how long running commands may take to finish after Ctrl-C (default 10s)' },
   { flags: '--tries <count>', about: 'run a command that fails up to N times (default 1)' },
   {
     flags: '--on-failure <reply|skip|stop>',
@@ -17,6 +18,7 @@ const OPTIONS = [
     choices: ['reply', 'skip', 'stop'],
   },
   { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
+  { flags: '--ready-file <path>', about: 'a file that exists while the agent answers' },
 ] as const satisfies readonly Option[];
 
 export const run = command({
@@ -34,7 +36,7 @@ export const run = command({
     '',
     'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
     'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
-    'JSON tells of each message. Ctrl-C lets running commands finish, for at most 10 s. Two agents that answer',
+    'JSON tells of each message. Ctrl-C lets running commands finish. Two agents that answer',
     'everything answer each other for ever: print nothing when there is nothing to say.',
     '',
     'One run at a time answers as an agent: a second one ends with exit 6, unless --cursor-file gives it a place of its',
@@ -58,6 +60,7 @@ export const run = command({
 const CONCURRENCY_DEFAULT = 4;
 const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
+const GRACE_DEFAULT_MS = 10_000;
 const TRIES_MAX = 20;
 
 export type RunOptions = ReturnType<typeof parse>;
@@ -80,6 +83,8 @@ function parse(args: Args<(typeof OPTIONS)[number]>) {
     ends: args.flag('end'),
     onFailure: args.text('on-failure') ?? 'reply',
     count: args.count('count', { min: 1 }),
+    graceMs: args.duration('grace') ?? GRACE_DEFAULT_MS,
+    readyFile: args.text('ready-file'),
     concurrency: args.count('concurrency', { min: 1, max: CONCURRENCY_MAX }) ?? CONCURRENCY_DEFAULT,
     cursorFile: args.text('cursor-file'),
   };

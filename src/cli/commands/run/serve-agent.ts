@@ -6,7 +6,10 @@ import { holdProcessLock } from '../../../client/credentials/process-lock.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import { openReadyFile } from '../../ready-file.js';
 import { type AgentParts, createAgent } from './agent.js';
+import { startCommandGuard, waitForGuard } from './command-guard.js';
+import { waitForService } from './persist.js';
 import { openProgress, progressPath } from './progress-file.js';
 import type { RunOptions } from './run.js';
 import { SessionQueues } from './session-queues.js';
@@ -20,8 +23,6 @@ interface Stops {
 
 /** So much may wait before the stream of events is slowed down. */
 const QUEUE_CAPACITY = 256;
-/** What is under way gets so long to finish once the agent is told to stop. */
-const FINISH_MS = 10_000;
 
 /** Answers messages until it is told to stop; then what is under way is finished. */
 export async function serveAgent(context: Context, options: RunOptions): Promise<void> {
@@ -61,14 +62,23 @@ async function followAndAnswer(
   stops: Stops,
 ): Promise<void> {
   const { soft, hard } = stops;
-  const client = await context.client();
-  const me = await context.actingHandle();
+  const readyFile = await openReadyFile(options.readyFile);
+  const client = await waitForService(context, soft, () => context.client());
+  const me = await waitForService(context, soft, () => context.actingHandle());
   const path = options.cursorFile ?? (await progressPath(context, me));
   const release = await lockProgress(context, me, path);
+  const guard = startCommandGuard(context);
   try {
-    const progress = await openProgress(path, () => serviceTime(client, context.clock.now(), soft));
-    await answerAll({ context, client, me, options, progress, queues, soft, signal: hard.signal }, stops);
+    const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
+    const progress = await openProgress(path, () => waitForService(context, soft, now));
+    if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
+    progress.guardBy(guard.identity);
+    await progress.written();
+    const parts = { context, client, me, options, progress, queues, guard, readyFile, soft, signal: hard.signal };
+    await answerAll(parts, stops);
   } finally {
+    guard.close();
+    await readyFile.remove();
     release?.();
   }
 }
@@ -93,11 +103,11 @@ async function lockProgress(context: Context, me: string, path: string): Promise
 
 /** What answers, once it is known where to begin. */
 async function answerAll(given: Omit<AgentParts, 'points'>, stops: Stops): Promise<void> {
-  const { context, client, me, progress, queues, soft } = given;
-  const points = await findStartPoints(client, progress, me, soft);
+  const { context, client, me, options, progress, queues, soft } = given;
+  const points = await waitForService(context, soft, () => findStartPoints(client, progress, me, soft));
   for (const sessionId of points.invitations) progress.advance(sessionId, { after: 0 });
   const agent = createAgent({ ...given, points });
-  const { hurry, rest } = finishing(context, queues, stops);
+  const { hurry, rest } = finishing(context, options.graceMs, queues, stops);
   try {
     const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), agent.take);
     if (!isComplete) hurry();
@@ -117,11 +127,11 @@ async function takeAll(items: AsyncIterable<TailItem>, take: (item: TailItem) =>
 }
 
 /** From the stop on, nothing begins any more, and what is under way has a time to end in. */
-function finishing({ clock }: Context, queues: SessionQueues, { soft, hard }: Stops) {
+function finishing({ clock }: Context, graceMs: number, queues: SessionQueues, { soft, hard }: Stops) {
   let cancel: (() => void) | undefined;
   const hurry = (): void => {
     queues.stop();
-    cancel ??= clock.schedule(FINISH_MS, () => hard.abort(new Error('it was stopped')));
+    cancel ??= clock.schedule(graceMs, () => hard.abort(new Error('it was stopped')));
   };
   soft.addEventListener('abort', hurry, { once: true });
   const rest = (): void => {

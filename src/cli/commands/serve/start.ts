@@ -1,5 +1,4 @@
 import { rmSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
 
 import { makePrivateDirectory, readIfPresent, UnsafeFileError, writePrivateFile } from '../../../kit/private-file.js';
 import type { RunningService, ServiceOptions } from '../../../service/service.js';
@@ -7,6 +6,7 @@ import { LocalServiceRecord } from '../../../wire/local-service.js';
 import type { Context } from '../../context/context.js';
 import { CliError, UsageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
+import { openReadyFile } from '../../ready-file.js';
 import { dataDirectory } from './data-directory.js';
 import { ECHO_AGENT, startEchoAgent } from './echo-agent.js';
 import { readFaults } from './faults-setting.js';
@@ -31,6 +31,8 @@ export async function start(
   requireUseOfBus(settings);
   if (settings.database !== undefined) requireFolder(settings.database, settings.data);
   const seeds = [...new Set([...(settings.demo ? DEMO_HANDLES : []), ...settings.seed])];
+  const before = readyFile === undefined ? undefined : await context.localService();
+  const ready = await openReadyFile(readyFile, (text) => text.trim() === before?.url);
   const { startService } = await import('../../../service/service.js');
   const options = { ...toServiceOptions(context, settings, seeds), adoptsAttachments };
   const service = await startService(options).catch(async (error: unknown) => {
@@ -39,12 +41,13 @@ export async function start(
   });
   const undo: (() => Promise<void>)[] = [];
   try {
+    undo.push(ready.remove);
     const record = toRecord(context, settings, service);
     undo.push(await leaveRecord(context, record));
     if (settings.demo) undo.push(await startEchoAgent(context, record));
     const { url, auth_url, web_url, ws_url, pid, version } = record;
     await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
-    if (readyFile !== undefined) await writeReadyFile(readyFile, `${url}\n`);
+    await ready.write(`${url}\n`);
     await announce(context, settings, seeds, service);
     await untilAskedToStop(context, service);
     await context.output.note('Finishing what is in work; Ctrl-C again ends at once.');
@@ -135,17 +138,6 @@ async function announce(
   if (!settings.demo) return output.note('Ready. Ctrl-C ends it. In another terminal: asp login');
   await output.note(`Ready, with ${seeds.join(', ')}. Ctrl-C ends it. In another terminal:`);
   for (const line of ['asp login', `asp send ${ECHO_AGENT} "hi" --wait`]) await output.note(`  ${line}`);
-}
-
-/** A program that sees the file finds all of it. */
-async function writeReadyFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.new`;
-  try {
-    await writeFile(temporary, text);
-    await rename(temporary, path);
-  } catch (error) {
-    throw new CliError('ASP_CONFIG', { message: `The ready file ${path} cannot be written.`, cause: error });
-  }
 }
 
 function untilAskedToStop({ signal }: Context, service: RunningService): Promise<void> {

@@ -26,6 +26,8 @@ export function describeEnd({ exitCode, signal }: CommandEnd): string {
 /** A command that was given an event. */
 export interface EventCommand {
   readonly stdout: Readable;
+  /** Of one that runs apart: its process group. */
+  readonly group: number | undefined;
   /** Rejects when the command could not be started. */
   readonly ended: Promise<CommandEnd>;
   /** Reaches what the command started too, when it runs `isApart`. */
@@ -75,7 +77,8 @@ export function startEventCommand(
   // A command need not read its input.
   child.stdin?.on('error', () => {});
   child.stdin?.end(`${toJsonLine(event)}\n`);
-  return { stdout: child.stdout as Readable, ended, kill: (signal) => killGroup(child, signal, isApart) };
+  const group = isApart ? child.pid : undefined;
+  return { stdout: child.stdout as Readable, group, ended, kill: (signal) => killGroup(child, signal, isApart) };
 }
 
 async function passOnErrors(from: Readable, eventId: string, to: Streams['stderr']): Promise<void> {

@@ -1,9 +1,9 @@
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/tail.js';
-import { replaceFile } from '../../../kit/private-file.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
+import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { ReaderGoneError } from '../../terminal/streams.js';
 import { findActor } from '../session/facts.js';
 import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
@@ -83,6 +83,7 @@ interface Tail {
   readonly filter: Filter;
   readonly consume: ConsumeEvent;
   readonly cursorFile: CursorFile | undefined;
+  readonly readyFile: ReadyFile;
   /** The last events of each session while its past is read, where they are filtered. */
   readonly recent: Recent | undefined;
   readonly me: string | undefined;
@@ -107,7 +108,6 @@ export async function followSessions(context: Context, options: FollowOptions): 
   const tail = await beginTail(context, options, stop, timers.noteActivity);
   const signal = AbortSignal.any([context.signal, halt.signal]);
   try {
-    await readyNothing(options);
     const client = await context.client();
     const follow = async (): Promise<void> => {
       const handle = await ownHandle(context, options);
@@ -122,6 +122,7 @@ export async function followSessions(context: Context, options: FollowOptions): 
     if (stopped === undefined || context.signal.aborted) throw error;
   } finally {
     timers.stop();
+    await tail.readyFile.remove();
     await tail.cursorFile?.settle();
   }
   if (stopped === 'reader') throw new ReaderGoneError('the reader is gone');
@@ -167,6 +168,7 @@ async function beginTail(
     filter,
     consume,
     cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile, context.random),
+    readyFile: await openReadyFile(options.readyFile),
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
     me,
     stop,
@@ -271,18 +273,8 @@ async function flushRecent(tail: Tail): Promise<void> {
 async function markReady(tail: Tail): Promise<void> {
   if (tail.isReady) return;
   tail.isReady = true;
-  const { context, options } = tail;
   tail.noteActivity();
-  if (options.readyFile === undefined) return;
-  const text = `${JSON.stringify({ pid: context.machine.processId, ready_at: context.clock.now() })}\n`;
-  await replaceFile(options.readyFile, text);
-}
-
-/** A ready file of an earlier run would tell what is not so. */
-async function readyNothing({ readyFile }: FollowOptions): Promise<void> {
-  if (readyFile === undefined) return;
-  const { rm } = await import('node:fs/promises');
-  await rm(readyFile, { force: true });
+  await tail.readyFile.write(readyText(tail.context));
 }
 
 async function tellControl({ context, options }: Tail, line: Readonly<Record<string, unknown>>): Promise<void> {
