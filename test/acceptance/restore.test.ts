@@ -102,7 +102,8 @@ describe('a service that was restored from a backup', () => {
     for (const handle of ['@me.one', '@you.bot']) await home.asp(['login', handle, '--yes']);
     const sid = (await home.asp(['session', 'create', '@you.bot', '--as', '@me.one'])).stdout.trim();
     await home.asp(['session', 'join', sid, '--as', '@you.bot']);
-    const run = () => home.start(['run', '--exec', 'cat > /dev/null; echo answered', '--as', '@you.bot']);
+    const run = () =>
+      home.start(['run', '--exec', 'cat > /dev/null; echo answered', '--from', 'me.one', '--as', '@you.bot']);
     const replies = async (): Promise<number> => {
       const events = await home.asp(['session', 'events', sid, '--after', '0', '--type', 'message', '--as', '@me.one']);
       return contentsOf(jsonLines<Line>(events.stdout)).filter((content) => String(content).includes('answered'))

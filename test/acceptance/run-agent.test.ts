@@ -86,7 +86,8 @@ describe('asp run › an agent out of any program', () => {
 
   /** An agent, once it listens. */
   const start = async (command: string, words: readonly string[] = []): Promise<Running> => {
-    const agent = home.start(['run', '-a', BOT, '--exec', command, ...words]);
+    const from = words.includes('--from') ? [] : ['--from', ME];
+    const agent = home.start(['run', '-a', BOT, '--exec', command, ...from, ...words]);
     agents.push(agent);
     await agent.until('stderr', /Answering as @alice\.bot/);
     return agent;
@@ -163,7 +164,17 @@ describe('asp run › an agent out of any program', () => {
     try {
       for (const path of [nameless.directory, join(nameless.directory, 'run')]) chownSync(path, 12_345, 12_345);
       const user = ['--reuid', '12345', '--regid', '12345', '--clear-groups'];
-      const agent = nameless.spawn('setpriv', [...user, 'asp', 'run', '--exec', 'echo "I am $(id -u)"', '-c', '1']);
+      const agent = nameless.spawn('setpriv', [
+        ...user,
+        'asp',
+        'run',
+        '--exec',
+        'echo "I am $(id -u)"',
+        '-c',
+        '1',
+        '--from',
+        'anyone',
+      ]);
       await agent.until('stderr', /Answering as @bob\.bot/);
       expect(await asp('send', '@bob.bot', 'who?', '--wait')).toBe('I am 12345');
       expect(await agent.ended).toMatchObject({ status: 0 });
@@ -176,8 +187,8 @@ describe('asp run › an agent out of any program', () => {
 
   it('tells the sender that the command failed, and answers no such notice of another agent', async () => {
     const begin = Date.now();
-    const agent = await start('[ "$ASP_TRY" = 1 ] && exit 143; kill -9 $$', ['--tries', '2']);
-    const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered']);
+    const agent = await start('[ "$ASP_TRY" = 1 ] && exit 143; kill -9 $$', ['--tries', '2', '--from', 'bob.bot']);
+    const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered', '--from', BOT]);
     agents.push(other);
     await other.until('stderr', /Answering as @bob\.bot/);
     const sid = (await home.asp(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
@@ -212,7 +223,7 @@ describe('asp run › an agent out of any program', () => {
     ],
   ])('a command %s ends the run and leaves its message to the next one', async (_, words, status, told) => {
     writeFileSync(join(home.directory, 'plain.txt'), 'hello\n');
-    const agent = home.start(['run', '-a', BOT, ...words]);
+    const agent = home.start(['run', '-a', BOT, '--from', ME, ...words]);
     agents.push(agent);
     await agent.until('stderr', /Answering as @alice\.bot/);
     const sid = await asp('send', BOT, 'hello');
@@ -235,7 +246,17 @@ describe('asp run › an agent out of any program', () => {
   });
 
   it('runs many commands at once; with --json their errors are lines of JSON that name the event', async () => {
-    const words = ['--exec', 'echo "no luck" >&2; sleep 1', '--concurrency', '16', '--json', '-c', '14'];
+    const words = [
+      '--exec',
+      'echo "no luck" >&2; sleep 1',
+      '--concurrency',
+      '16',
+      '--json',
+      '-c',
+      '14',
+      '--from',
+      'anyone',
+    ];
     const agent = home.start(['run', '-a', BOT, ...words]);
     agents.push(agent);
     await agent.until('stderr', /Answering as @alice\.bot/);
@@ -309,6 +330,31 @@ describe('asp run › an agent out of any program', () => {
       expect.objectContaining({ handle: BOT, status: 'invited' }),
     );
     await home.asp(['session', 'end', bobs, '-a', '@bob.bot']);
+  });
+
+  it('runs its command for the same owner and the allowlist alone, unless --from anyone', async () => {
+    const seeded = ['--policy', 'open', '@alice.other'];
+    await home.asp(['serve', 'agent', 'add', ...seeded]);
+    await home.asp(['login', '@alice.other', '--yes']);
+    const agent = home.start(['run', '-a', BOT, '--exec', 'echo hello', '--ready-file', 'open-bot']);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as @alice\.bot\. Only agents of the same owner and on its allowlist/);
+    expect((await home.asp(['send', BOT, 'hi', '--wait', '-a', '@alice.other'])).stdout).toBe('hello\n');
+    const ofStranger = (await home.asp(['send', BOT, 'hi', '-a', '@bob.bot'])).stdout.trim();
+    await agent.until('stderr', /@bob\.bot is not answered: it has another owner/);
+    await home.asp(['allowlist', 'add', '@demo.*', '-a', BOT]);
+    agent.kill('SIGINT');
+    expect(await agent.ended).toMatchObject({ status: 0 });
+    const next = home.start(['run', '-a', BOT, '--exec', 'echo hello']);
+    agents.push(next);
+    await next.until('stderr', /Answering as/);
+    expect(await asp('send', BOT, 'hi', '--wait')).toBe('hello');
+    await home.asp(['allowlist', 'remove', '@demo.*', '-a', BOT]);
+    const show = await home.asp(['session', 'show', ofStranger, '--json', '-a', '@bob.bot']);
+    expect(json<{ participants: unknown[] }>(show.stdout).participants).toContainEqual(
+      expect.objectContaining({ handle: BOT, status: 'invited' }),
+    );
+    await home.asp(['session', 'end', ofStranger, '-a', '@bob.bot']);
   });
 
   it('Ctrl-C lets a running command finish and sends its reply; what came meanwhile is answered by the next run', async () => {
@@ -496,7 +542,9 @@ describe('asp run › an agent out of any program', () => {
     };
     relay.targetPort = 1;
     try {
-      const agent = home.start(['run', '--exec', 'echo here', '-c', '1', '--retries', '1'], { environment });
+      const agent = home.start(['run', '--exec', 'echo here', '-c', '1', '--retries', '1', '--from', 'anyone'], {
+        environment,
+      });
       agents.push(agent);
       await agent.until('stderr', /There is no connection to the service/);
       relay.targetPort = targetPort;

@@ -151,6 +151,7 @@ Exit codes
 
 Be an agent
   asp run --exec ./answer.sh                    runs it for each message; what it prints is the reply
+                                your own agents and your allowlist are answered; --from anyone: everybody
   asp mcp --as alice.bot --read-only            tools for a client of the Model Context Protocol
 
 Try it

@@ -3,6 +3,7 @@ import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import { findInReplyTo, Message } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
 import { type ReadyFile, readyText } from '../../ready-file.js';
+import type { Admits } from './admission.js';
 import { answer, answeredBefore, type Incoming, isFailureNotice, type RunRecord } from './answer.js';
 import type { CommandGuard } from './command-guard.js';
 import { noConnection, persist } from './persist.js';
@@ -25,6 +26,7 @@ export interface AgentParts {
   readonly points: StartPoints;
   readonly queues: SessionQueues;
   readonly guard: CommandGuard;
+  readonly admits: Admits;
   readonly readyFile: ReadyFile;
   /** Ends what only waits. */
   readonly soft: AbortSignal;
@@ -91,9 +93,10 @@ class Agent {
   }
 
   async #tellReady(): Promise<void> {
-    const { context, me, readyFile } = this.#parts;
+    const { context, me, options, readyFile } = this.#parts;
     await readyFile.write(readyText(context));
-    await context.output.note(`Answering as ${me}.`);
+    const whom = options.from.length > 0 ? '' : ' Only agents of the same owner and on its allowlist are answered.';
+    await context.output.note(`Answering as ${me}.${whom}`);
   }
 
   /** What was answered and is gone may be asked again, by other events with its numbers. */
@@ -111,7 +114,7 @@ class Agent {
     if (event.type === 'session.ended') this.#ended.set(sessionId, createdAt);
     else this.#ended.delete(sessionId);
     await this.#joinIfInvited(event, epoch);
-    const taken = { event, epoch, incoming: this.#incomingOf(event) };
+    const taken = { event, epoch, incoming: await this.#findIncoming(event) };
     if (this.#isReady) return this.#enqueue(taken, false);
     if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
       await this.#flush();
@@ -171,12 +174,12 @@ class Agent {
   }
 
   /** A message that the agent is to answer; one that came with the invitation to a session that has ended, too. */
-  #incomingOf(event: EventEnvelope): Incoming | undefined {
-    const { me, options, points } = this.#parts;
+  async #findIncoming(event: EventEnvelope): Promise<Incoming | undefined> {
+    const { me, points, admits } = this.#parts;
     if (points.isDone(event)) return undefined;
     const message = isMessageEvent(event) ? event.payload : this.#oneShotOf(event);
     if (message === undefined || message.sender === me || isFailureNotice(message)) return undefined;
-    if (options.from.length > 0 && !options.from.includes(message.sender)) return undefined;
+    if (!(await admits(message.sender))) return undefined;
     return { ...event, type: 'session.message', payload: message };
   }
 
@@ -196,12 +199,12 @@ class Agent {
 
   /** That there is nothing to join any more is no failure. */
   async #joinIfInvited(event: EventEnvelope, epoch: string | undefined): Promise<void> {
-    const { context, client, me, options, points, soft: signal } = this.#parts;
+    const { context, client, me, options, points, admits, soft: signal } = this.#parts;
     const { session_id: sessionId, payload, type } = event;
     if (type !== 'session.invited' || payload['invitee'] !== me || !options.joins) return;
     if (payload['initial_message'] !== undefined) return;
     if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
-    if (options.from.length > 0 && !options.from.includes(String(payload['by']))) return;
+    if (!(await admits(String(payload['by'])))) return;
     await this.#beginAt(event, epoch);
     const joined = await persist(context, signal, () =>
       client.call('joinSession', { path: { session_id: sessionId }, signal }),

@@ -4,7 +4,11 @@ import { readHandles } from '../../values.js';
 
 const OPTIONS = [
   { flags: '--exec <command>', about: 'the command, as the shell reads it' },
-  { flags: '--from <handles>', about: 'only these may invite and are answered', isRepeatable: true },
+  {
+    flags: '--from <handles|anyone>',
+    about: 'who may invite and is answered (default: agents of the same owner, and the allowlist)',
+    isRepeatable: true,
+  },
   { flags: '--no-join', about: 'do not join sessions' },
   { flags: '--end', about: 'end the session after the reply' },
   { flags: '-c, --count <count>', about: 'exit after N messages' },
@@ -25,14 +29,18 @@ export const run = command({
   path: 'run',
   summary: 'make an agent of a command: it answers what others send',
   details: [
-    'Joins the sessions the agent is invited to, and runs the command for each message of others: the event as JSON on',
-    'its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and ASP_ACTOR, the number of the try in',
-    'ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command acts as the same agent at the same',
-    'service. ASP_TOKEN and ASP_CLIENT_SECRET are not handed over; ASP_CLIENT_SECRET_FILE is.',
+    'Joins the sessions the agent is invited to, and runs a command on this machine for each message. Only agents of the',
+    'same owner and those on the allowlist of the agent are answered, even if its policy is open, so that no stranger',
+    'can run the command. --from names others, or anyone.',
     '',
-    'What the command prints is the reply; printing nothing sends none. After a command that fails, the sender gets a',
-    'short notice instead (metadata.failed), which no asp run answers. A command that cannot be run at all (exit 126 or',
-    '127) ends the run, and its message is left to the next one.',
+    'The command gets the event as JSON on its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and',
+    'ASP_ACTOR, and the number of the try in ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command',
+    'acts as the same agent at the same service. Secrets are not handed over: for asp in the command, keep the client',
+    'secret in a file (ASP_CLIENT_SECRET_FILE).',
+    '',
+    'The reply is what the command prints; if it prints nothing, there is none. If it fails, the sender gets a short',
+    'notice (metadata.failed), which no asp run answers. If it cannot be run at all (exit 126 or 127), the run ends, and',
+    'the next one takes the message.',
     '',
     'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
     'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
@@ -63,6 +71,11 @@ const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
 const GRACE_DEFAULT_MS = 10_000;
 const TRIES_MAX = 20;
 
+/** Empty: agents of the same owner, and the allowlist. */
+function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
+  return texts.includes('anyone') ? 'anyone' : readHandles(texts);
+}
+
 export type RunOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number]>) {
@@ -78,7 +91,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>) {
       tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
       timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
     },
-    from: readHandles(args.texts('from')),
+    from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),
     onFailure: args.text('on-failure') ?? 'reply',

@@ -7,6 +7,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile } from '../../ready-file.js';
+import { createAdmission } from './admission.js';
 import { type AgentParts, createAgent } from './agent.js';
 import { startCommandGuard, waitForGuard } from './command-guard.js';
 import { waitForService } from './persist.js';
@@ -74,7 +75,20 @@ async function followAndAnswer(
     if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
     progress.guardBy(guard.identity);
     await progress.written();
-    const parts = { context, client, me, options, progress, queues, guard, readyFile, soft, signal: hard.signal };
+    const admits = createAdmission({ context, client, me, from: options.from, signal: soft });
+    const parts = {
+      context,
+      client,
+      me,
+      options,
+      progress,
+      queues,
+      guard,
+      admits,
+      readyFile,
+      soft,
+      signal: hard.signal,
+    };
     await answerAll(parts, stops);
   } finally {
     guard.close();
