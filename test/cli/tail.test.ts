@@ -246,6 +246,47 @@ describe('what comes', () => {
     expect(code).toBe(0);
   });
 
+  it('--exec that fails ends the tail before its event, which the next one is given; --exec-on-error says otherwise', async () => {
+    const id = await sessionWith('a', 'b');
+    const cursor = join(folder, 'failing.json');
+    const fails = '[ "$ASP_SEQUENCE" = 3 ] && [ "$ASP_TRY" -lt 3 ] && exit 3; echo "$ASP_SEQUENCE $ASP_PROFILE"';
+    const words = ['tail', id, '--no-follow', '--after', '0', '--exec', fails];
+    const first = await runAs(bob, [...words, '--cursor-file', cursor]);
+    expect({ code: first.code, out: first.out }).toEqual({
+      code: 10,
+      out: `1 ${service.baseUrl}\n2 ${service.baseUrl}\n`,
+    });
+    expect(first.err).toMatch(/evt_\w+: the command exited with 3\./);
+    const retried = await runAs(bob, [...words, '--cursor-file', cursor, '--exec-on-error', 'retry']);
+    expect({ code: retried.code, out: retried.out }).toEqual({
+      code: 0,
+      out: `3 ${service.baseUrl}\n4 ${service.baseUrl}\n`,
+    });
+    const skipped = await runAs(bob, [...words, '--exec-on-error', 'skip']);
+    expect([skipped.code, skipped.out.match(/^\d/gm)]).toEqual([0, ['1', '2', '4']]);
+    expect((await runAs(bob, `tail ${id} --no-follow --exec-on-error skip`)).code).toBe(2);
+  });
+
+  it('--control says as its last line why the tail ended', async () => {
+    const id = await sessionWith('x');
+    const endOf = ({ out }: Ran): unknown => linesOf(out).at(-1);
+    const end = (reason: string, more = {}) => ({ type: 'asp.end', session_id: null, reason, ...more });
+    for (const [options, reason] of [
+      ['-c 1', 'count'],
+      ['--idle 1s', 'idle'],
+      ['--timeout 1s', 'timeout'],
+      ['-c 9 --idle 1s', 'idle'],
+    ] as const)
+      expect(endOf(await runAs(bob, `tail ${id} --control ${options}`))).toEqual(end(reason));
+    const failed = await runAs(bob, ['tail', id, '--control', '--exec', 'false']);
+    expect([failed.code, endOf(failed)]).toEqual([10, end('error', { code: 'ASP_PARTIAL' })]);
+    const tail = startAs(bob, `tail ${id} --control`);
+    await untilReady(tail);
+    tail.stop();
+    await tail.ended;
+    expect(linesOf(tail.streams.out()).at(-1)).toEqual(end('signal'));
+  });
+
   it('--forward posts each event, again after a 5xx, and prints it once it was taken', async () => {
     const posted: unknown[] = [];
     let isBroken = true;

@@ -8,9 +8,9 @@ import { isoTime } from '../../terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../terminal/sanitize.js';
 import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
-import { describeEnd, startEventCommand } from '../session/event-command.js';
+import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';
 import { describeEvent } from '../session/facts.js';
-import type { View } from './tail.js';
+import type { EventOptions, View } from './tail.js';
 
 /** What is done with one event; resolves once it was taken. */
 export type ConsumeEvent = (event: EventEnvelope) => Promise<void>;
@@ -50,22 +50,53 @@ function fence(event: EventEnvelope, text: string, nonce: string): string {
   ].join('\n');
 }
 
+const TRIES = 5;
+const FIRST_WAIT_MS = 500;
+
 /** Runs `command` for each event; what it prints is passed on. */
-export function createCommandRunner(context: Context, command: string): ConsumeEvent {
-  const { streams, output, signal } = context;
+export function createCommandRunner(
+  context: Context,
+  command: string,
+  onError: EventOptions['onCommandError'],
+): ConsumeEvent {
+  const { output, clock, signal } = context;
   return async (event) => {
-    const { stdout, ended } = startEventCommand(context, command, event, { signal });
-    stdout.setEncoding('utf8');
-    const passOn = (async () => {
-      for await (const text of stdout) await streams.stdout.write(String(text));
-    })();
-    const [end] = await Promise.all([ended, passOn]);
-    if (end.exitCode !== 0) await output.note(`${event.event_id}: the command ${describeEnd(end)}.`);
+    for (let attempt = 1; ; attempt += 1) {
+      const end = await runEventCommand(context, command, event, attempt);
+      if (end.exitCode === 0) return;
+      const told = `${event.event_id}: the command ${describeEnd(end)}.`;
+      if (onError === 'skip') return output.note(told);
+      if (onError === 'stop' || attempt === TRIES)
+        throw new CliError('ASP_PARTIAL', {
+          message: told,
+          why: 'the events before it are done; a cursor file goes on with this one.',
+          outcome: 'applied',
+          isRetryable: true,
+        });
+      await output.note(`${told} Trying again.`);
+      await wait(clock, FIRST_WAIT_MS * 2 ** (attempt - 1), signal);
+    }
   };
 }
 
-const TRIES = 5;
-const FIRST_WAIT_MS = 500;
+/** Nested commands act as the same agent at the same service. */
+async function runEventCommand(
+  context: Context,
+  command: string,
+  event: EventEnvelope,
+  attempt: number,
+): Promise<CommandEnd> {
+  const { streams, signal } = context;
+  const [{ name }, { handle }] = await Promise.all([context.profile(), context.agent()]);
+  const identity = { ASP_PROFILE: name, ASP_TRY: String(attempt), ...(handle !== undefined && { ASP_AGENT: handle }) };
+  const { stdout, ended } = startEventCommand(context, command, event, { environment: identity, signal });
+  stdout.setEncoding('utf8');
+  const passOn = (async () => {
+    for await (const text of stdout) await streams.stdout.write(String(text));
+  })();
+  const [end] = await Promise.all([ended, passOn]);
+  return end;
+}
 
 /** Posts each event to `url`, and prints it once it was taken. */
 export function createForwarder(context: Context, url: string, print: ConsumeEvent): ConsumeEvent {

@@ -1,7 +1,8 @@
+import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/tail.js';
 import type { EventEnvelope } from '../../../wire/event.js';
 import type { Context } from '../../context/context.js';
-import { explain } from '../../context/explain.js';
+import { ExplainedError, explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { ReaderGoneError } from '../../terminal/streams.js';
@@ -96,8 +97,28 @@ interface Tail {
   isOutageTold: boolean;
 }
 
+/** How a tail came to its end. */
+interface End {
+  readonly stopped: Stop | undefined;
+  readonly printed: number;
+}
+
 /** Follows sessions and prints what comes; ends by the rules of `asp tail`. */
 export async function followSessions(context: Context, options: FollowOptions): Promise<void> {
+  const { signal } = context;
+  const end = await followToEnd(context, options).catch(async (error: unknown) => {
+    const isReaderGone = error instanceof ReaderGoneError || signal.reason instanceof ReaderGoneError;
+    if (!signal.aborted && !isReaderGone) await tellEnd(context, options, { reason: 'error', code: codeOf(error) });
+    else if (!isReaderGone) await tellEnd(context, options, { reason: 'signal' });
+    throw error;
+  });
+  if (end.stopped === 'reader') throw new ReaderGoneError('the reader is gone');
+  const reason = signal.aborted ? 'signal' : end.stopped;
+  if (reason !== undefined) await tellEnd(context, options, { reason });
+  refuseIfTooFew(options, end);
+}
+
+async function followToEnd(context: Context, options: FollowOptions): Promise<End> {
   const halt = new AbortController();
   let stopped: Stop | undefined;
   const stop = (reason: Stop): void => {
@@ -125,8 +146,21 @@ export async function followSessions(context: Context, options: FollowOptions): 
     await tail.readyFile.remove();
     await tail.cursorFile?.settle();
   }
-  if (stopped === 'reader') throw new ReaderGoneError('the reader is gone');
-  refuseIfTooFew(options, tail.printed, stopped);
+  return { stopped, printed: tail.printed };
+}
+
+/** The last line of a tail that did not simply end with its sessions. */
+async function tellEnd(
+  { output }: Context,
+  { hasControl }: FollowOptions,
+  end: { readonly reason: Stop | 'signal' | 'error'; readonly code?: string },
+): Promise<void> {
+  if (hasControl) await output.record({ type: 'asp.end', session_id: null, ...end });
+}
+
+function codeOf(error: unknown): string {
+  const cause = error instanceof ExplainedError ? error.cause : error;
+  return cause instanceof RequestError || cause instanceof CliError ? cause.code : 'ASP_BUG';
 }
 
 /** Who the agent is, so that its own leaving ends a tail of named sessions; a token may not let us know. */
@@ -156,7 +190,7 @@ async function beginTail(
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
   const consume =
     command !== undefined
-      ? createCommandRunner(context, command)
+      ? createCommandRunner(context, command, options.onCommandError)
       : forwardUrl !== undefined
         ? createForwarder(context, forwardUrl, print)
         : print;
@@ -322,13 +356,13 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
 }
 
 /** Exit 8 when what was waited for did not come. */
-function refuseIfTooFew(options: FollowOptions, printed: number, stopped: Stop | undefined): void {
+function refuseIfTooFew(options: FollowOptions, { stopped, printed }: End): void {
   const isShort = options.count !== undefined && printed < options.count;
   const isTooLate = stopped === 'timeout' || (stopped === 'idle' && isShort);
   if (!isTooLate) return;
   const wanted = options.count === undefined ? '' : ` of ${options.count}`;
   throw new CliError('ASP_TIMEOUT', {
-    message: `The time was over after ${printed}${wanted} events.`,
+    message: `Timed out after ${printed}${wanted} events.`,
     isRetryable: true,
   });
 }

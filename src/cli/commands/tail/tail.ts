@@ -19,6 +19,11 @@ const EVENT_OPTIONS = [
   { flags: '--text', about: 'the text of messages only' },
   { flags: '--fence', about: 'a block for each message between nonce lines, marked untrusted, for language models' },
   { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
+  {
+    flags: '--exec-on-error <stop|skip|retry>',
+    about: 'after a failed command: exit 10 before its event, go on, or run it up to 5 times (default stop)',
+    choices: ['stop', 'skip', 'retry'],
+  },
   { flags: '--forward <url>', about: 'POST each event to this address' },
 ] as const satisfies readonly Option[];
 
@@ -27,7 +32,10 @@ const FOLLOW_OPTIONS = [
   { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
   { flags: '--idle <duration>', about: 'stop after so much silence (exit 8 if --count was not reached)' },
   { flags: '--keep', about: 'stay when the sessions have ended' },
-  { flags: '--control', about: 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too' },
+  {
+    flags: '--control',
+    about: 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too; the last one is asp.end',
+  },
   { flags: '--heartbeat <duration>', about: 'an asp.heartbeat line so often; implies --control' },
   { flags: '--ready-file <path>', about: 'a file that appears once events arrive live' },
   { flags: '--join', about: 'join every session the agent is invited to' },
@@ -112,6 +120,7 @@ async function readEventOptions(
     ['exec', 'fence'],
   ] as const)
     args.refuseBoth(one, other);
+  if (args.isGiven('exec-on-error') && !args.isGiven('exec')) throw new UsageError('--exec-on-error needs --exec.');
   const beginning = (['last', 'after', 'since'] as const).find((option) => args.isGiven(option));
   if (sessionIds.length === 0 && beginning !== undefined)
     throw new UsageError(`--${beginning} needs a session.`, {
@@ -140,6 +149,7 @@ async function readEventOptions(
     count: args.count('count', { min: 1 }),
     cursorFile: args.text('cursor-file'),
     command: args.text('exec'),
+    onCommandError: args.text('exec-on-error') ?? 'stop',
     forwardUrl: readForwardUrl(args.text('forward')),
   };
 }
