@@ -102,14 +102,18 @@ const createAndList = async ({ alice }: Scene, count: number): Promise<void> => 
 
 const TABLE: Table = {
   run: {
-    '--exec': shown(`--exec 'echo pong'`, ['ping', 'pong'], asked('run'), `--exec 'echo no'`),
-    '--from': shown('--from $carol', [['ping'], ['ping', 'pong']], (scene, typed) =>
-      twoAsk(
-        scene,
-        [`run --exec 'echo pong'`, typed],
-        ([, carols = []]) => carols.length > 1,
-        (texts) => texts,
-      ),
+    '--exec': shown(`--exec 'echo pong'`, ['ping', 'pong'], asked('run --from anyone'), `--exec 'echo no'`),
+    '--from': shown(
+      '--from $carol',
+      [['ping'], ['ping', 'pong']],
+      (scene, typed) =>
+        twoAsk(
+          scene,
+          [`run --exec 'echo pong'`, typed],
+          (texts) => texts.some(({ length }) => length > 1),
+          (texts) => texts,
+        ),
+      '--from $alice',
     ),
     '--no-join': shown('--no-join', 'invited', async (scene, typed) => {
       const { alice, bob } = scene;
@@ -118,7 +122,7 @@ const TABLE: Table = {
       // The answer in another session tells that the invitation was seen.
       return running(
         scene,
-        [`run --exec 'echo pong'`, typed],
+        [`run --from anyone --exec 'echo pong'`, typed],
         () => alice.mustSend(other, 'ping'),
         (told) => told > 0,
         async () => {
@@ -130,29 +134,69 @@ const TABLE: Table = {
     '--end': shown(
       '--end',
       'ended',
-      asked(`run --exec 'echo pong'`, async ({ alice }, id) => ((await alice.mustRead(id)) as { state: string }).state),
+      asked(
+        `run --from anyone --exec 'echo pong'`,
+        async ({ alice }, id) => ((await alice.mustRead(id)) as { state: string }).state,
+      ),
     ),
     '--count': shown(
       '--count 1',
       0,
-      asked(`run --exec 'echo pong'`, (_, __, code) => code),
+      asked(`run --from anyone --exec 'echo pong'`, (_, __, code) => code),
     ),
     '--concurrency': shown('--concurrency 1', ['begin', 'end', 'begin', 'end'], async (scene, typed) => {
       const log = join(scene.home, 'log');
       const command = `echo begin >> ${log}; sleep 0.5; echo end >> ${log}`;
       const lines = (): string[] => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : []);
-      return twoAsk(scene, ['run', ['--exec', command], typed], () => lines().length === 4, lines);
+      return twoAsk(scene, ['run --from anyone', ['--exec', command], typed], () => lines().length === 4, lines);
     }),
-    '--command-timeout': shown('--command-timeout 100ms', ['ping'], asked(`run --exec 'sleep 0.5; echo late'`)),
+    '--command-timeout': shown(
+      '--command-timeout 100ms',
+      ['ping'],
+      asked(`run --from anyone --on-failure skip --exec 'sleep 0.5; echo late'`),
+    ),
+    '--grace': shown('--grace 5s', ['ping', 'pong'], async (scene, typed) => {
+      const id = await scene.session();
+      const begun = join(scene.home, 'begun');
+      const command = ['--exec', `touch ${begun}; sleep 1; echo pong`];
+      const instead = typed.length === 0 ? ['--grace', '1ms'] : typed;
+      const isBegun = () => existsSync(begun);
+      const words = ['run --from anyone', command, instead];
+      return running(
+        scene,
+        words,
+        () => scene.alice.mustSend(id, 'ping'),
+        isBegun,
+        () => textsIn(scene.alice, id),
+      );
+    }),
+    '--on-failure': shown('--on-failure skip', ['ping'], asked(`run --from anyone --exec 'exit 3'`)),
+    '--ready-file': shown('--ready-file $home/ready', [true, false], async (scene, typed) => {
+      const id = await scene.session();
+      const path = join(scene.home, 'ready');
+      let wasThere = false;
+      const ask = async (): Promise<void> => {
+        wasThere = existsSync(path);
+        await scene.alice.mustSend(id, 'ping');
+      };
+      const words = [`run --from anyone --exec 'echo pong'`, typed];
+      return running(
+        scene,
+        words,
+        ask,
+        (told) => told > 0,
+        () => [wasThere, existsSync(path)],
+      );
+    }),
     '--tries': shown(
       '--tries 2',
       ['ping', 'pong'],
-      asked(`run --exec 'test -e $home/again && echo pong || { echo > $home/again; exit 1; }'`),
+      asked(`run --from anyone --exec 'test -e $home/again && echo pong || { echo > $home/again; exit 1; }'`),
     ),
     '--cursor-file': shown(
       '--cursor-file $home/place.json',
       true,
-      asked(`run --exec 'echo pong'`, ({ home }) => existsSync(join(home, 'place.json'))),
+      asked(`run --from anyone --exec 'echo pong'`, ({ home }) => existsSync(join(home, 'place.json'))),
     ),
   },
   mcp: {

@@ -97,6 +97,11 @@ function eventOptions(line: string): Table[string] {
       '1\n2\n3\n4\n5\n',
       shownOf(line, (out) => out),
     ),
+    '--exec-on-error': shown(
+      '--exec-on-error skip',
+      '1\n3\n4\n5\n',
+      shownOf(`${line} --exec '[ "$ASP_SEQUENCE" != 2 ] && echo "$ASP_SEQUENCE"'`, (out) => out),
+    ),
     '--forward': shown('--forward $hook', [1, 2, 3, 4, 5], async (scene, typed) => {
       await fiveEvents(scene);
       return posted(scene, () => scene.as(scene.bob, [line, typed]));
@@ -196,11 +201,15 @@ const TABLE: Table = {
       true,
       live('tail $session --ready-file $home/live', nothing, (out) => typesOf(out).includes('asp.heartbeat'), 1500),
     ),
-    '--ready-file': shown(
-      '--ready-file $home/ready',
-      true,
-      live('tail $session --control', nothing, (_, __, { home }) => existsSync(join(home, 'ready'))),
-    ),
+    '--ready-file': shown('--ready-file $home/ready', true, async (scene, typed) => {
+      const ready = join(scene.home, 'ready');
+      let wasThere = false;
+      const look = async (): Promise<void> => {
+        wasThere = existsSync(ready);
+      };
+      await live('tail $session --control', look, () => null)(scene, typed);
+      return wasThere && !existsSync(ready);
+    }),
     '--join': shown(
       '--join',
       'joined',
