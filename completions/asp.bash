@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -119,12 +119,15 @@ _asp_find_kind() {
     'profile set --web-url') _asp_kind='nothing' ;;
     'profile set --ws-url') _asp_kind='nothing' ;;
     'run --exec') _asp_kind='nothing' ;;
-    'run --from') _asp_kind='handles' ;;
+    'run --from') _asp_kind='nothing' ;;
     'run --count'|'run -c') _asp_kind='nothing' ;;
     'run --concurrency') _asp_kind='nothing' ;;
     'run --command-timeout') _asp_kind='nothing' ;;
+    'run --grace') _asp_kind='nothing' ;;
     'run --tries') _asp_kind='nothing' ;;
+    'run --on-failure') _asp_kind='=reply skip stop' ;;
     'run --cursor-file') _asp_kind='files' ;;
+    'run --ready-file') _asp_kind='files' ;;
     'serve --host') _asp_kind='nothing' ;;
     'serve --port') _asp_kind='nothing' ;;
     'serve --data') _asp_kind='files' ;;
@@ -173,6 +176,7 @@ _asp_find_kind() {
     'session events --count'|'session events -c') _asp_kind='nothing' ;;
     'session events --cursor-file') _asp_kind='files' ;;
     'session events --exec') _asp_kind='nothing' ;;
+    'session events --exec-on-error') _asp_kind='=stop skip retry' ;;
     'session events --forward') _asp_kind='nothing' ;;
     'session export --output'|'session export -o') _asp_kind='files' ;;
     'session export --format') _asp_kind='=jsonl md' ;;
@@ -197,6 +201,7 @@ _asp_find_kind() {
     'session tail --count'|'session tail -c') _asp_kind='nothing' ;;
     'session tail --cursor-file') _asp_kind='files' ;;
     'session tail --exec') _asp_kind='nothing' ;;
+    'session tail --exec-on-error') _asp_kind='=stop skip retry' ;;
     'session tail --forward') _asp_kind='nothing' ;;
     'session tail --idle') _asp_kind='nothing' ;;
     'session tail --heartbeat') _asp_kind='nothing' ;;
@@ -333,7 +338,7 @@ _asp_find_options() {
     'message send') _asp_options="--end --topic --message -m --message-file -F --file --filename --attach --data --parts --meta --lines --wait --end-after-reply --edit --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
-    'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --tries --cursor-file $_asp_options" ;;
+    'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --grace --tries --on-failure --cursor-file --ready-file $_asp_options" ;;
     'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --sign-up --open-agents --account-agents --account-clients --account-storage --account-sessions --max-participants --presence-grace --log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
@@ -345,14 +350,14 @@ _asp_find_options() {
     'serve restore') _asp_options="--data $_asp_options" ;;
     'session create') _asp_options="--topic --message -m --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'session end') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
-    'session events') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --forward $_asp_options" ;;
+    'session events') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --exec-on-error --forward $_asp_options" ;;
     'session export') _asp_options="--output -o --format --with-attachments --force $_asp_options" ;;
     'session invite') _asp_options="--strict --dry-run --idempotency-key --once $_asp_options" ;;
     'session join') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'session leave') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'session list') _asp_options="--state --limit --all --cursor $_asp_options" ;;
     'session reopen') _asp_options="--message -m --dry-run --idempotency-key --once $_asp_options" ;;
-    'session tail') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --forward --no-follow --idle --keep --control --heartbeat --ready-file --join $_asp_options" ;;
+    'session tail') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --exec-on-error --forward --no-follow --idle --keep --control --heartbeat --ready-file --join $_asp_options" ;;
     'session wait') _asp_options="--for --after $_asp_options" ;;
     'status') _asp_options="--offline $_asp_options" ;;
     'version') _asp_options="--check $_asp_options" ;;
@@ -390,7 +395,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options
