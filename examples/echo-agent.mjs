@@ -18,35 +18,42 @@ for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => controller.ab
 const { reply: agent } = await client.call('getActingAgent', { signal });
 const me = agent.canonical_handle;
 
+// After it has joined a session, the tail also gives what was said there before.
 for await (const item of client.tail({ signal })) {
   if (item.kind === 'ready' && !item.isReconnect) console.log(`${me} is listening`);
   if (item.kind !== 'event') continue;
   const { event } = item;
   try {
-    if (event.type === 'session.invited' && event.payload['invitee'] === me) await join(event.session_id);
+    if (event.type === 'session.invited' && event.payload['invitee'] === me)
+      await client.call('joinSession', { path: { session_id: event.session_id }, signal });
     await answer(event);
   } catch (error) {
-    // It may have ended meanwhile: the service says NOT_FOUND of all that cannot be reached.
-    if (!signal.aborted && !(error instanceof RequestError && error.code === 'NOT_FOUND')) throw error;
+    if (!signal.aborted && !isSettled(error)) throw error;
   }
 }
 
-/** What was said before it joined is there to be read afterwards.
- * @param {string} sessionId */
-async function join(sessionId) {
-  await client.call('joinSession', { path: { session_id: sessionId }, signal });
-  for await (const item of client.tail({ sessions: [{ sessionId }], isFollowing: false, signal }))
-    if (item.kind === 'event') await answer(item.event);
+/** Says what it was told. Ask a language model here: it need not say the same twice.
+ * @param {string} text */
+async function think(text) {
+  return text;
 }
 
-/** One key for each message that is answered: an event that comes twice is answered once.
+/** One key for each message: what comes twice, after a restart for example, is answered once.
  * @param {import('asp-cli').EventEnvelope} event */
 async function answer(event) {
   if (!isMessageEvent(event) || event.payload.sender === me || typeof event.payload.content !== 'string') return;
+  const { id, content } = event.payload;
   await client.call('sendMessage', {
     path: { session_id: event.session_id },
-    body: { content: event.payload.content },
-    idempotencyKey: `echo-${event.payload.id}`,
+    body: { content: await think(content), metadata: { in_reply_to: id } },
+    idempotencyKey: `echo-${id}`,
     signal,
   });
+}
+
+/** Whether there is nothing left to do: the session may have ended, for which the service says NOT_FOUND, or the message was
+ * answered before, in other words.
+ * @param {unknown} error */
+function isSettled(error) {
+  return error instanceof RequestError && ['NOT_FOUND', 'IDEMPOTENCY_MISMATCH'].includes(error.code);
 }

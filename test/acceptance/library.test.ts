@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -55,5 +55,35 @@ describe('the examples, with the package as it is published', () => {
     const { stdout } = await home.asp(['message', 'list', session, '--json'], { environment: asker });
     const said = json<{ items: { sender: string }[] }>(stdout).items.map(({ sender }) => sender);
     expect(said).toEqual(['@me.asker', '@me.echo']);
+  });
+
+  it('answer each message once when they never say the same twice, as with a language model', async () => {
+    const example = readFileSync(join(EXAMPLES, 'echo-agent.mjs'), 'utf8');
+    const random = example.replace('return text;', 'return text + Math.random();');
+    expect(random).not.toBe(example);
+    writeFileSync(join(project, 'examples', 'random-agent.mjs'), random);
+    const asker = await clientOf('@me.asker');
+    const agent = await clientOf('@me.echo');
+    const start = async () => {
+      const running = home.spawn(process.execPath, ['examples/random-agent.mjs'], { cwd: project, environment: agent });
+      await running.until('stdout', /is listening/);
+      return running;
+    };
+    const first = await start();
+    const { stdout } = await home.asp(['send', '@me.echo', 'one', '--wait', '--json'], { environment: asker });
+    const sent = json<{ session_id: string; message_id: string; reply: { content: string }; reply_matched: boolean }>(
+      stdout,
+    );
+    expect(sent).toMatchObject({ reply: { content: expect.stringMatching(/^one0\./) }, reply_matched: true });
+    first.kill('SIGKILL');
+    await first.ended;
+    const second = await start();
+    const { session_id } = sent;
+    await home.asp(['send', session_id, 'two', '--wait'], { environment: asker });
+    second.kill('SIGTERM');
+    expect(await second.ended).toMatchObject({ status: 0, stderr: '' });
+    const listed = await home.asp(['message', 'list', session_id, '--json'], { environment: asker });
+    const said = json<{ items: { sender: string }[] }>(listed.stdout).items.map(({ sender }) => sender);
+    expect(said).toEqual(['@me.asker', '@me.echo', '@me.asker', '@me.echo']);
   });
 });
