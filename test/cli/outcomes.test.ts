@@ -3,10 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
+import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { type RunningService, startService } from '../../src/service/service.js';
 import { type Actor, createActor } from '../support/actors.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
 import { discover, type Place } from '../support/oauth.js';
+import { until } from '../support/until.js';
 import { freshHome, type Ran, type RunOptions, runWords } from './captured-run.js';
 
 /** What becomes of the writes of a command, and what it says then. */
@@ -349,6 +351,37 @@ describe('waiting', () => {
     expect((await asAlice(next.slice(1))).code).toBe(8);
     await bob.mustSend(id, 'here I am');
     expect(await asAlice(next.slice(1))).toMatchObject({ code: 0, out: 'here I am\n' });
+  });
+
+  it('of more than a second says what for, and for how long at most', async () => {
+    const id = await session();
+    const ran = await asAlice(['session', 'wait', id, '--for', 'message', '--timeout', '1500ms']);
+    expect(ran.code).toBe(8);
+    expect(ran.err.split('\n')[0]).toBe(`Waiting for a message in ${id} (up to 1500ms).`);
+    const quiet = await asAlice(['session', 'wait', id, '--for', 'ended', '--timeout', '1200ms', '--quiet']);
+    expect(quiet.err).not.toContain('Waiting');
+  });
+
+  it('says when there is no connection, and when there is one again', async () => {
+    const id = await session('joined');
+    const streams = captureStreams();
+    const words = ['session', 'wait', id, '--for', 'message', '--retries', '0', '--timeout', '30s'];
+    const waiting = asAlice(words, { streams });
+    let asked = 0;
+    let isAway = false;
+    relay.onRequest = async (request) => {
+      if (!request.path.includes(`${id}/events`)) return meet(request);
+      asked += 1;
+      return isAway ? request.drop() : meet(request);
+    };
+    await until('it follows the session', async () => asked > 1);
+    isAway = true;
+    await until('it says so', async () => streams.err().includes('There is no connection to the service'));
+    isAway = false;
+    await until('it is back', async () => /Connected again after \d+ s\./.test(streams.err()));
+    await bob.mustSend(id, 'there you are');
+    expect(await waiting).toMatchObject({ code: 0, out: 'there you are\n' });
+    relay.onRequest = meet;
   });
 
   it('for what cannot come any more is not a matter of time', async () => {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../kit/clock.js';
+import type { Output } from './output.js';
 import type { Streams } from './streams.js';
 
 /** When a spinner shows, and whether it may. */
@@ -8,19 +9,37 @@ export interface ProgressSettings {
 }
 
 const PATIENCE_MS = 400;
+/** A wait that lasts longer is told where no spinner shows. */
+const NOTED_MS = 1000;
 
 /** What of a command's context decides about a spinner. */
 interface ProgressContext {
   readonly clock: Clock;
   readonly streams: Pick<Streams, 'stderr'>;
+  readonly output: Pick<Output, 'format' | 'note'>;
   readonly globals: { readonly isQuiet: boolean; readonly isAccessible: boolean };
 }
 
-/** Shows a spinner while `work` is under way, where a person would see it. */
-export function showProgress<Value>(context: ProgressContext, text: string, work: Promise<Value>): Promise<Value> {
-  const { clock, streams, globals } = context;
+/**
+ * Shows a spinner while `work` is under way, where a person would see it. Elsewhere, unless JSON is asked for or `isTold`, it says
+ * once what takes so long.
+ */
+export async function showProgress<Value>(
+  context: ProgressContext,
+  text: string,
+  work: Promise<Value>,
+  { isTold = false } = {},
+): Promise<Value> {
+  const { clock, streams, globals, output } = context;
   const isAllowed = streams.stderr.isTerminal && !globals.isQuiet && !globals.isAccessible;
-  return withProgress({ clock, isAllowed }, text, work);
+  const isSilent = isAllowed || isTold || output.format !== 'human';
+  const say = (): void => void output.note(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
+  const cancel = isSilent ? undefined : clock.schedule(NOTED_MS, say, true);
+  try {
+    return await withProgress({ clock, isAllowed }, text, work);
+  } finally {
+    cancel?.();
+  }
 }
 
 /** Shows a spinner on stderr while `work` is under way, but not before it has taken 400 ms. */

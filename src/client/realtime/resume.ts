@@ -152,7 +152,9 @@ const NOT_ALLOWED = ['ASP_NO_CREDENTIAL', 'invalid_scope', 'invalid_target', 'un
 /** Follows named sessions without the event stream. @throws RequestError */
 async function* poll(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
-  let isReady = false;
+  const { clock } = context.transport;
+  let isReconnect = false;
+  let brokeAtMs: number | undefined = clock.monotonic();
   let attempt = 0;
   while (options.signal?.aborted !== true) {
     const delayMs = POLL_MS * Math.max(1, followed.size);
@@ -162,15 +164,20 @@ async function* poll(tail: Tail): AsyncGenerator<TailItem> {
         const end = followed.takeEnd(sessionId);
         if (end !== undefined) yield end;
       }
-      if (!isReady) yield { kind: 'ready', isReconnect: false, sessions: followed.size, downMs: 0, isPolling: true };
-      isReady = true;
+      if (brokeAtMs !== undefined) {
+        const downMs = isReconnect ? Math.round(clock.monotonic() - brokeAtMs) : 0;
+        yield { kind: 'ready', isReconnect, sessions: followed.size, downMs, isPolling: true };
+      }
+      isReconnect = true;
+      brokeAtMs = undefined;
       attempt = 0;
     } catch (error) {
-      if (!isReady || !(error instanceof RequestError && error.isRetryable)) throw error;
+      if (!isReconnect || !(error instanceof RequestError && error.isRetryable)) throw error;
+      brokeAtMs ??= clock.monotonic();
       attempt += 1;
       yield { kind: 'reconnecting', attempt, delayMs, reason: error.code };
     }
-    await wait(context.transport.clock, delayMs, options.signal);
+    await wait(clock, delayMs, options.signal);
   }
 }
 

@@ -154,7 +154,9 @@ async function* wholeBody(source: Source, size: number, first: HttpStream): Asyn
     const isOver = options.signal?.aborted === true || read >= size || failures >= context.retries;
     if (isOver || !mayGoOn(failure)) throw failure ?? wrongLength();
     stream = undefined;
-    await wait(context.transport.clock, FIRST_PAUSE_MS * 2 ** failures, options.signal);
+    const delayMs = FIRST_PAUSE_MS * 2 ** failures;
+    if (failure instanceof RequestError) context.transport.onPause?.({ delayMs, attempts: failures + 1, failure });
+    await wait(context.transport.clock, delayMs, options.signal);
   }
 }
 

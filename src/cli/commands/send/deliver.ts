@@ -18,7 +18,7 @@ import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
-import { createReplyMatcher } from '../session/wait.js';
+import { createOutageNotes, createReplyMatcher } from '../session/wait.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
 
@@ -328,7 +328,7 @@ async function waitForReply(context: Context, sent: SendResult): Promise<Message
   const { output } = context;
   const note = `Waiting for a reply in ${sent.session_id}.`;
   await (output.format === 'human' ? output.note(note) : output.detail(note));
-  return showProgress(context, 'waiting for a reply', listen(context, sent));
+  return showProgress(context, 'waiting for a reply', listen(context, sent), { isTold: true });
 }
 
 const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
@@ -361,7 +361,9 @@ async function listen(context: Context, sent: SendResult): Promise<Message> {
     const [me, client] = [await context.actingHandle(), await context.client()];
     const isReply = createReplyMatcher(me, { sequence, messageId: message_id ?? undefined });
     const items = client.tail({ sessions: [{ sessionId, after }], signal: context.signal });
+    const noteOutage = createOutageNotes(context);
     for await (const item of items) {
+      await noteOutage(item);
       if (item.kind === 'event' && isMessageEvent(item.event) && isReply(item.event.payload)) return item.event.payload;
       if (item.kind === 'end') throw await endedBeforeReply(sessionId);
     }

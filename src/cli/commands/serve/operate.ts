@@ -3,6 +3,7 @@ import type { LocalServiceRecord, OperatorKey, OperatorOperation } from '../../.
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { UsageError } from '../../errors.js';
+import { showProgress } from '../../terminal/progress.js';
 import type { Column } from '../../terminal/table.js';
 import { readHandle, readHandles } from '../../values.js';
 
@@ -64,7 +65,10 @@ export const serveStop = command({
   async run(context) {
     const { record, call } = await findService(context);
     await call('stopService');
-    while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
+    const gone = async (): Promise<void> => {
+      while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
+    };
+    await showProgress(context, 'waiting for the service to finish what is under way', gone());
     await context.output.document({ url: record.url, pid: record.pid, stopped: true }, (safe) => safe.url);
   },
 });

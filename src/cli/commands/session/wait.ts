@@ -1,4 +1,4 @@
-import type { Client } from '../../../client/client.js';
+import type { Client, TailItem } from '../../../client/client.js';
 import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
 import { findInReplyTo, type Message } from '../../../wire/message.js';
 import type { Session } from '../../../wire/session.js';
@@ -7,8 +7,9 @@ import { explain, notFound } from '../../context/explain.js';
 import { CliError, UsageError } from '../../errors.js';
 import { suggest } from '../../suggest.js';
 import { showProgress } from '../../terminal/progress.js';
-import { readHandle, readId } from '../../values.js';
+import { durationText, readHandle, readId } from '../../values.js';
 import { messageText } from '../message/message-text.js';
+import { noConnection } from '../run/persist.js';
 import { unseenSession } from './facts.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
@@ -75,12 +76,45 @@ interface Met {
 
 export async function waitInSession(context: Context, options: WaitOptions): Promise<void> {
   const { sessionId, condition } = options;
-  const { event } = await showProgress(context, 'waiting', wait(context, options));
+  const upTo = context.deadline === undefined ? '' : ` (up to ${durationText(context.deadline.afterMs)})`;
+  const text = `waiting for ${describeCondition(condition)} in ${sessionId}${upTo}`;
+  const { event } = await showProgress(context, text, wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
   await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
     safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload.content) : safe.session_id,
   );
 }
+
+function describeCondition({ kind, handle = 'someone' }: Condition): string {
+  switch (kind) {
+    case 'joined':
+      return `${handle} to join`;
+    case 'left':
+      return `${handle} to leave`;
+    case 'ended':
+      return 'the end';
+    case 'message':
+    case 'reply':
+      return `a ${kind}`;
+  }
+}
+
+/** Says once that there is no connection for now, and when there is one again. */
+export function createOutageNotes({ output }: Pick<Context, 'output'>): (item: TailItem) => Promise<void> {
+  let isTold = false;
+  return async (item) => {
+    if (item.kind === 'reconnecting' && !isTold && (item.attempt > 1 || item.delayMs >= NOTED_MS)) {
+      isTold = true;
+      await output.note(noConnection(item.reason));
+    } else if (item.kind === 'ready' && isTold) {
+      isTold = false;
+      await output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
+    }
+  };
+}
+
+/** A shorter outage is not worth a word. */
+const NOTED_MS = 1000;
 
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
   const { sessionId } = options;
@@ -120,7 +154,9 @@ async function follow(
   const from = isReplyTo ? after - 1 : (after ?? (messageId === undefined ? undefined : 0));
   const start = from === undefined ? { sessionId, last: 0 } : { sessionId, after: from };
   const isReply = createReplyMatcher(me, { sequence: after, messageId });
+  const noteOutage = createOutageNotes(context);
   for await (const item of client.tail({ sessions: [start], handle: me, signal })) {
+    await noteOutage(item);
     if (item.kind === 'event' && isMetByEvent(condition, item.event, me, isReply)) return { event: item.event };
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });

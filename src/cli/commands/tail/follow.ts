@@ -6,6 +6,7 @@ import { ExplainedError, explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { ReaderGoneError } from '../../terminal/streams.js';
+import { noConnection } from '../run/persist.js';
 import { findActor } from '../session/facts.js';
 import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
@@ -297,7 +298,7 @@ async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
 async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<void> {
   if (tail.isOutageTold || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
   tail.isOutageTold = true;
-  await tail.context.output.note(`There is no connection to the service (${reason}). Trying again until there is.`);
+  await tail.context.output.note(noConnection(reason));
 }
 
 async function flushRecent(tail: Tail): Promise<void> {
