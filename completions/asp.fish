@@ -480,7 +480,7 @@ complete -c asp -n '__asp_at \'session tail\'' -l exec -x -d 'run a command for 
 complete -c asp -n '__asp_at \'session tail\'' -l exec-on-error -x -a 'stop skip retry' -d 'after a failed command: exit 10 before its event, go on, or run it up to 5 times (default stop)'
 complete -c asp -n '__asp_at \'session tail\'' -l forward -x -d 'POST each event to this address'
 complete -c asp -n '__asp_at \'session tail\'' -l no-follow -d 'what exists, then exit'
-complete -c asp -n '__asp_at \'session tail\'' -l idle -x -d 'stop after so much silence (exit 8 if --count was not reached)'
+complete -c asp -n '__asp_at \'session tail\'' -l idle -x -d 'stop after so much silence once everything that waited was given (exit 8 if --count was not reached)'
 complete -c asp -n '__asp_at \'session tail\'' -l keep -d 'stay when the sessions have ended'
 complete -c asp -n '__asp_at \'session tail\'' -l control -d 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too; the last one is asp.end'
 complete -c asp -n '__asp_at \'session tail\'' -l heartbeat -x -d 'an asp.heartbeat line so often; implies --control'

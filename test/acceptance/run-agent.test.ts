@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { chmodSync, chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
@@ -266,6 +267,18 @@ describe('asp run › an agent out of any program', () => {
     const errors = lines.filter(({ stderr }) => stderr === 'no luck').map(({ event_id }) => event_id);
     expect(new Set(errors).size).toBe(14);
     expect(lines).toHaveLength(15);
+  });
+
+  it('tail --idle counts silence from when everything that waited was given, however slowly that comes', async () => {
+    const sid = await asp('send', BOT, 'waiting');
+    const cursors = join(home.directory, 'inbox.json');
+    writeFileSync(cursors, JSON.stringify({ sessions: { [sid]: 0 } }));
+    relay.onRequest = async ({ path, forward }) => {
+      if (path.includes('/events')) await setTimeout(1_500);
+      await (await forward())();
+    };
+    const out = await asp('tail', '--cursor-file', cursors, '--type', 'message', '--idle', '300ms');
+    expect(jsonLines<Envelope>(out).map(({ payload }) => payload.content)).toContain('waiting');
   });
 
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {

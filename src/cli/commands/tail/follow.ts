@@ -91,6 +91,8 @@ interface Tail {
   readonly me: string | undefined;
   readonly stop: (reason: Stop) => void;
   readonly noteActivity: () => void;
+  /** Whether silence counts from now on. */
+  readonly listen: (isTrue: boolean) => void;
   readonly ended: Set<string>;
   printed: number;
   isReady: boolean;
@@ -127,7 +129,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     halt.abort(new Error(reason));
   };
   const timers = startTimers(context, options, stop);
-  const tail = await beginTail(context, options, stop, timers.noteActivity);
+  const tail = await beginTail(context, options, stop, timers);
   const signal = AbortSignal.any([context.signal, halt.signal]);
   try {
     const client = await context.client();
@@ -175,7 +177,7 @@ async function beginTail(
   context: Context,
   options: FollowOptions,
   stop: Tail['stop'],
-  noteActivity: () => void,
+  { noteActivity, listen }: Pick<Tail, 'noteActivity' | 'listen'>,
 ): Promise<Tail> {
   const me = options.isNotMe || options.joins ? await context.actingHandle() : undefined;
   const print = await createPrinter(context, options.view, options.sessionIds.length === 1);
@@ -208,6 +210,7 @@ async function beginTail(
     me,
     stop,
     noteActivity,
+    listen,
     ended: new Set(),
     printed: 0,
     isReady: false,
@@ -244,6 +247,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
         await joinWaiting(context, [], tail.me);
       await markReady(tail);
+      tail.listen(true);
       if (tail.isOutageTold) await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
       tail.isOutageTold = false;
       return tellControl(tail, {
@@ -253,6 +257,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
         down_ms: item.downMs,
       });
     case 'reconnecting':
+      tail.listen(false);
       await context.output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
       await tellOutage(tail, item.attempt, item.reason);
       return tellControl(tail, {
@@ -329,13 +334,21 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
     cancels.get(name)?.();
     if (delayMs !== undefined) cancels.set(name, clock.schedule(delayMs, action, true));
   };
-  const noteActivity = (): void => after('idle', options.idleMs, () => stop('idle'));
+  // While what exists is read, or there is no connection, nothing is known of silence.
+  let isListening = false;
+  const noteActivity = (): void => {
+    if (isListening) after('idle', options.idleMs, () => stop('idle'));
+  };
+  const listen = (isTrue: boolean): void => {
+    isListening = isTrue;
+    after('idle', undefined, () => {});
+    noteActivity();
+  };
   const every = (name: string, delayMs: number | undefined, action: () => void): void =>
     after(name, delayMs, () => {
       action();
       every(name, delayMs, action);
     });
-  noteActivity();
   after('timeout', globals.timeoutMs, () => stop('timeout'));
   const untilMs = options.untilMs;
   if (untilMs !== undefined && options.isFollowing) after('until', untilMs - clock.now(), () => stop('until'));
@@ -350,6 +363,7 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
   });
   return {
     noteActivity,
+    listen,
     stop: () => {
       for (const cancel of cancels.values()) cancel();
     },

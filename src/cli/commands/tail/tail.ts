@@ -30,7 +30,10 @@ const EVENT_OPTIONS = [
 const FOLLOW_OPTIONS = [
   { flags: '--no-follow', about: 'what exists, then exit' },
   { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
-  { flags: '--idle <duration>', about: 'stop after so much silence (exit 8 if --count was not reached)' },
+  {
+    flags: '--idle <duration>',
+    about: 'stop after so much silence once everything that waited was given (exit 8 if --count was not reached)',
+  },
   { flags: '--keep', about: 'stay when the sessions have ended' },
   {
     flags: '--control',
