@@ -62,3 +62,14 @@ export function listBlockRows(
     limit,
   );
 }
+
+/** Whether the agent blocks an owner, or any of that owner's agents. */
+export async function blocksAnyOf(query: Query, agentId: string, owner: string): Promise<boolean> {
+  const found = await query.get(
+    'SELECT 1 AS found FROM block WHERE agent_id = $1 AND blocked_handle >= $2 AND blocked_handle < $3 LIMIT 1',
+    agentId,
+    `@${owner}.`,
+    `@${owner}/`,
+  );
+  return found !== undefined;
+}

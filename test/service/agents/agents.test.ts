@@ -225,6 +225,18 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     expect((await view(stranger, alice.handle)).agent.is_online).toBe(true);
   });
 
+  it('is_online tells nothing to whoever the agent has blocked, nor to others of the same owner', async () => {
+    await stage.write((transaction) =>
+      insertSocket(transaction, { id: 'x', process_id: 'x', agent_id: alice.agentId, grant_id: 'x', opened_at: 1 }),
+    );
+    await stage.block(alice, stranger);
+    expect((await view(stranger, alice.handle)).agent.is_online).toBe(false);
+    const account: AccountActor = { kind: 'account', accountId: stranger.accountId, scopes: [] };
+    expect((await view(account, alice.handle)).agent.is_online).toBe(false);
+    const third = await stage.addAgent(await stage.addAccount('third'), 'bot');
+    expect((await view(third, alice.handle)).agent.is_online).toBe(true);
+  });
+
   it('shared sessions: those the caller has joined and the other is in, the latest first', async () => {
     const shared = must(await stage.create(stranger, { invite: [alice.handle], topic: 't' })).session_id;
     must(await stage.create(stranger, {}));
