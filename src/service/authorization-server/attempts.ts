@@ -8,11 +8,13 @@ export interface Attempts {
   /** Whole seconds to wait before the next attempt; 0 when it may come now. */
   waitS(subject: string): number;
   add(subject: string): void;
+  /** Whether one was added within the window. */
+  has(subject: string): boolean;
   forget(subject: string): void;
 }
 
 /** Counts nothing. */
-export const UNCOUNTED: Attempts = { waitS: () => 0, add: () => {}, forget: () => {} };
+export const UNCOUNTED: Attempts = { waitS: () => 0, add: () => {}, has: () => false, forget: () => {} };
 
 /** At most `count` attempts in any window of `windowMs`. */
 export function createAttempts(clock: Clock, limit: { readonly count: number; readonly windowMs: number }): Attempts {
@@ -35,6 +37,7 @@ export function createAttempts(clock: Clock, limit: { readonly count: number; re
       timesOf.delete(subject);
       timesOf.set(subject, [...times, clock.monotonic()].slice(-limit.count));
     },
+    has: (subject) => recent(subject).length > 0,
     forget: (subject) => {
       timesOf.delete(subject);
     },

@@ -7,13 +7,31 @@ const GROUPS = 8;
  * its first 64 bits, which are what one subscriber is given at least (D-121).
  */
 export function networkOf(address: string): string {
+  const groups = groupsOf(address);
+  if (groups === undefined) return address.replace(/%.*$/, '');
+  if (isMapped(groups)) return groups.slice(6).flatMap(bytesOf).join('.');
+  return `${prefixOf(groups, 4)}::/64`;
+}
+
+/** The first 48 bits of an IPv6 address, which are what a site is given at most; undefined for IPv4. */
+export function widerNetworkOf(address: string): string | undefined {
+  const groups = groupsOf(address);
+  return groups === undefined || isMapped(groups) ? undefined : `${prefixOf(groups, 3)}::/48`;
+}
+
+const prefixOf = (groups: readonly number[], count: number): string =>
+  groups
+    .slice(0, count)
+    .map((group) => group.toString(16))
+    .join(':');
+
+const isMapped = (groups: readonly number[]): boolean =>
+  groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+
+/** Undefined: it is no IPv6 address. */
+function groupsOf(address: string): number[] | undefined {
   const plain = address.replace(/%.*$/, '');
-  if (!isIPv6(plain)) return plain;
-  const groups = expand(plain);
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (isMapped) return groups.slice(6).flatMap(bytesOf).join('.');
-  const prefix = groups.slice(0, 4).map((group) => group.toString(16));
-  return `${prefix.join(':')}::/64`;
+  return isIPv6(plain) ? expand(plain) : undefined;
 }
 
 /** The eight groups of an IPv6 address. `URL` writes every form of it in one. */

@@ -8,11 +8,14 @@ import { type Attempts, createAttempts, UNCOUNTED } from './attempts.js';
 import { type ClientDocuments, createClientDocuments } from './client-document.js';
 import { type DocumentNetwork, PUBLIC_INTERNET } from './fetch-document.js';
 import { createKeyedMutex, type KeyedMutex } from './keyed-mutex.js';
-import { networkOf } from './network-of.js';
+import { networkOf, widerNetworkOf } from './network-of.js';
 import { hashSecret } from './secret.js';
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 const SHARED_ADDRESS_FACTOR = 100;
+/** So much more than one network of 64 bits may a network of 48 bits do. */
+const WIDER_FACTOR = 5;
 
 export interface AuthorizationServerOptions {
   readonly keys: SigningKeys;
@@ -38,6 +41,12 @@ export interface AuthorizationServer {
   /** Wrong passwords for one account from one address, and from one address for any account. */
   readonly signInsOfAccount: Attempts;
   readonly signInsOfAddress: Attempts;
+  /** From the wider network of an IPv6 address, which may hold thousands of those that are counted by themselves. */
+  readonly signInsOfWiderNetwork: Attempts;
+  /** For one account from all addresses together from which nobody has signed in to it. */
+  readonly signInsOfStrangers: Attempts;
+  /** Right passwords for one account from one address. */
+  readonly rightSignIns: Attempts;
 }
 
 export function createAuthorizationServer(
@@ -56,6 +65,9 @@ export function createAuthorizationServer(
     signInsOfAddress: settings.isAddressShared
       ? UNCOUNTED
       : createAttempts(clock, { count: 100, windowMs: 15 * MINUTE_MS }),
+    signInsOfWiderNetwork: createAttempts(clock, { count: WIDER_FACTOR * 100, windowMs: 15 * MINUTE_MS }),
+    signInsOfStrangers: createAttempts(clock, { count: 30, windowMs: 60 * MINUTE_MS }),
+    rightSignIns: createAttempts(clock, { count: 1, windowMs: 30 * DAY_MS }),
   };
 }
 
@@ -68,5 +80,10 @@ export function takeForAddress(
   const subjectId = hashSecret(networkOf(request.ip));
   // What is counted by address alone counts for everybody together where all of them have one.
   const shared = settings.isAddressShared && { count: SHARED_ADDRESS_FACTOR * OWN_RATE_LIMIT[name].count };
-  return limits.takeAll([{ name, subjectId, ...shared }]);
+  const wider = widerNetworkOf(request.ip);
+  const count = WIDER_FACTOR * OWN_RATE_LIMIT[name].count;
+  return limits.takeAll([
+    { name, subjectId, ...shared },
+    ...(wider === undefined ? [] : [{ name, subjectId: hashSecret(wider), count }]),
+  ]);
 }

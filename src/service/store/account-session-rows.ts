@@ -85,3 +85,12 @@ export async function deleteAccountSessions(
     exceptHash ?? '',
   );
 }
+
+/** Where browsers of an account have signed in that still are. */
+export async function listSignInAddresses(query: Query, accountId: string): Promise<string[]> {
+  const rows = await query.all<{ address: string }>(
+    'SELECT DISTINCT address FROM account_session WHERE account_id = $1 LIMIT 100',
+    accountId,
+  );
+  return rows.map((row) => row.address);
+}

@@ -1,7 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 
 import { type AccountRow, findAccountByUsername } from '../../store/account-rows.js';
-import { networkOf } from '../network-of.js';
+import { listSignInAddresses } from '../../store/account-session-rows.js';
+import { type Attempts, UNCOUNTED } from '../attempts.js';
+import { networkOf, widerNetworkOf } from '../network-of.js';
 import { hashSecret } from '../secret.js';
 import type { AuthorizationServer } from '../server.js';
 import { isPasswordOf } from './password.js';
@@ -18,20 +20,33 @@ export type PasswordCheck =
  * password have one answer, and take as long.
  */
 export async function checkPassword(
-  { context, signInsOfAccount, signInsOfAddress }: AuthorizationServer,
+  server: AuthorizationServer,
   { ip }: FastifyRequest,
   { username, password }: { readonly username: string; readonly password: string },
 ): Promise<PasswordCheck> {
   const network = networkOf(ip);
+  const wider = widerNetworkOf(ip) ?? '';
   // Whatever is typed as a username takes no more room than this.
+  const name = hashSecret(username);
   const subject = hashSecret(`${username} ${network}`);
-  const waitS = Math.max(signInsOfAccount.waitS(subject), signInsOfAddress.waitS(network));
+  const { account, addresses } = await server.context.database.read(async (query) => {
+    const found = await findAccountByUsername(query, username);
+    return { account: found, addresses: await listSignInAddresses(query, found?.id ?? '') };
+  });
+  const isKnown = server.rightSignIns.has(subject) || addresses.some((address) => networkOf(address) === network);
+  const attempts: (readonly [Attempts, string])[] = [
+    [server.signInsOfAccount, subject],
+    [server.signInsOfAddress, network],
+    [wider === '' ? UNCOUNTED : server.signInsOfWiderNetwork, wider],
+    // Whoever guesses from everywhere does not lock out the owner at home.
+    [isKnown ? UNCOUNTED : server.signInsOfStrangers, name],
+  ];
+  const waitS = Math.max(...attempts.map(([counted, of]) => counted.waitS(of)));
   if (waitS > 0) return { kind: 'refused', waitS };
-  signInsOfAccount.add(subject);
-  signInsOfAddress.add(network);
-  const account = await context.database.read((query) => findAccountByUsername(query, username));
+  for (const [counted, of] of attempts) counted.add(of);
   const isRight = await isPasswordOf(account?.password_hash, password);
   if (account === undefined || !isRight) return { kind: 'wrong' };
-  signInsOfAccount.forget(subject);
+  server.signInsOfAccount.forget(subject);
+  server.rightSignIns.add(subject);
   return { kind: 'right', account };
 }
