@@ -9,6 +9,7 @@ import { exitCodeOf } from '../../src/cli/context/describe-failure.js';
 import { optionText, usageOf } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
+import { wrapPage } from '../../src/kit/wrap.js';
 import { ERROR, isErrorCode } from '../../src/wire/error.js';
 import { COMMANDS, EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf } from './command-facts.js';
 
@@ -92,8 +93,13 @@ const errorTable = (): string =>
     ]),
   );
 
+/** As a terminal of the usual width shows them. */
+const PAGE_WIDTH = 80;
+
 const topicSections = (): string[] =>
-  Object.entries(TOPICS).map(([name, text]) => `### asp help ${name}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``);
+  Object.entries(TOPICS).map(
+    ([name, text]) => `### asp help ${name}\n\n\`\`\`text\n${wrapPage(text, PAGE_WIDTH).trimEnd()}\n\`\`\``,
+  );
 
 /** Everything about the command line on one page. */
 export function referencePage(): string {

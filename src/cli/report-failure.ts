@@ -1,3 +1,4 @@
+import { textWidth } from '../kit/wrap.js';
 import type { Surroundings } from './context/context.js';
 import { describeFailure, type RunFacts } from './context/describe-failure.js';
 import { type Globals, guessFormat } from './context/globals.js';
@@ -15,7 +16,8 @@ export async function reportFailure(
   const format = globals?.format ?? guessFormat(facts.argv, environment);
   if (format === 'human') {
     const style = await loadStyle(isColoured(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
-    await streams.stderr.write(failureText(failure, style));
+    const width = streams.stderr.isTerminal ? textWidth(streams.stderr) : undefined;
+    await streams.stderr.write(failureText(failure, style, width));
   } else await streams.stderr.write(failureLine(failure));
   return failure.exitCode;
 }

@@ -132,15 +132,16 @@ const GRACE_MS = 500;
 
 async function showHelp(request: Request, surroundings: Surroundings): Promise<void> {
   const { streams, environment, version } = surroundings;
-  const pages = await import('./help.js');
+  const [pages, { textWidth }] = await Promise.all([import('./help.js'), import('../kit/wrap.js')]);
+  const width = textWidth(streams.stdout);
   const style = await loadStyle(isColoured('auto', environment, streams.stdout.isTerminal));
   const path = request.path.join(' ');
   const text =
     request.command !== undefined
-      ? pages.commandHelp(request.command, style) + pages.commandsBelow(PROGRAM, path, style)
+      ? pages.commandHelp(request.command, style, width) + pages.commandsBelow(PROGRAM, path, style, width)
       : path !== ''
-        ? pages.nounHelp(PROGRAM, path, style)
-        : pages.overview(PROGRAM, OVERVIEW, version, style);
+        ? pages.nounHelp(PROGRAM, path, style, width)
+        : pages.overview(PROGRAM, OVERVIEW, version, style, width);
   await streams.stdout.write(text);
 }
 

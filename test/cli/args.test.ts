@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { findCommand, spellingsOf } from '../../src/cli/argv.js';
 import { optionName } from '../../src/cli/command.js';
+import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { everyOption } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { durationMs, readTime } from '../../src/cli/values.js';
@@ -266,11 +267,36 @@ describe('help', () => {
     }
   });
 
-  it('fits a terminal of 120 columns', async () => {
-    for (const { path } of PROGRAM.commands) {
-      const { out } = await runWords([...path.split(' '), '--help']);
-      for (const line of out.split('\n')) expect(line.length, `${path}: ${line}`).toBeLessThanOrEqual(130);
+  const pages = [
+    ...['--help', ...PROGRAM.nouns.map(({ noun }) => `${noun} --help`)],
+    ...PROGRAM.commands.map(({ path }) => `${path} --help`),
+    ...Object.keys(TOPICS).map((topic) => `help ${topic}`),
+  ];
+
+  it.each([
+    ['a pipe', {}, 80],
+    ['a terminal of 70 columns', { isTerminal: true, columns: 70 }, 70],
+    ['a terminal of 100 columns', { isTerminal: true, columns: 100 }, 100],
+  ])('fits %s, and breaks no word', async (_, options, width) => {
+    for (const page of pages) {
+      const { out } = await runWords(page, { ...options, environment: { NO_COLOR: '1' } });
+      const isCommand = (line: string): boolean => /^ {2}\S.*=|\basp \w/.test(line);
+      const lines = out.split('\n').filter((line) => width >= 80 || !isCommand(line));
+      for (const line of lines) {
+        const word = line.trim().split(' ').length === 1;
+        expect(line.length <= width || word, `${page}: ${line}`).toBe(true);
+      }
     }
+    // The same words, however wide the page is.
+    const words = (text: string): string => text.replace(/\s+/g, ' ');
+    const wide = await runWords('help tail', { columns: 1000 });
+    expect(words((await runWords('help tail', { columns: width })).out)).toBe(words(wide.out));
+  });
+
+  it('help of a word that is a command and a topic shows both', async () => {
+    const { out } = await runWords('help tail');
+    expect(out).toContain('--cursor-file <path>');
+    expect(out).toContain('Following sessions');
   });
 
   it('of an unknown topic is refused with exit 2', async () => {

@@ -7,6 +7,7 @@ import { COMMAND_OUTPUT, OBJECT } from '../../src/cli/commands/schema/output-sha
 import { everyOption } from '../../src/cli/options.js';
 import { parseArgs } from '../../src/cli/parser.js';
 import { PROGRAM } from '../../src/cli/program.js';
+import { wrapPage } from '../../src/kit/wrap.js';
 import { optionsOf, runWords, splitWords } from './captured-run.js';
 
 /** What stands for something else in a page, and something it may stand for. */
@@ -65,8 +66,10 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
   });
 
   it('is what the program prints, on lines that a terminal shows whole', async () => {
-    expect(await runWords(['help', name])).toEqual({ code: 0, out: page, err: '' });
-    for (const line of page.split('\n')) expect(line.length, line).toBeLessThanOrEqual(120);
+    const { code, out, err } = await runWords(['help', name]);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out.endsWith(wrapPage(page, 80))).toBe(true);
+    for (const line of wrapPage(page, 80).split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
   });
 });
 

@@ -8,8 +8,9 @@ import { pick } from '../../src/cli/terminal/output.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
 import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
-import { displayWidth, tableText, tsvText } from '../../src/cli/terminal/table.js';
+import { tableText, tsvText } from '../../src/cli/terminal/table.js';
 import { systemRandom } from '../../src/kit/random.js';
+import { displayWidth } from '../../src/kit/wrap.js';
 import { DANGEROUS } from '../support/hostile-text.js';
 
 describe('colour: the flag, then NO_COLOR, then what forces it, then the terminal', () => {
@@ -112,6 +113,13 @@ describe('text', () => {
   it('tells a failure in at most four lines and leaves out what is not known', () => {
     const failure = { code: 'X', message: 'It\nfailed.', exitCode: 9, isRetryable: false, outcome: 'unknown' as const };
     expect(failureText(failure, PLAIN)).toBe('error: It failed.\n  code: X · exit 9\n');
+    const long = { ...failure, why: 'one two three four five', next: ['asp', 'send', 'alice.bot', 'hello there'] };
+    expect(failureText(long, PLAIN, 20).split('\n').slice(1, -2)).toEqual([
+      '  why:  one two',
+      '        three four',
+      '        five',
+      "  try:  asp send alice.bot 'hello there'",
+    ]);
     expect(
       failureText({ ...failure, why: 'y.', next: ['asp'] }, PLAIN)
         .trimEnd()

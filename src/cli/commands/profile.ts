@@ -185,7 +185,7 @@ export const profileAdd = command({
   examples: [
     { line: 'asp profile add work --base-url https://api.example.com/v1', about: 'and then: asp login' },
     {
-      line: 'asp profile add old --base-url https://old.example.com --auth-url https://id.example.com',
+      line: 'asp profile add old --base-url https://a.example --auth-url https://id.example',
       about: 'a service that does not publish where it is',
     },
   ],

@@ -1,4 +1,5 @@
 import { toJsonLine } from '../../kit/json-line.js';
+import { wrapText } from '../../kit/wrap.js';
 import type { Outcome } from '../errors.js';
 import { sanitizeLine } from './sanitize.js';
 import type { Style } from './style.js';
@@ -35,11 +36,14 @@ export function quoteWords(words: readonly string[]): string {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
-/** At most four lines; `why` and `try` are left out rather than padded. */
-export function failureText(failure: Failure, style: Style): string {
+/**
+ * At most four lines, or what a terminal of this width makes of them; `why` and `try` are left out rather than padded. The
+ * command after `try` stays on one line, so that it can be copied.
+ */
+export function failureText(failure: Failure, style: Style, width = Number.POSITIVE_INFINITY): string {
   const { message, why, next, code, exitCode, stack } = failure;
-  const lines = [`${style.red('error:')} ${sanitizeLine(message)}`];
-  if (why !== undefined) lines.push(`  ${style.dim('why:')}  ${sanitizeLine(why)}`);
+  const lines = [wrapText(sanitizeLine(message), width, `${style.red('error:')} `)];
+  if (why !== undefined) lines.push(wrapText(sanitizeLine(why), width, `  ${style.dim('why:')}  `));
   if (next !== undefined) lines.push(`  ${style.dim('try:')}  ${sanitizeLine(quoteWords(next))}`);
   lines.push(style.dim(`  code: ${sanitizeLine(code)} · exit ${exitCode}`));
   if (stack !== undefined) lines.push(...stack.split('\n').map((line) => style.dim(`  ${sanitizeLine(line)}`)));

@@ -82,8 +82,16 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
   const errorStyle = once(() => loadStyle(settings.isErrColoured));
   const remark = async (text: string): Promise<void> =>
     stderr.write(
-      format === 'human' ? `${(await errorStyle()).dim(sanitizeLine(text))}\n` : `${toJsonLine({ note: text })}\n`,
+      format === 'human'
+        ? `${(await errorStyle()).dim(await fitted(sanitizeLine(text)))}\n`
+        : `${toJsonLine({ note: text })}\n`,
     );
+  // A command to copy is indented, and stays on one line.
+  const fitted = async (line: string): Promise<string> => {
+    if (!stderr.isTerminal || line.startsWith(' ')) return line;
+    const { textWidth, wrapText } = await import('../../kit/wrap.js');
+    return wrapText(line, textWidth(stderr));
+  };
   return {
     format,
     style,

@@ -1,3 +1,4 @@
+import { displayWidth } from '../../kit/wrap.js';
 import { sanitizeLine } from './sanitize.js';
 import type { Style } from './style.js';
 
@@ -10,17 +11,6 @@ export interface Column<Item> {
   readonly isFlexible?: boolean;
   /** What a machine reads in its place, when output is piped. */
   readonly piped?: (item: Item) => string;
-}
-
-const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
-const COMBINING = /\p{M}/u;
-
-/** How many columns a terminal gives to a text. */
-export function displayWidth(text: string): number {
-  let width = 0;
-  for (const character of text) width += COMBINING.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
-  return width;
 }
 
 /** The beginning of a text that fits into `width` columns, with an ellipsis when something is missing. */

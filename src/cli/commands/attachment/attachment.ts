@@ -95,7 +95,7 @@ export const attachmentList = command({
   examples: [
     { line: 'asp attachment list sess_…', about: 'what was sent, by whom' },
     {
-      line: "asp attachment download $(asp attachment list sess_… --jsonl | jq -r '.id') --dir files",
+      line: 'asp attachment list sess_… --jsonl | jq -r .id | xargs asp attachment download',
       about: 'all of them',
     },
   ],

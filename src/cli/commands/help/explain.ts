@@ -1,3 +1,4 @@
+import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../../wire/error.js';
 import type { Context } from '../../context/context.js';
 import { exitCodeOf } from '../../context/describe-failure.js';
@@ -29,11 +30,12 @@ export async function printMeaning(context: Context, code: string): Promise<void
     means,
     helps,
   };
+  const width = textWidth(context.streams.stdout);
   await context.output.document(document, (safe, style) =>
     [
       `${style.bold(safe.code)}  exit ${safe.exit_code}${safe.http_status === null ? '' : `, HTTP ${safe.http_status}`}`,
-      safe.means,
-      safe.helps,
+      wrapText(safe.means, width),
+      wrapText(safe.helps, width),
     ].join('\n'),
   );
 }

@@ -4,6 +4,9 @@ import { UsageError } from '../../errors.js';
 import { everyOption } from '../../options.js';
 import { suggest } from '../../suggest.js';
 
+/** Documents do not depend on a terminal. */
+const DOCUMENT_WIDTH = 80;
+
 export const help = command({
   path: 'help',
   summary: 'help on a command or a topic',
@@ -17,22 +20,34 @@ export const help = command({
   effect: 'none',
   stdout: 'the page',
   parse: (args) => ({ topic: args.argument('topic') }),
-  async run({ program, overview, output, version }, { topic }) {
-    const [{ TOPICS }, { PLAIN }, pages] = await Promise.all([
+  async run({ program, overview, output, streams, version }, { topic }) {
+    const [{ TOPICS }, { PLAIN }, pages, { textWidth, wrapPage }] = await Promise.all([
       import('./topics.js'),
       import('../../terminal/style.js'),
       import('../../help.js'),
+      import('../../../kit/wrap.js'),
     ]);
+    const width = output.format === 'human' ? textWidth(streams.stdout) : DOCUMENT_WIDTH;
     const style = output.format === 'human' ? await output.style() : PLAIN;
     const show = (text: string): Promise<void> =>
       output.format === 'human' ? output.verbatim(text) : output.document({ topic: topic.join(' '), text }, () => text);
     const [first] = topic;
-    if (first === undefined) return show(pages.overview(program, overview, version, style));
+    if (first === undefined) return show(pages.overview(program, overview, version, style, width));
     const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
-    if (text !== undefined) return show(text);
     const { command: found, path, stray } = await findCommand(program, topic);
-    if (found !== undefined) return show(pages.commandHelp(found, style));
-    if (stray === undefined && path[0] !== undefined) return show(pages.nounHelp(program, path[0], style));
+    const shown = [
+      ...(found === undefined
+        ? []
+        : [pages.commandHelp(found, style, width) + pages.commandsBelow(program, path.join(' '), style, width)]),
+      ...(found === undefined &&
+      stray === undefined &&
+      path[0] !== undefined &&
+      (text === undefined || path[0] === first)
+        ? [pages.nounHelp(program, path[0], style, width)]
+        : []),
+      ...(text === undefined ? [] : [wrapPage(text, width)]),
+    ];
+    if (shown.length > 0) return show(shown.join('\n'));
     const typed = topic.join(' ');
     const spellings = program.commands.flatMap((each) => [each.path, ...each.aliases]);
     const [near] = suggest(typed, [...Object.keys(TOPICS), ...spellings]);

@@ -68,7 +68,7 @@ const OPTIONS = [
   },
   {
     flags: '--inject <faults>',
-    about: 'fail on purpose: 429:10%,500:1/20,lost:2%,cut:1%,delay:200ms,drop:1m,seed:7',
+    about: 'fail on purpose, with commas: 429:10%, 500:1/20, lost:2%, cut:1%, delay:200ms, drop:1m, seed:7',
     isRepeatable: true,
   },
   { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables win' },

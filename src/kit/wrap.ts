@@ -1,0 +1,107 @@
+import { stripVTControlCharacters } from 'node:util';
+
+/** Longer lines are hard to read, however wide the terminal is. */
+const WIDEST = 100;
+const GAP = 3;
+const INDENT = '  ';
+/** How much of a line the left of two columns may take, and the least that the right one gets. */
+const LEFT_SHARE = 0.42;
+const RIGHT_MIN = 20;
+
+/** How many columns running text gets: those of the terminal, or 80 where that has none. */
+export const textWidth = ({ columns }: { readonly columns: number }): number => Math.min(columns, WIDEST);
+
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+const COMBINING = /\p{M}/u;
+
+/** How many columns a terminal gives to a text. */
+export function displayWidth(text: string): number {
+  let width = 0;
+  for (const character of text) width += COMBINING.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+  return width;
+}
+
+const widthOf = (text: string): number => displayWidth(stripVTControlCharacters(text));
+
+/** The lines of a text, broken between words. A word that is too wide has a line of its own. */
+function wrapWords(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.trim().split(/[ \n]+/)) {
+    if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+      lines.push(line);
+      line = '';
+    }
+    line += line === '' ? word : ` ${word}`;
+  }
+  return [...lines, line];
+}
+
+/** One paragraph; `first` stands before its first line, and `rest` before the others. */
+export function wrapText(text: string, width: number, first = '', rest = ' '.repeat(widthOf(first))): string {
+  if (!text.includes('\n') && widthOf(first) + widthOf(text) <= width) return `${first}${text}`;
+  const [begin = '', ...more] = wrapWords(text, width - rest.length);
+  return [`${first}${begin}`, ...more.map((line) => `${rest}${line}`)].join('\n');
+}
+
+/** Paragraphs, apart where an empty line is; how their lines were broken before does not count. */
+export function wrapParagraphs(text: string, width: number): string {
+  return text
+    .split(/\n{2,}/)
+    .map((paragraph) => wrapText(paragraph, width))
+    .join('\n\n');
+}
+
+export type Row = readonly [left: string, right: string];
+
+/** How wide the left column of these rows is: a left side that is wider has a line of its own. */
+export function leftWidth(rows: readonly Row[], width: number): number {
+  const most = Math.floor(width * LEFT_SHARE);
+  return Math.max(2, ...rows.map(([left]) => widthOf(left)).filter((each) => each <= most));
+}
+
+/** Two columns, of which the right one is running text; `paint` sets the left one apart. */
+export function columnsText(
+  rows: readonly Row[],
+  width: number,
+  paint: (name: string) => string = (name) => name,
+  left = leftWidth(rows, width),
+): string {
+  const start = ' '.repeat(INDENT.length + left + GAP);
+  const line = ([name, about]: Row): string => {
+    const right = wrapText(about, Math.max(width, start.length + RIGHT_MIN), start);
+    const fits = widthOf(name) <= left;
+    const head = `${INDENT}${paint(name)}`;
+    return fits ? `${head}${right.slice(INDENT.length + widthOf(name))}` : `${head}\n${right}`;
+  };
+  return rows.map(line).join('\n');
+}
+
+const ROW = /^ {2,}(\S.*?) {3,}(\S.*)$/;
+
+/** A page of running text and of rows in two columns (three spaces between them), for this width. */
+export function wrapPage(page: string, width: number): string {
+  const parts: string[] = [];
+  let block: string[] = [];
+  const endBlock = (): void => {
+    if (block.length === 0) return;
+    const rows = block.map((line): Row => {
+      const [, left = '', right = ''] = ROW.exec(line) ?? [];
+      return [left, right];
+    });
+    parts.push(block.some((line) => widthOf(line) > width) ? columnsText(rows, width) : block.join('\n'));
+    block = [];
+  };
+  for (const line of page.split('\n')) {
+    if (ROW.test(line)) {
+      block.push(line);
+      continue;
+    }
+    endBlock();
+    const [begin = ''] = /^ *(?:\d+\. )?/.exec(line) ?? [];
+    parts.push(widthOf(line) > width ? wrapText(line.slice(begin.length), width, begin) : line);
+  }
+  endBlock();
+  return parts.join('\n');
+}
