@@ -119,7 +119,7 @@ function refuseTooMany(args: readonly string[], { command, typed }: Typed, rest:
   });
   const text = args.slice(known.length - 1).join(' ');
   throw new UsageError(message, {
-    why: 'a text of several words stands in quotes.',
+    why: 'put a message with spaces in quotes.',
     next: ['asp', ...typed, ...args.slice(0, known.length - 1), text, ...options],
   });
 }

@@ -75,7 +75,7 @@ export const ERROR = {
     status: 500,
     retry: 'backoff',
     exit_code: 9,
-    message: 'Something went wrong. It is safe to try again.',
+    message: 'The service failed.',
   },
 } as const satisfies Record<string, ErrorRow>;
 /** The code of an error, on which callers branch (spec: Errors). */

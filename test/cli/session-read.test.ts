@@ -20,9 +20,9 @@ describe('the words of what reads sessions', () => {
   ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
 
   it.each([
-    [`session wait ${SESSION}`, /waited for/],
+    [`session wait ${SESSION}`, /Missing --for/],
     [`session wait ${SESSION} --for jioned`, /did you mean joined/],
-    [`session wait ${SESSION} --for ended:a.b`, /nothing to wait for/],
+    [`session wait ${SESSION} --for ended:a.b`, /Unknown condition 'ended:a.b'/],
     [`session export ${SESSION} --with-attachments`, /needs a folder/],
     [`message list ${SESSION} -n 3 --after 1`, /cannot be used together/],
     ['message search x', /2 to 100/],

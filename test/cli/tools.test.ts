@@ -170,11 +170,11 @@ describe('config', () => {
   });
 
   it.each([
-    ['config set colour red', /no setting/],
+    ['config set colour red', /Unknown setting/],
     ['config set profiles.work.agent a.b', /no profile work/],
     ['config set profiles.work.base_url http://example.com', /encrypted/],
     ['config set profiles.work.base_url ftp://x', /no value/],
-    ['config set profiles.__proto__.base_url https://x.example', /no setting/],
+    ['config set profiles.__proto__.base_url https://x.example', /Unknown setting/],
   ])('asp %s is refused with exit 2 and changes nothing', async (line, said) => {
     const home = freshHome();
     const { code, err } = await inHome(home, line);
@@ -247,7 +247,7 @@ describe('doctor', () => {
     writeFileSync(join(folder, 'store'), 'file\n', { mode: 0o644 });
     const { code, out, err } = await run('doctor');
     expect(code).toBe(1);
-    expect(out).toContain('open to others');
+    expect(out).toContain('readable by other users');
     expect(err).toContain('ASP_UNHEALTHY');
     await run('doctor --fix');
     expect(statSync(folder).mode & 0o777).toBe(0o700);

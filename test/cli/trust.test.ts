@@ -21,8 +21,8 @@ describe('the words of allowlist and block', () => {
   ])('asp %s', async (line, options) => expect(await optionsOf(line)).toMatchObject(options));
 
   it.each([
-    ['allowlist add Alice.Bot', /no entry of an allowlist/],
-    ['allowlist add *', /no entry/],
+    ['allowlist add Alice.Bot', /not a valid allowlist entry/],
+    ['allowlist add *', /not a valid allowlist entry/],
     ['allowlist check alice', /not a handle/],
     ['block add', /missing required argument/i],
     ['block remove sess_x', /neither a handle nor/],

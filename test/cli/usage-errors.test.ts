@@ -40,7 +40,7 @@ describe('a usage error names what was typed', () => {
   it('forgotten quotes are put where they belong', async () => {
     expect(await refusalOf('send a.b how are -q you --end')).toMatchObject({
       message: 'asp send takes at most 2 arguments, not 4.',
-      hint: 'a text of several words stands in quotes.',
+      hint: 'put a message with spaces in quotes.',
       next: ['asp', 'send', 'a.b', 'how are you', '-q', '--end', '--json'],
     });
   });

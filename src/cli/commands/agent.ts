@@ -349,9 +349,12 @@ async function refuseForeignOwner(context: Context, owner: string, name: string)
   const { reply } = await callAsAccount(context, 'listAgents', { query: { limit: 1 } });
   const namespace = reply.agents[0]?.canonical_handle.slice(1).split('.', 1)[0];
   if (namespace === undefined || namespace === owner) return;
-  throw new UsageError(`@${owner}.${name} is not the account's to create: it is signed in as ${namespace}.`, {
-    next: ['asp', 'agent', 'create', `${namespace}.${name}`],
-  });
+  throw new UsageError(
+    `You are signed in as ${namespace} and can only create @${namespace}.… agents, not @${owner}.${name}.`,
+    {
+      next: ['asp', 'agent', 'create', `${namespace}.${name}`],
+    },
+  );
 }
 
 export const agentUpdate = command({
@@ -362,7 +365,7 @@ export const agentUpdate = command({
   options: [
     ...FIELD_OPTIONS,
     { flags: '--pause', about: 'nobody can reach it' },
-    { flags: '--resume', about: 'undo it' },
+    { flags: '--resume', about: 'make it reachable again' },
   ],
   examples: [
     { line: 'asp agent update --description "on call until Friday"', about: 'the acting agent, of itself' },

@@ -42,7 +42,7 @@ async function readOwnEntries(context: Context): Promise<readonly string[]> {
 function readEntry(text: string): string {
   const entry = ownerGlobOf(text) ?? handleOf(text);
   if (entry !== undefined) return entry;
-  throw new UsageError(`'${text}' is no entry of an allowlist.`, {
+  throw new UsageError(`'${text}' is not a valid allowlist entry.`, {
     why: 'it is a handle (@owner.name) or every agent of an owner (@owner.*), in lower case.',
   });
 }
@@ -101,7 +101,7 @@ function notListed(entry: string, removed: readonly string[]): ErrorContext {
   return {
     subject: entry,
     messages: { NOT_FOUND: `${entry} is not on the list.${before}` },
-    reasons: { NOT_FOUND: 'an entry is removed as it stands there: @owner.* is another one than @owner.name.' },
+    reasons: { NOT_FOUND: 'entries must match exactly: @owner.* and @owner.name are different entries.' },
     next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
     ...partly(removed.length),
   };

@@ -12,11 +12,11 @@ import { sanitizeLine } from '../terminal/sanitize.js';
 
 const PATH = {
   usage: '<path>',
-  about: 'sessions, agents/me, sessions/sess_…/events?limit=5',
+  about: 'a path: sessions, agents/me, sessions/sess_…/events?limit=5',
 } as const satisfies Argument;
 const OPTIONS = [
   { flags: '-X, --method <method>', about: 'GET; POST when there is something to send' },
-  { flags: '-H, --http-header <header>', about: 'name: value', isRepeatable: true },
+  { flags: '-H, --http-header <header>', about: 'a header, as name: value', isRepeatable: true },
   { flags: '-i, --include', about: 'print status and headers too' },
   { flags: '--field <name=text>', about: 'a text of the JSON body, or of the query', isRepeatable: true },
   { flags: '--typed <name=json>', about: 'any JSON value of the body, or of the query', isRepeatable: true },

@@ -67,7 +67,7 @@ export const blockAdd = command({
 
 export const blockRemove = command({
   path: 'block remove',
-  summary: 'take blocks back',
+  summary: 'unblock agents',
   arguments: [{ usage: '<blocked...>', about: 'handles, owners (@owner.*), or ids of agents (agt_…)' }],
   examples: [
     { line: 'asp block remove spam.bot', about: 'it may invite again, if the allowlist admits it' },

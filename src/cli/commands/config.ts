@@ -55,7 +55,7 @@ function readKey(text: string): Key {
     ...MEMBERS.map((each) => `profiles.${name || 'work'}.${each}`),
   ];
   const [near] = suggest(text, known);
-  throw new UsageError(`'${text}' is no setting.`, {
+  throw new UsageError(`Unknown setting '${text}'.`, {
     why:
       near === undefined
         ? `settings are ${known.slice(0, 2).join(', ')}, profiles.<name>.base_url, ….`
@@ -228,7 +228,7 @@ export const configSet = command({
 
 export const configUnset = command({
   path: 'config unset',
-  summary: 'take one setting away',
+  summary: 'remove a setting',
   arguments: [KEY],
   examples: [
     { line: 'asp config unset default_profile', about: 'no service is the standard any more' },

@@ -30,5 +30,5 @@ export async function collectPages<Item>(
 /** Tells people that a list is empty, or how to read on. */
 export async function notePage({ output }: Context, page: Page<unknown>, ifEmpty: string): Promise<void> {
   if (page.items.length === 0) await output.note(ifEmpty);
-  else if (page.next_cursor !== null) await output.note(`There are more: --all, or --cursor ${page.next_cursor}`);
+  else if (page.next_cursor !== null) await output.note(`Showing ${page.items.length}, and there are more: add --all.`);
 }

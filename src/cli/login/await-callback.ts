@@ -77,7 +77,7 @@ async function pasted(
       const callback = judge(line.trim());
       if (callback.kind !== 'foreign') return callback;
       await context.output.note(
-        'That is not the address this sign-in leads to: it begins with http://127.0.0.1: and holds our state.',
+        'That is not the address this sign-in redirects to. Copy the whole address bar; it starts with http://127.0.0.1:…/callback',
       );
     }
   }

@@ -13,8 +13,8 @@ export async function finishSignIn(context: Context, address: string, store: Sto
   const pending = await readPending(context);
   const callback = readCallback(pending.request, (address === '-' ? await readInput(context) : address).trim());
   if (callback.kind === 'foreign')
-    throw new UsageError('That is not the address the started sign-in leads to.', {
-      why: 'give the whole address the browser was sent to: it begins with http://127.0.0.1:',
+    throw new UsageError('That is not the address this sign-in redirects to.', {
+      why: 'copy the whole address bar; it starts with http://127.0.0.1:…/callback.',
       next: ['asp', 'login', '--finish', '-'],
     });
   const { scopes } = pending.request;

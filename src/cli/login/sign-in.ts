@@ -98,7 +98,7 @@ function refused({ context, handle, scopes }: SignIn, error: string): CliError {
   const isDenied = error === 'access_denied';
   if (isDenied && context.globals.isYes)
     return new CliError('ASP_LOGIN_DENIED', {
-      message: `${handle ?? 'That agent'} is no agent that this user may approve at the local service.`,
+      message: `There is no agent ${handle ?? 'like that'} on the local service.`,
       next: ['asp', 'serve', 'agent', ...(handle === undefined ? ['list'] : ['add', handle])],
     });
   return new CliError('ASP_LOGIN_DENIED', {

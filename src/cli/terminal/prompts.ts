@@ -26,7 +26,9 @@ async function loadQuestions() {
 export function createPrompts(streams: Streams, { mayAsk, isYes, signal, interrupt }: PromptSettings): Prompts {
   const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
   const refuse = (question: string, flag: string): UsageError =>
-    new UsageError(`${question} Nobody can be asked here.`, { why: `say it with ${flag}.` });
+    new UsageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
+      why: `give the answer with ${flag}.`,
+    });
   const unanswered = (): Promise<never> =>
     new Promise((_, reject) => {
       if (signal.aborted) return reject(signal.reason);

@@ -78,7 +78,7 @@ export function answerOAuthError(
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) log.error('oauth_request_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'Something went wrong. It is safe to try again.');
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   log.info('oauth_refused', {
     endpoint: request.routeOptions.url ?? '',
     error: error.error,

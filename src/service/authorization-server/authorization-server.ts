@@ -140,7 +140,7 @@ function answerPageError(
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) log.error('page_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'Something went wrong. It is safe to try again.');
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const page = renderErrorPage({
     place: placeOf(server),
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',

@@ -219,7 +219,7 @@ function answerFailure(
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) context.log.error('dashboard_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'Something went wrong. It is safe to try again.');
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const html = renderErrorPage({
     place: new URL(context.settings.addresses.webUrl).host,
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',

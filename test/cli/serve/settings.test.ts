@@ -104,7 +104,7 @@ describe('the settings of a service', () => {
   });
 
   const refused: [what: string, file: unknown, said: RegExp][] = [
-    ['an unknown key', { prot: 1 }, /'prot' is no setting[\s\S]*did you mean 'port'\?/],
+    ['an unknown key', { prot: 1 }, /Unknown setting 'prot'[\s\S]*did you mean 'port'\?/],
     ['a key spelt with _', { public_url: 'https://x' }, /did you mean 'public-url'\?/],
     ['a key like nothing', { nonsense: 1 }, /settings are host, port/],
     ['a number as text', { port: '8744' }, /"port" must be of type (int|number)/],
@@ -113,7 +113,7 @@ describe('the settings of a service', () => {
     ['a bad duration', { 'presence-grace': 'soon' }, /is not a duration/],
     ['a list', [], /The configuration must be of type object/],
     ['text that is no JSON', '{', /is not JSON/],
-    ['a prototype', '{"__proto__": {"port": 1}}', /is no setting|not valid|port/],
+    ['a prototype', '{"__proto__": {"port": 1}}', /Unknown setting|not valid|port/],
   ];
   for (const [what, file, said] of refused)
     it(`refuse ${what} with exit 2`, async () => {
@@ -142,7 +142,7 @@ describe('the settings of a service', () => {
   it('remark on a variable that is probably misspelt', async () => {
     const { code, err } = await runWords('serve --print-config', { environment: { ASP_SERVE_PROT: '1' } });
     expect(code).toBe(0);
-    expect(err).toContain('ASP_SERVE_PROT is no setting of a service and says nothing; is it ASP_SERVE_PORT?');
+    expect(err).toContain('ASP_SERVE_PROT is not a setting of asp serve and is ignored. Did you mean ASP_SERVE_PORT?');
     for (const name of SETTING_NAMES) expect(variableOf(name)).toMatch(/^ASP_SERVE_[A-Z_]+$/);
   });
 });

@@ -184,7 +184,7 @@ describe('A store that fails', () => {
       const answer = await app.inject({ method: 'POST', url, headers: FORM, payload: token.toString() });
       expect([answer.statusCode, answer.json()]).toEqual([
         500,
-        { error: 'server_error', error_description: 'Something went wrong. It is safe to try again.' },
+        { error: 'server_error', error_description: 'The service failed. Try again.' },
       ]);
     }
     const page = await app.inject({ url: '/oauth/authorize?client_id=x' });

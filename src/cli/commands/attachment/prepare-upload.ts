@@ -37,8 +37,8 @@ function check(filename: string, size: number, head: Uint8Array, openBytes: () =
   const type = attachmentTypeOfName(filename);
   if (type === undefined)
     throw new CliError('ASP_FILE_TYPE', {
-      message: `${filename} is of no type that can be attached. Nothing was sent.`,
-      why: `${Object.values(ATTACHMENT_TYPE)
+      message: `${filename} has an unsupported file type. Nothing was sent.`,
+      why: `supported are ${Object.values(ATTACHMENT_TYPE)
         .flatMap(({ extensions }) => extensions)
         .join(', ')}.`,
     });
@@ -46,8 +46,8 @@ function check(filename: string, size: number, head: Uint8Array, openBytes: () =
   if (size === 0) throw new UsageError(`${filename} is empty. Nothing was sent.`);
   if (!hasSignatureOf(type, head))
     throw new CliError('ASP_FILE_TYPE', {
-      message: `${filename} does not begin as ${type} does. Nothing was sent.`,
-      why: 'its name and its bytes say different things.',
+      message: `${filename} is not a valid ${type} file. Nothing was sent.`,
+      why: 'its contents do not match its extension.',
     });
   return { filename, contentType: type, size, open: openBytes };
 }

@@ -214,7 +214,7 @@ export const authClients = command({
 export const authCi = command({
   path: 'auth ci',
   summary: 'what a pipeline needs to act as an agent: github, gitlab or generic',
-  arguments: [{ usage: '<system>', about: 'github, gitlab or generic' }],
+  arguments: [{ usage: '<system>', about: 'one of github, gitlab or generic' }],
   examples: [
     { line: 'asp auth ci github', about: 'a step of a workflow' },
     { line: 'asp auth ci generic >> deploy.sh', about: 'for a shell' },

@@ -128,11 +128,14 @@ async function loginOf(context: Context, handle: string): Promise<Login | undefi
 }
 
 function factsOf({ profile, base_url, source, store, scopes, expires_at }: Whoami, nowMs: number): string {
-  const where = profile === base_url ? base_url : `${profile} (${base_url})`;
-  const by = store === null ? source : store === 'keychain' ? 'a login in the keychain' : 'a login in a file';
-  const until =
-    expires_at === null || expires_at <= nowMs ? '' : `, its token expires ${relativeTime(expires_at, nowMs)}`;
-  return `at ${where}, by ${by}${until}${scopes === null ? '' : `, may ${scopes.join(' ')}`}`;
+  return [
+    profile === base_url ? base_url : `${profile} (${base_url})`,
+    store === null
+      ? `credential: ${source}`
+      : `signed in (stored in ${store === 'keychain' ? 'the keychain' : 'a file'})`,
+    ...(expires_at === null || expires_at <= nowMs ? [] : [`token expires ${relativeTime(expires_at, nowMs)}`]),
+    ...(scopes === null ? [] : [`scopes: ${scopes.join(' ')}`]),
+  ].join(' · ');
 }
 
 function layersText(layers: readonly TellableLayer[], style: Style): string {

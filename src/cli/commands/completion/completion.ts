@@ -13,7 +13,7 @@ export const completion = command({
     'It offers commands, options, and the handles, sessions and profiles that were seen before. It never asks a service',
     'and never starts asp.',
   ].join('\n'),
-  arguments: [{ usage: '<shell>', about: 'bash, zsh, fish or powershell' }],
+  arguments: [{ usage: '<shell>', about: 'one of bash, zsh, fish or powershell' }],
   examples: [
     { line: 'source <(asp completion bash)', about: 'in ~/.bashrc' },
     { line: 'asp completion fish > ~/.config/fish/completions/asp.fish', about: 'for fish' },
@@ -25,7 +25,7 @@ export const completion = command({
     const shell = SHELLS.find((each) => each === typed.toLowerCase() || (each === 'powershell' && typed === 'pwsh'));
     if (shell !== undefined) return { shell };
     const [near] = suggest(typed, SHELLS);
-    throw new UsageError(`'${typed}' is no shell with a completion.`, {
+    throw new UsageError(`No completion for ${typed}.`, {
       why: near === undefined ? `shells are ${SHELLS.join(', ')}.` : `did you mean ${near}?`,
       next: ['asp', 'completion', near ?? 'bash'],
     });

@@ -117,10 +117,11 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   if (loose.length === 0) return foreign.length > 0 ? findings : [ok('files', 'only you can read them')];
   if (isFixing) {
     for (const { path, rights } of loose) await chmod(path, rights);
-    return [...findings, { check: 'files', state: 'fixed', says: `${loose.length} were open to others` }];
+    return [...findings, { check: 'files', state: 'fixed', says: `${loose.length} had been readable by other users` }];
   }
   const first = loose[0]?.path ?? '';
-  const says = `${loose.length} are open to others: ${first}${loose.length > 1 ? ', …' : ''}`;
+  const files = loose.length === 1 ? '1 file is' : `${loose.length} files are`;
+  const says = `${files} readable by other users: ${first}${loose.length > 1 ? ', …' : ''}`;
   return [...findings, problem('files', says, ['asp', 'doctor', '--fix'])];
 }
 

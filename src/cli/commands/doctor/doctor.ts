@@ -8,7 +8,9 @@ export const doctor = command({
   path: 'doctor',
   summary: 'look for what could be wrong: settings, files, service, clock, sign-ins',
   details: 'It changes nothing without --fix, and shows no secret. Exit 1 when something is wrong.',
-  options: [{ flags: '--fix', about: 'close files that are open to others; clear away what a killed service left' }],
+  options: [
+    { flags: '--fix', about: 'make files private that other users can read; remove what a killed service left' },
+  ],
   examples: [
     { line: 'asp doctor', about: 'what was found, and what to do' },
     { line: 'asp doctor --fix --json', about: 'for a script' },

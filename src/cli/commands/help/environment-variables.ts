@@ -15,7 +15,7 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   },
   { names: ['ASP_TOKEN_STORE'], about: 'where logins are kept: keychain or file' },
   { names: ['ASP_STORE_PASSPHRASE'], about: 'encrypts the file store' },
-  { names: ['ASP_FORMAT'], about: 'json, jsonl or text' },
+  { names: ['ASP_FORMAT'], about: 'output format: json, jsonl or text' },
   { names: ['ASP_TIMEOUT', 'ASP_RETRIES'], about: 'deadline of a command; tries after the first' },
   { names: ['ASP_NO_INPUT'], about: 'never ask' },
   { names: ['ASP_DEBUG'], about: 'trace HTTP and WebSocket on stderr, redacted' },

@@ -30,7 +30,7 @@ export async function askNewest(context: Context): Promise<Newest> {
     throw failure(
       context,
       'ASP_BAD_ANSWER',
-      `${registry} did not tell the newest version of asp-cli (HTTP ${status}).`,
+      `Could not find out the latest version of asp-cli: ${registry} answered HTTP ${status}.`,
     );
   return { newest, isNewer: isNewerVersion(newest, version), registry };
 }

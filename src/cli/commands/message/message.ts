@@ -16,7 +16,7 @@ export const messageList = command({
   summary: 'list the messages of a session: the last 50, or the first after a sequence',
   arguments: [{ usage: '<session>', about: 'sess_…' }],
   options: [
-    { flags: '-n, --last <count>', about: 'the last so many' },
+    { flags: '-n, --last <count>', about: 'print the last N messages' },
     { flags: '--after <sequence>', about: 'messages after this sequence, from the first on' },
     { flags: '--limit <count>', about: `maximum number of results (default ${LIST_DEFAULT})` },
     { flags: '--all', about: 'every message' },
@@ -57,7 +57,7 @@ export const messageList = command({
     }
     await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
     if (items.length === 0) await context.output.note(await describeNone(context, sessionId));
-    else if (next !== null) await context.output.note(`There are more: --after ${next}`);
+    else if (next !== null) await context.output.note(`Showing the first ${items.length}. More: --after ${next}`);
   },
 });
 

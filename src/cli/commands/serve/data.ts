@@ -144,7 +144,7 @@ export const serveBackup = command({
 
 export const serveRestore = command({
   path: 'serve restore',
-  summary: 'lay the data of a backup into an empty folder, checked',
+  summary: 'restore a backup into an empty folder, after verifying it',
   arguments: [{ usage: '<file>', about: 'a file that asp serve backup wrote' }],
   options: [{ flags: '--data <dir>', about: 'the folder, which must be empty or new (the usual one)' }],
   examples: [

@@ -37,7 +37,7 @@ export async function detach(context: Context): Promise<void> {
         child.unref();
         if (child.pid !== undefined) await keepLog(context, log, child.pid);
         await context.output.verbatim(text);
-        return await context.output.note('Running in the background. It says: asp serve logs. It ends: asp serve stop');
+        return await context.output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
       }
       if (state.isEnded) {
         throw failureOf(await readFile(log, 'utf8'));

@@ -245,7 +245,7 @@ export const serveAgentPause = command({
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent pause alice.bot', about: 'invitations fail as if the agent did not exist' },
-    { line: 'asp serve agent resume alice.bot', about: 'undo it' },
+    { line: 'asp serve agent resume alice.bot', about: 'make it reachable again' },
   ],
   effect: 'local',
   stdout: 'the handle',

@@ -72,7 +72,7 @@ const OPTIONS = [
     isRepeatable: true,
   },
   { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables win' },
-  { flags: '--print-config', about: 'show what holds and who said so, and start nothing' },
+  { flags: '--print-config', about: 'print the effective settings and where each comes from, then exit' },
   {
     flags: '--adopt-attachments',
     about: 'use this attachments folder even if it belongs to another database (once, after a mistake)',
@@ -137,7 +137,7 @@ export const serveLogs = command({
   details:
     'Of the service that runs, or else of the last one that was started with --detach. How much it says is its --log.',
   options: [
-    { flags: '-n, --last <count>', about: 'the last so many lines (all)' },
+    { flags: '-n, --last <count>', about: 'print the last N lines (default: all)' },
     { flags: '--follow', about: 'print what comes, until the service ends' },
   ],
   examples: [

@@ -197,7 +197,8 @@ async function noteMisspelt({ environment, output }: Context): Promise<void> {
   for (const name of Object.keys(environment)) {
     if (!name.startsWith(ENVIRONMENT_PREFIX) || known.includes(name)) continue;
     const [near] = suggest(name, known);
-    if (near !== undefined) await output.note(`${name} is no setting of a service and says nothing; is it ${near}?`);
+    if (near !== undefined)
+      await output.note(`${name} is not a setting of asp serve and is ignored. Did you mean ${near}?`);
   }
 }
 
@@ -257,7 +258,7 @@ function invalidConfig(path: string, issue: z.core.$ZodIssue | undefined): CliEr
     const [unknown = ''] = issue.keys;
     const [near] = suggest(unknown.replaceAll('_', '-'), SETTING_NAMES);
     return new CliError('ASP_CONFIG', {
-      message: `'${unknown}' is no setting of a service (in ${path}).`,
+      message: `Unknown setting '${unknown}' in ${path}.`,
       why: near === undefined ? `settings are ${SETTING_NAMES.join(', ')}.` : `did you mean '${near}'?`,
     });
   }

@@ -50,7 +50,7 @@ export async function start(
     await ready.write(`${url}\n`);
     await announce(context, settings, seeds, service);
     await untilAskedToStop(context, service);
-    await context.output.note('Finishing what is in work; Ctrl-C again ends at once.');
+    await context.output.note('Finishing open requests. Press Ctrl-C again to stop now.');
   } finally {
     for (const step of undo.reverse()) await step();
     await service.stop();

@@ -126,8 +126,7 @@ async function printChange(context: Context, change: Change, note: string): Prom
 
 const impossible = (sessionId: string, action: string, reason: string): ErrorContext => ({
   subject: sessionId,
-  messages: { NOT_FOUND: `${sessionId}: ${action} is not possible for this agent.` },
-  reasons: { NOT_FOUND: reason },
+  messages: { NOT_FOUND: `You cannot ${action} ${sessionId}: ${reason}` },
   next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
 });
 
@@ -245,7 +244,7 @@ export const sessionJoin = command({
       { session_id, action: 'join', state: 'active' },
       {
         note: `Joined ${session_id}`,
-        reason: 'only someone who is invited can join; the service does not tell more.',
+        reason: 'you are not invited, or it has ended.',
         isSo: ({ session, mine }) => session.state === 'active' && mine === 'joined',
         soNote: `In ${session_id} already`,
       },
@@ -271,8 +270,8 @@ export const sessionInvite = command({
   async run(context, { session_id, handles, isStrict }) {
     const input = { path: { session_id }, body: { invite: handles } };
     if (context.globals.isDryRun) return printRequest(context, 'inviteToSession', input);
-    const reason = 'only someone who has joined an active session can invite; the service does not tell more.';
-    const errorContext = impossible(session_id, 'invite', reason);
+    const reason = 'you have not joined it, or it has ended.';
+    const errorContext = impossible(session_id, 'invite anyone to', reason);
     const { reply, idempotencyKey } = await refusable(
       context,
       session_id,
@@ -309,7 +308,7 @@ export const sessionLeave = command({
       { session_id, action: 'leave', state: null },
       {
         note: `Left ${session_id}`,
-        reason: 'only someone who has joined can leave; the service does not tell more.',
+        reason: 'you have not joined it, or it has ended.',
         isSo: ({ mine }) => mine === 'left',
         soNote: `${session_id} was left already`,
       },
@@ -334,7 +333,7 @@ export const sessionEnd = command({
       { session_id, action: 'end', state: 'ended' },
       {
         note: `Ended ${session_id}`,
-        reason: 'only someone who has joined an active session can end it; the service does not tell more.',
+        reason: 'you have not joined it, or it has already ended.',
         isSo: ({ session }) => session.state === 'ended',
         soNote: `${session_id} has already ended`,
       },
@@ -365,7 +364,7 @@ export const sessionReopen = command({
       ...(message !== undefined && { initial_message: { content: message } }),
     };
     if (context.globals.isDryRun) return printRequest(context, 'reopenSession', { path, body });
-    const reason = 'only someone who was joined when the session ended can reopen it; the service does not tell more.';
+    const reason = 'it is active, or you had not joined it when it ended.';
     const errorContext = { ...impossible(session_id, 'reopen', reason), isRepeatable: text !== '-' };
     const change = { session_id, action: 'reopen', state: 'active' } as const;
     try {
@@ -427,7 +426,7 @@ export const sessionWait = command({
     const after = args.text('after');
     const sessionId = readId('session', args.argument('session'));
     if (condition === undefined)
-      throw new UsageError('What is to be waited for?', {
+      throw new UsageError('Missing --for: what should asp wait for?', {
         next: ['asp', 'session', 'wait', sessionId, '--for', 'reply'],
       });
     const { readCondition } = await import('./wait.js');

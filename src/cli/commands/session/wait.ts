@@ -31,7 +31,7 @@ export function readCondition(text: string): Condition {
   if (kind !== undefined && rest.length === 0 && (handle === undefined || takesHandle))
     return { kind, handle: handle === undefined ? undefined : readHandle(handle) };
   const [near] = suggest(word, KINDS);
-  throw new UsageError(`--for '${text}' is nothing to wait for.`, {
+  throw new UsageError(`Unknown condition '${text}' after --for.`, {
     why:
       near === undefined || near === word
         ? 'it is joined, joined:<handle>, message, reply, reply:<message>, ended, left or left:<handle>.'
@@ -119,6 +119,7 @@ const NOTED_MS = 1000;
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
   const { sessionId } = options;
   const next = ['asp', 'session', 'show', sessionId];
+  const after = context.deadline === undefined ? '' : ` after ${durationText(context.deadline.afterMs)}`;
   const me = await context.actingHandle();
   const client = await context.client();
   try {
@@ -134,10 +135,16 @@ async function wait(context: Context, options: WaitOptions): Promise<Met> {
       next,
     );
   throw new CliError('ASP_TIMEOUT', {
-    message: `${sessionId}: it did not come in time.`,
+    message: `Timed out${after} waiting for ${describeCondition(options)}.`,
     isRetryable: true,
     next,
   });
+}
+
+function describeCondition({ sessionId, condition: { kind, handle = 'another agent' } }: WaitOptions): string {
+  if (kind === 'joined') return `${handle} to join ${sessionId}`;
+  if (kind === 'left') return `${handle} to leave ${sessionId}`;
+  return kind === 'ended' ? `${sessionId} to end` : `a ${kind} in ${sessionId}`;
 }
 
 /** Live first, then the state: what happens between the two is seen in one of them. */

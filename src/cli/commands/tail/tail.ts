@@ -32,14 +32,14 @@ const FOLLOW_OPTIONS = [
   { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
   {
     flags: '--idle <duration>',
-    about: 'stop after so much silence once everything that waited was given (exit 8 if --count was not reached)',
+    about: 'stop when nothing arrives for this long, after everything that waited was given (exit 8 if --count was not reached)',
   },
   { flags: '--keep', about: 'stay when the sessions have ended' },
   {
     flags: '--control',
     about: 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too; the last one is asp.end',
   },
-  { flags: '--heartbeat <duration>', about: 'an asp.heartbeat line so often; implies --control' },
+  { flags: '--heartbeat <duration>', about: 'print an asp.heartbeat line at this interval; implies --control' },
   { flags: '--ready-file <path>', about: 'a file that appears once events arrive live' },
   { flags: '--join', about: 'join every session the agent is invited to' },
 ] as const satisfies readonly Option[];
@@ -51,8 +51,8 @@ export const sessionTail = command({
   aliases: ['tail'],
   summary: 'print events as they arrive, as JSON lines',
   details: [
-    'Without a session: every session of the acting agent, what no connection of it has been given yet and what comes.',
-    'With sessions: their last 10 events, then what comes, until all have ended. Each event once, in the order of its',
+    'Without a session: follows all your sessions, starting with events that were never delivered to you.',
+    'With sessions: their last 10 events, then new ones, until all have ended. Each event once, in the order of its',
     'session, across reconnects; a hole that cannot be filled is told on stderr.',
   ].join('\n'),
   arguments: [{ usage: '[sessions...]', about: 'sess_…' }],
