@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { OWN_ERROR } from '../../src/cli/errors.js';
 import { OVERVIEW, PROGRAM } from '../../src/cli/program.js';
+import { systemClock } from '../../src/kit/clock.js';
 import { ERROR } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';
 import { documentOf, localHome, type Stage, startStage } from './acting.js';
@@ -253,6 +254,23 @@ describe('doctor', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'store')).mode & 0o777).toBe(0o600);
     expect((await run('doctor')).code).toBe(0);
+  });
+
+  it.each([
+    ['v20.20.2', '2026-04-01', 'ok'],
+    ['v20.20.2', '2026-05-02', 'warning'],
+    ['v22.14.0', '2026-05-02', 'ok'],
+    ['v23.9.0', '2026-05-02', 'warning'],
+    ['v26.1.0', '2026-05-02', 'ok'],
+    ['v18.20.0', '2026-05-02', 'problem'],
+  ])('says of Node.js %s on %s: %s', async (nodeVersion, day, state) => {
+    const clock = { ...systemClock, now: () => Date.parse(day) };
+    const { out } = await runWords('doctor --json', { clock, machine: { nodeVersion } });
+    const { items } = JSON.parse(out) as { items: { check: string; state: string; says: string }[] };
+    expect(items.find(({ check }) => check === 'program')).toMatchObject({
+      state,
+      says: expect.stringMatching(state === 'warning' ? /no more security fixes/ : /Node\.js/),
+    });
   });
 
   it('says what is wrong with the service, and exits 1', async () => {

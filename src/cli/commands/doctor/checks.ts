@@ -49,12 +49,17 @@ export async function findProblems(context: Context, isFixing: boolean): Promise
   ];
 }
 
-function checkPlatform({ machine, version }: Context): Finding {
+/** The day after which a release line of Node.js gets no more security fixes; lines with odd numbers live for months only. */
+const NODE_END_OF_LIFE: Readonly<Record<number, string>> = { 20: '2026-04-30', 22: '2027-04-30', 24: '2028-04-30' };
+
+function checkPlatform({ machine, version, clock }: Context): Finding {
   const [major = 0, minor = 0] = machine.nodeVersion.replace(/^v/, '').split('.').map(Number);
   const says = `asp ${version}, Node.js ${machine.nodeVersion}, ${machine.platform} ${machine.arch}`;
-  return major > 20 || (major === 20 && minor >= 19)
-    ? ok('program', says)
-    : problem('program', `${says}: Node.js 20.19 is needed`);
+  if (major < 20 || (major === 20 && minor < 19)) return problem('program', `${says}: Node.js 20.19 is needed`);
+  const end = NODE_END_OF_LIFE[major];
+  const isOver = end === undefined ? major < 25 || major % 2 === 1 : clock.now() > Date.parse(`${end}T23:59:59Z`);
+  if (!isOver) return ok('program', says);
+  return warning('program', `${says}: Node.js ${major} gets no more security fixes; use Node.js 24`);
 }
 
 /** What the environment says that is dangerous, or that will surprise. */
