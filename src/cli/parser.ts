@@ -4,6 +4,7 @@ import { type Command, type Option, optionName, type ParsedArgs } from './comman
 import { UsageError } from './errors.js';
 import { everyOption } from './options.js';
 import { suggest } from './suggest.js';
+import { handleOf } from './values.js';
 
 function createParser(): Parser {
   return new Parser('asp')
@@ -50,10 +51,12 @@ export function findFlags(options: readonly Option[], rest: readonly string[]): 
 export interface Typed {
   readonly command: Command;
   readonly typed: readonly string[];
+  /** The words that may follow it: `status`, where `serve` was typed. */
+  readonly below?: readonly string[];
 }
 
 /** Parses the options and arguments of one command. @throws UsageError */
-export function parseArgs({ command, typed }: Typed, rest: readonly string[]): ParsedArgs {
+export function parseArgs({ command, typed, below }: Typed, rest: readonly string[]): ParsedArgs {
   const parser = createParser();
   for (const { usage } of command.arguments) parser.argument(usage);
   const known: { long: string; attribute: string; isNegation: boolean }[] = [];
@@ -71,7 +74,7 @@ export function parseArgs({ command, typed }: Typed, rest: readonly string[]): P
     if (isCommanderError(error)) throw toUsageError(error, { command, typed });
     throw error;
   }
-  refuseTooMany(parser.args, { command, typed }, rest);
+  refuseTooMany(parser.args, { command, typed, below: below ?? [] }, rest);
   const values: Record<string, unknown> = parser.opts();
   const options = new Map<string, boolean | string | readonly string[]>();
   for (const { long, attribute, isNegation } of known) {
@@ -104,12 +107,26 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): UsageEr
 }
 
 /** More arguments than the command takes. Where the last of them is a text, its quotes were forgotten. */
-function refuseTooMany(args: readonly string[], { command, typed }: Typed, rest: readonly string[]): void {
+function refuseTooMany(
+  args: readonly string[],
+  { command, typed, below }: Required<Typed>,
+  rest: readonly string[],
+): void {
   const known = command.arguments;
   const last = known.at(-1)?.usage ?? '';
   if (last.includes('...') || args.length <= known.length) return;
-  const count = known.length === 0 ? 'no arguments' : `at most ${known.length} argument${known.length > 1 ? 's' : ''}`;
-  const message = `asp ${typed.join(' ')} takes ${count}, not ${args.length}.`;
+  const where = `asp ${typed.join(' ')}`;
+  if (known.length === 0 && below.length > 0) {
+    const [near] = suggest(args[0] ?? '', below);
+    throw new UsageError(`Unknown command '${args[0]}' for ${where}.`, {
+      why: near === undefined ? undefined : `did you mean '${near}'?`,
+      next: ['asp', ...typed, ...(near === undefined ? [] : [near]), '--help'],
+    });
+  }
+  const message =
+    known.length === 0
+      ? `${where} takes no arguments, but '${args[0]}' was given.`
+      : `${where} takes at most ${known.length} argument${known.length > 1 ? 's' : ''}, not ${args.length}.`;
   if (!/^\[(message|text)\]$/.test(last)) throw new UsageError(message, { next: ['asp', ...typed, '--help'] });
   const pending = [...args];
   const options = rest.filter((word) => {
@@ -117,6 +134,19 @@ function refuseTooMany(args: readonly string[], { command, typed }: Typed, rest:
     if (isArgument) pending.shift();
     return !isArgument && word !== '--';
   });
+  const recipients = args.findIndex((word) => handleOf(word) === undefined);
+  if (known[0]?.usage === '<to>' && recipients !== 0 && recipients !== 1) {
+    const count = recipients === -1 ? args.length : recipients;
+    const texts = args.slice(count);
+    throw new UsageError(message, {
+      why: 'separate several recipients with commas.',
+      next: [
+        ...['asp', ...typed, args.slice(0, count).join(',')],
+        ...(texts.length === 0 ? [] : [texts.join(' ')]),
+        ...options,
+      ],
+    });
+  }
   const text = args.slice(known.length - 1).join(' ');
   throw new UsageError(message, {
     why: 'put a message with spaces in quotes.',

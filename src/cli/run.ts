@@ -1,8 +1,9 @@
 import { findCommand, type Request, spellingsOf } from './argv.js';
-import { type Command, createArgs, type GlobalOption, type WriteOption } from './command.js';
+import { type Command, createArgs, type GlobalOption, optionName, type WriteOption } from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
 import { CliError, UsageError } from './errors.js';
+import { GLOBAL_OPTIONS } from './options.js';
 import { OVERVIEW, PROGRAM } from './program.js';
 import { suggest } from './suggest.js';
 import { ReaderGoneError } from './terminal/streams.js';
@@ -65,7 +66,7 @@ async function dispatch(
     import('./context/globals.js'),
     import('./context/create-context.js'),
   ]);
-  const parsed = parseArgs({ command, typed: request.typed }, request.rest);
+  const parsed = parseArgs({ command, typed: request.typed, below: wordsBelow(command) }, request.rest);
   const globals = readGlobals(createArgs<GlobalOption | WriteOption>(parsed), surroundings.environment);
   progress.globals = globals;
   progress.command = command;
@@ -145,10 +146,29 @@ async function showHelp(request: Request, surroundings: Surroundings): Promise<v
   await streams.stdout.write(text);
 }
 
+function wordsBelow({ path }: Command): string[] {
+  return PROGRAM.commands
+    .filter((each) => each.path.startsWith(`${path} `) && !each.isHidden)
+    .map((each) => each.path.slice(path.length + 1).split(' ', 1)[0] ?? '');
+}
+
 /** Options lead nowhere without a command. */
 function refuseStrayOptions({ rest: [first], typed }: Request): void {
-  if (first !== undefined) throw new UsageError(`'${first}' needs a command.`, { next: ['asp', ...typed, '--help'] });
+  if (first === undefined) return;
+  const known = GLOBAL_OPTIONS.map(({ flags }) => `--${optionName(flags).long}`);
+  const [near] = known.some((flag) => flag === first) ? [] : suggest(first, known);
+  throw new UsageError(near === undefined ? `'${first}' needs a command.` : `'${first}' is not an option of asp.`, {
+    why: near === undefined ? undefined : `did you mean ${near}?`,
+    next: ['asp', ...typed, '--help'],
+  });
 }
+
+/** What people who know other programs type. */
+const MEANT: Readonly<Record<string, string>> = {
+  ...{ ls: 'session list', list: 'session list', inbox: 'session list' },
+  ...{ chat: 'send', reply: 'send', watch: 'tail', listen: 'tail', follow: 'tail' },
+  ...{ signin: 'login', signout: 'logout', start: 'serve', stop: 'serve stop', logs: 'serve logs' },
+};
 
 /** A word that leads nowhere: what was probably meant, as it can be run. */
 function strayWordError({ path, typed, stray = '' }: Request): UsageError {
@@ -159,10 +179,11 @@ function strayWordError({ path, typed, stray = '' }: Request): UsageError {
     ...spellings.filter((spelling) => spelling.startsWith(prefix)).map((spelling) => spelling.slice(prefix.length)),
     ...(path.length === 0 ? nouns.map(({ noun }) => noun) : []),
   ].flatMap((rest) => rest.split(' ').slice(0, 1));
-  const near = suggest(stray, candidates);
+  const meant = path.length === 0 && Object.hasOwn(MEANT, stray) ? MEANT[stray] : undefined;
+  const near = meant === undefined ? suggest(stray, candidates) : [meant];
   const where = ['asp', ...typed].join(' ');
   return new UsageError(`'${stray}' is not a command of ${where}.`, {
     why: near.length === 0 ? undefined : `did you mean ${near.map((word) => `'${prefix}${word}'`).join(' or ')}?`,
-    next: ['asp', ...typed, ...(near[0] === undefined ? [] : [near[0]]), '--help'],
+    next: ['asp', ...typed, ...(near[0]?.split(' ') ?? []), '--help'],
   });
 }

@@ -175,6 +175,13 @@ describe('attachments on a service', () => {
     ]);
   });
 
+  it('download -o makes the folder it names', async () => {
+    const { id } = await sendFile('deep');
+    const path = join(folderOf(), 'new', 'deep.txt');
+    expect(await stage.as(stage.bob, ['attachment', 'download', id, '-o', path])).toMatchObject({ code: 0 });
+    expect(readFileSync(path, 'utf8')).toBe('deep');
+  });
+
   it('download refuses what is larger than --max-size, and says how to accept it', async () => {
     const { id } = await sendFile('more than ten bytes');
     const { code, err } = await stage.as(stage.bob, ['attachment', 'download', id, '--max-size', '10', '--json']);

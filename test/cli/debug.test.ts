@@ -24,7 +24,7 @@ describe('--debug', () => {
   it('shows each request, its answer and how long that took, a line each', async () => {
     const ran = await run('session list --debug');
     expect(lines(ran).map((line) => line.slice(0, 8))).toEqual(['request ', 'answer  ', 'answer  ']);
-    expect(ran.err).toContain(`request GET ${service.baseUrl}/sessions?limit=[redacted] user-agent: asp-cli/1.2.3`);
+    expect(ran.err).toContain(`request GET ${service.baseUrl}/sessions?limit=50 user-agent: asp-cli/1.2.3`);
     expect(ran.err).toContain('authorization: [redacted]');
     expect(ran.err).toMatch(/^answer {2}200 after \d+ ms content-type: application\/json/m);
     expect(ran.err).toContain(`{"sessions":[{"id":"${SESSION_ID}"`);

@@ -173,6 +173,29 @@ describe('what comes', () => {
     expect((await tail.ended).code).toBe(0);
   });
 
+  it('says at a terminal that it is connected, as long as nothing comes', async () => {
+    const id = await sessionWith('a');
+    for (const [words, isSaid] of [
+      [`tail ${id}`, true],
+      [`tail ${id} -q`, false],
+    ] as const) {
+      const streams = captureStreams({ isTerminal: true });
+      const stop = new AbortController();
+      const ended = runWords(words, { ...settingsOf(bob), streams, signal: stop.signal });
+      await until('the event that exists', async () => streams.out().includes('session.message'));
+      if (isSaid) await until('the note', async () => streams.err().includes('Following 1 session'));
+      stop.abort(new Error('stopped by SIGINT'));
+      await ended;
+      expect(streams.err().includes('Press Ctrl-C to stop.')).toBe(isSaid);
+    }
+  });
+
+  it('--cursor-file makes the folder it names', async () => {
+    const path = join(folder, 'new', 'cursors.json');
+    await runAs(bob, `tail ${await sessionWith('a')} --cursor-file ${path} --no-follow`);
+    expect(existsSync(path)).toBe(true);
+  });
+
   it('--ready-file appears once it is live, and is gone at the end', async () => {
     const path = join(folder, 'ready');
     const id = await sessionWith('x');

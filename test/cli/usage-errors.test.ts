@@ -24,14 +24,20 @@ async function refusalOf(words: string | readonly string[]): Promise<Failure> {
 
 describe('a usage error names what was typed', () => {
   const table: [words: string, message: string, next: string][] = [
-    ['whoami me', 'asp whoami takes no arguments, not 1.', 'asp whoami --help'],
-    ['auth whoami me', 'asp auth whoami takes no arguments, not 1.', 'asp auth whoami --help'],
+    ['whoami me', "asp whoami takes no arguments, but 'me' was given.", 'asp whoami --help'],
+    ['auth whoami me', "asp auth whoami takes no arguments, but 'me' was given.", 'asp auth whoami --help'],
     ['login a.b c.d', 'asp login takes at most 1 argument, not 2.', 'asp login --help'],
     ['tail --nosuch', "'--nosuch' is not an option of asp tail.", 'asp tail --help'],
     ['session tail --nosuch', "'--nosuch' is not an option of asp session tail.", 'asp session tail --help'],
     ['sessions lsit', "'lsit' is not a command of asp sessions.", 'asp sessions list --help'],
     ['sessions --limit', "'--limit' needs a command.", 'asp sessions --help'],
-    ['serve agents', 'asp serve takes no arguments, not 1.', 'asp serve --help'],
+    ['serve agents', "Unknown command 'agents' for asp serve.", 'asp serve agent --help'],
+    ['serve stats', "Unknown command 'stats' for asp serve.", 'asp serve status --help'],
+    ['serve nonsense', "Unknown command 'nonsense' for asp serve.", 'asp serve --help'],
+    ['--halp', "'--halp' is not an option of asp.", 'asp --help'],
+    ['logs', "'logs' is not a command of asp.", 'asp serve logs --help'],
+    ['ls', "'ls' is not a command of asp.", 'asp session list --help'],
+    ['listen', "'listen' is not a command of asp.", 'asp tail --help'],
     ['serve agent ad', "'ad' is not a command of asp serve agent.", 'asp serve agent add --help'],
   ];
   for (const [words, message, next] of table)
@@ -43,6 +49,22 @@ describe('a usage error names what was typed', () => {
       hint: 'put a message with spaces in quotes.',
       next: ['asp', 'send', 'a.b', 'how are you', '-q', '--end', '--json'],
     });
+  });
+});
+
+describe('words in the wrong place are put right', () => {
+  it('several recipients are joined with commas', async () => {
+    expect(await refusalOf('send alice.bot @bob.bot hi there --end')).toMatchObject({
+      hint: 'separate several recipients with commas.',
+      next: ['asp', 'send', 'alice.bot,@bob.bot', 'hi there', '--end', '--json'],
+    });
+  });
+
+  it.each([
+    ['alice.bot', ['asp', 'send', 'alice.bot', 'hi']],
+    [SESSION, ['asp', 'send', SESSION, 'hi']],
+  ])('a recipient after the text goes first: %s', async (recipient, next) => {
+    expect(await refusalOf(['send', 'hi', recipient])).toMatchObject({ hint: 'the recipient comes first.', next });
   });
 });
 

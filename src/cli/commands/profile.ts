@@ -80,6 +80,7 @@ const toView = (name: string, entry: ProfileEntry, config: Config) => ({
   web_url: entry.web_url ?? null,
   ws_url: entry.ws_url ?? null,
   agent: entry.agent ?? null,
+  credential_command: entry.credential_command ?? null,
   default: config.default_profile === name,
   local: false,
 });
@@ -150,6 +151,7 @@ export const profileShow = command({
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
     const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
+    const { quoteWords } = await import('../terminal/failure.js');
     await context.output.document(view, (safe, style) =>
       [
         `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,
@@ -158,6 +160,7 @@ export const profileShow = command({
         ...(safe.web_url === null ? [] : [`web url   ${safe.web_url}`]),
         `ws url    ${safe.ws_url ?? 'found from the base URL'}`,
         `agent     ${safe.agent ?? '-'}`,
+        ...(safe.credential_command === null ? [] : [`token by  ${quoteWords(safe.credential_command)}`]),
       ].join('\n'),
     );
   },
@@ -173,7 +176,8 @@ async function viewUsed(context: Context) {
   const [config, used] = await Promise.all([context.config(), context.profile()]);
   if (used.local !== undefined) return toLocalView(used.local, config);
   const { name, baseUrl: base_url, authUrl: auth_url, webUrl: web_url, wsUrl: ws_url, agent } = used;
-  return toView(name, { base_url, auth_url, web_url, ws_url, agent }, config);
+  const credential_command = used.credentialCommand;
+  return toView(name, { base_url, auth_url, web_url, ws_url, agent, credential_command }, config);
 }
 
 export const profileAdd = command({

@@ -30,13 +30,15 @@ export async function awaitCallback(
   const received = loopback.receive(judge);
   // It is for a person, whatever the format: programs take the two steps of --start and --finish.
   await streams.stderr.write(`Open this address to sign in:\n\n  ${request.url}\n\n`);
-  if (browser.isWanted && (browser.command !== undefined || canOpenBrowser(environment, machine.platform)))
-    await openBrowser(request.url, environment, browser.command);
+  const opens = browser.isWanted && (browser.command !== undefined || canOpenBrowser(environment, machine.platform));
+  if (opens && !(await openBrowser(request.url, environment, browser.command)))
+    await output.note('The browser could not be started. Open the address yourself.');
+  const upTo = context.deadline === undefined ? '' : ` up to ${durationText(context.deadline.afterMs)}`;
   if (prompts.canAsk)
     await output.note(
-      'Waiting. If the browser cannot reach this machine, paste the address it was sent to, and press Enter.',
+      `Waiting${upTo}. If the browser cannot reach this machine, paste the address it was sent to, and press Enter.`,
     );
-  else await output.note('Waiting for the browser.');
+  else await output.note(`Waiting${upTo} for the browser.`);
 
   const over = new AbortController();
   const signal = AbortSignal.any([context.signal, over.signal]);

@@ -18,6 +18,8 @@ const BEARER = /\b(Bearer|Basic)\s+(?![\w-]+=")[\w.~+/=-]+/gi;
 const USER_INFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"'<>]+@/gi;
 const QUERY = /([?&;][\w.-]+=)[^&\s"'<>]+/g;
 
+const PUBLIC_QUERY = /^[?&;](limit|after_sequence)=\d+$/;
+
 /** Shorter ones are words that stand anywhere. */
 const SECRET_MIN_LENGTH = 8;
 
@@ -27,7 +29,7 @@ export function redactText(text: string): string {
     .replace(BEARER, '$1 [redacted]')
     .replace(TOKEN, '[redacted]')
     .replace(USER_INFO, '$1[redacted]@')
-    .replace(QUERY, '$1[redacted]');
+    .replace(QUERY, (found, name: string) => (PUBLIC_QUERY.test(found) ? found : `${name}[redacted]`));
 }
 
 /** `url` with the values of its query removed: some of them sign, some of them are codes. */

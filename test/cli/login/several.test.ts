@@ -41,6 +41,12 @@ describe('a second login', () => {
     expect(await whoami()).toBe('@me.one\n');
   });
 
+  it('says that a credential of the environment still wins', async () => {
+    const home = localHome(service);
+    const { err } = await home.run('login me.one --yes', { environment: { ASP_TOKEN: 'x.y.z' } });
+    expect(err).toContain('ASP_TOKEN is set, so commands use that and not this login.');
+  });
+
   it('--yes keeps the login in a file where there is no keychain, unless a keychain was asked for', async () => {
     const home = localHome(service);
     const environment = { ASP_TOKEN_STORE: '', DBUS_SESSION_BUS_ADDRESS: '' };
@@ -48,6 +54,16 @@ describe('a second login', () => {
     expect({ code: kept.code, ...JSON.parse(kept.out) }).toMatchObject({ code: 0, store: 'file' });
     const refused = await home.run('login me.one --yes --store keychain --json', { environment });
     expect(JSON.parse(refused.err).error).toMatchObject({ code: 'ASP_STORE_UNAVAILABLE' });
+  });
+});
+
+describe('a login in the browser', () => {
+  it('says that the browser did not start, and how long it waits', async () => {
+    const home = localHome(service);
+    const { code, err } = await home.run('login me.one --browser nosuchprogram --timeout 1s');
+    expect(code).toBe(8);
+    expect(err).toContain('The browser could not be started. Open the address yourself.');
+    expect(err).toContain('Waiting up to 1s for the browser.');
   });
 });
 

@@ -131,6 +131,7 @@ describe('profiles', () => {
             web_url: null,
             ws_url: null,
             agent: null,
+            credential_command: null,
             default: true,
             local: false,
           },
@@ -141,6 +142,15 @@ describe('profiles', () => {
 
     it('list without profiles is empty, with 0', async () => {
       expect(await asp('profile list')).toMatchObject({ code: 0, out: '' });
+    });
+
+    it('show names the command that prints tokens', async () => {
+      await add();
+      const { profiles, ...others } = JSON.parse(readFileSync(configFile(), 'utf8'));
+      const work = { ...profiles.work, credential_command: ['vault', 'read token'] };
+      writeFileSync(configFile(), JSON.stringify({ ...others, profiles: { work } }));
+      expect((await asp('profile show')).out).toContain("token by  vault 'read token'");
+      expect(JSON.parse((await asp('profile show --json')).out).credential_command).toEqual(['vault', 'read token']);
     });
 
     it('show without a name is the one in use', async () => {

@@ -34,6 +34,7 @@ describe('asp serve logs', () => {
     const all = await home.asp(['serve', 'logs']);
     expect(all).toMatchObject({ status: 0, stderr: '' });
     expect(all.stdout).toContain('Ready.');
+    expect(all.stdout).not.toContain('Ctrl-C');
     expect(all.stdout).toContain('"route":"/openapi.json"');
     const last = all.stdout.trimEnd().split('\n').slice(-2);
     expect((await home.asp(['serve', 'logs', '-n', '2'])).stdout).toBe(`${last.join('\n')}\n`);

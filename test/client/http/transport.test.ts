@@ -138,6 +138,7 @@ describe('the trace', () => {
     const jwt = `eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(40)}.${'b'.repeat(40)}`;
     expect(redactText(`at ${jwt} and Bearer abc.def`)).toBe('at [redacted] and Bearer [redacted]');
     expect(redactUrl('https://x.test/p?code=1&exp=2#f')).toBe('https://x.test/p?code=[redacted]&exp=[redacted]');
+    expect(redactUrl('https://x.test/p?limit=50&cursor=7')).toBe('https://x.test/p?limit=50&cursor=[redacted]');
     expect(redactBody('application/json', '{"error":{"code":"NOT_FOUND"}}')).toContain('NOT_FOUND');
     expect(redactText('Bearer error="invalid_token"')).toBe('Bearer error="invalid_token"');
     expect(redactUrl('postgres://me:canary@host/db')).toBe('postgres://[redacted]@host/db');

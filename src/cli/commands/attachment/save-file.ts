@@ -17,6 +17,7 @@ export async function saveFile(
   { isForced, random }: { isForced: boolean; random: Random },
 ): Promise<void> {
   await refuseTaken(path, isForced);
+  await ensureFolder(dirname(path));
   const temporary = join(dirname(path), `.asp-${randomToken(random, 9)}.part`);
   const { O_CREAT, O_EXCL, O_WRONLY, O_NOFOLLOW } = constants;
   const file = await open(temporary, O_CREAT | O_EXCL | O_WRONLY | (O_NOFOLLOW ?? 0), 0o644).catch((error: unknown) => {

@@ -70,7 +70,9 @@ async function tell(context: Context, login: Login): Promise<void> {
   await context.output.note(`Signed in at ${baseUrl}. The login is kept in ${place}.`);
   await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
   if (handle === null) return;
-  await tellWhoActs(context, handle, baseUrl);
+  const winner = ['ASP_TOKEN', 'ASP_CLIENT_ID'].find((name) => (context.environment[name] ?? '') !== '');
+  if (winner !== undefined) await context.output.note(`${winner} is set, so commands use that and not this login.`);
+  else await tellWhoActs(context, handle, baseUrl);
   await remember(context, 'handles', [handle]);
 }
 

@@ -62,6 +62,7 @@ const profile = shape({
   web_url: maybe,
   ws_url: maybe,
   agent: maybe,
+  credential_command: z.nullable(texts),
   default: yes,
   local: yes,
 });

@@ -1,7 +1,7 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { UsageError } from '../../errors.js';
-import { findIdKind, readHandles, readId } from '../../values.js';
+import { findIdKind, handleOf, readHandles, readId } from '../../values.js';
 
 /** Into a session that exists, or to handles for whom one is created. */
 export type Target =
@@ -66,6 +66,7 @@ export const messageSend = command({
 export type SendOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+  refuseSwapped(args.argument('to'), args.argument('message'));
   const target = readTarget(args.argument('to'));
   const texts = [args.argument('message'), args.text('message')].filter((text) => text !== undefined);
   const [files, data, parts] = [args.texts('file'), args.texts('data'), args.text('parts')];
@@ -119,6 +120,16 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     parts,
     metadata: readMetadata(args.texts('meta')),
   };
+}
+
+/** `asp send hi alice.bot` */
+function refuseSwapped(to: string, message: string | undefined): void {
+  const isRecipient = (text: string): boolean => handleOf(text) !== undefined || findIdKind(text) === 'session';
+  if (message === undefined || !isRecipient(message) || to.includes(',') || isRecipient(to)) return;
+  throw new UsageError(`'${to}' is not a handle.`, {
+    why: 'the recipient comes first.',
+    next: ['asp', 'send', message, to],
+  });
 }
 
 function readTarget(text: string): Target {

@@ -50,7 +50,8 @@ export async function start(
     await ready.write(`${url}\n`);
     await announce(context, settings, seeds, service);
     await untilAskedToStop(context, service);
-    await context.output.note('Finishing open requests. Press Ctrl-C again to stop now.');
+    const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
+    await context.output.note(`Finishing open requests.${again}`);
   } finally {
     for (const step of undo.reverse()) await step();
     await service.stop();
@@ -122,7 +123,7 @@ function describeData(context: Context, { data, database }: Settings): string {
 }
 
 async function announce(
-  { output }: Context,
+  { output, streams }: Context,
   settings: Settings,
   seeds: readonly string[],
   service: RunningService,
@@ -135,8 +136,10 @@ async function announce(
     await output.note(
       'All clients seem to come from this machine, so limits by address cannot tell them apart. Is it behind a proxy? Add --behind-proxy.',
     );
-  if (!settings.demo) return output.note('Ready. Ctrl-C ends it. In another terminal: asp login');
-  await output.note(`Ready, with ${seeds.join(', ')}. Ctrl-C ends it. In another terminal:`);
+  // The log of a service in the background is read where no key reaches it.
+  const hint = streams.stderr.isTerminal ? ' Ctrl-C stops it. In another terminal:' : ' To try it:';
+  if (!settings.demo) return output.note(`Ready.${hint} asp login`);
+  await output.note(`Ready, with ${seeds.join(', ')}.${hint}`);
   for (const line of ['asp login', `asp send ${ECHO_AGENT} "hi" --wait`]) await output.note(`  ${line}`);
 }
 

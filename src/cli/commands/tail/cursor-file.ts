@@ -1,7 +1,8 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import * as z from 'zod/mini';
 
-import { isFileError, readIfPresent } from '../../../kit/private-file.js';
+import { isFileError, makeDirectory, readIfPresent } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
 import { CliError, UsageError } from '../../errors.js';
 
@@ -26,6 +27,11 @@ export interface CursorFile {
 
 export async function openCursorFile(path: string, random: Random): Promise<CursorFile> {
   const cursors = new Map(parseCursors(path, await readIfPresent(path)));
+  try {
+    makeDirectory(dirname(path));
+  } catch (error) {
+    throw unwritable(path, error);
+  }
   let isDirty = false;
   let writing: Promise<void> | undefined;
   let failure: unknown;

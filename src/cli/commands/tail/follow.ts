@@ -246,6 +246,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       await flushRecent(tail);
       if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
         await joinWaiting(context, [], tail.me);
+      await tellFollowing(tail, item.sessions);
       await markReady(tail);
       tail.listen(true);
       if (tail.isOutageTold) await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
@@ -304,6 +305,13 @@ async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<
   if (tail.isOutageTold || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
   tail.isOutageTold = true;
   await tail.context.output.note(noConnection(reason));
+}
+
+/** Says once, at a terminal, that it is connected: nothing may come for a long time. */
+async function tellFollowing({ context, options, isReady, me }: Tail, count: number): Promise<void> {
+  if (isReady || !options.isFollowing || !context.streams.stderr.isTerminal) return;
+  const sessions = count === 1 ? '1 session' : `${count} sessions`;
+  await context.output.note(`Following ${sessions}${me === undefined ? '' : ` of ${me}`}. Press Ctrl-C to stop.`);
 }
 
 async function flushRecent(tail: Tail): Promise<void> {
