@@ -77,26 +77,12 @@ interface Met {
 export async function waitInSession(context: Context, options: WaitOptions): Promise<void> {
   const { sessionId, condition } = options;
   const upTo = context.deadline === undefined ? '' : ` (up to ${durationText(context.deadline.afterMs)})`;
-  const text = `waiting for ${describeCondition(condition)} in ${sessionId}${upTo}`;
+  const text = `waiting for ${describeCondition(options)}${upTo}`;
   const { event } = await showProgress(context, text, wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
   await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
     safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload.content) : safe.session_id,
   );
-}
-
-function describeCondition({ kind, handle = 'someone' }: Condition): string {
-  switch (kind) {
-    case 'joined':
-      return `${handle} to join`;
-    case 'left':
-      return `${handle} to leave`;
-    case 'ended':
-      return 'the end';
-    case 'message':
-    case 'reply':
-      return `a ${kind}`;
-  }
 }
 
 /** Says once that there is no connection for now, and when there is one again. */

@@ -32,7 +32,8 @@ const FOLLOW_OPTIONS = [
   { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
   {
     flags: '--idle <duration>',
-    about: 'stop when nothing arrives for this long, after everything that waited was given (exit 8 if --count was not reached)',
+    about:
+      'stop when nothing arrives for this long, after everything that waited was given (exit 8 if --count was not reached)',
   },
   { flags: '--keep', about: 'stay when the sessions have ended' },
   {
