@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -148,6 +148,7 @@ _asp_find_kind() {
     'serve --max-participants') _asp_kind='nothing' ;;
     'serve --presence-grace') _asp_kind='nothing' ;;
     'serve --log') _asp_kind='=errors text json' ;;
+    'serve --security-log') _asp_kind='files' ;;
     'serve --metrics-port') _asp_kind='nothing' ;;
     'serve --inject') _asp_kind='nothing' ;;
     'serve --config') _asp_kind='files' ;;
@@ -339,7 +340,7 @@ _asp_find_options() {
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --grace --tries --on-failure --cursor-file --ready-file $_asp_options" ;;
-    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --sign-up --open-agents --account-agents --account-clients --account-storage --account-sessions --max-participants --presence-grace --log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
+    'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --sign-up --open-agents --account-agents --account-clients --account-storage --account-sessions --max-participants --presence-grace --log --security-log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;
     'serve client add') _asp_options="--scopes $_asp_options" ;;
@@ -395,7 +396,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --account-agents --account-clients --account-sessions --account-storage --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --exec-on-error --expires --field --fields --file --filename --files --finish --for --format --forward --from --grace --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --on-failure --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --account-agents --account-clients --account-sessions --account-storage --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --exec-on-error --expires --field --fields --file --filename --files --finish --for --format --forward --from --grace --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --on-failure --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --security-log --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -350,6 +350,7 @@ complete -c asp -n '__asp_at \'serve\'' -l account-sessions -x -d 'how many sess
 complete -c asp -n '__asp_at \'serve\'' -l max-participants -x -d 'how many participants a session may have, those who left included (1000)'
 complete -c asp -n '__asp_at \'serve\'' -l presence-grace -x -d 'remove a participant that stays disconnected this long (default: never)'
 complete -c asp -n '__asp_at \'serve\'' -l log -x -a 'errors text json' -d 'what to say on stderr: faults, or a line for every request (errors)'
+complete -c asp -n '__asp_at \'serve\'' -l security-log -r -F -d 'append who signed in, failed to, and changed what to this file'
 complete -c asp -n '__asp_at \'serve\'' -l metrics-port -x -d 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one'
 complete -c asp -n '__asp_at \'serve\'' -l inject -x -d 'fail on purpose, with commas: 429:10%, 500:1/20, lost:2%, cut:1%, delay:200ms, drop:1m, seed:7'
 complete -c asp -n '__asp_at \'serve\'' -l config -r -F -d 'read settings from this JSON file; flags and ASP_SERVE_… variables win'

@@ -86,10 +86,24 @@ export interface ServiceContext {
   readonly faults?: Faults | undefined;
 }
 
+/** What the security log tells of. */
+export type SecurityEvent =
+  | 'signed_up'
+  | 'signed_in'
+  | 'sign_in_failed'
+  | 'consent'
+  | 'code_reused'
+  | 'refresh_token_reused'
+  | 'account_acted'
+  | 'operator_acted'
+  | 'keys_rotated';
+
 /** Structured log; fields never hold tokens, secrets or message text. */
 export interface Log {
   info(event: string, fields?: Readonly<Record<string, string | number | boolean>>): void;
   error(event: string, error: unknown, fields?: Readonly<Record<string, string | number | boolean>>): void;
+  /** Who did what from where, and whether it worked, for whoever looks into an intrusion; no secret, and nothing that was said. */
+  security?(event: SecurityEvent, fields: Readonly<Record<string, string>>): void;
 }
 
 /** Who makes a request, as its verified access token says. */

@@ -25,6 +25,10 @@ export interface Meter {
   orphansFound(count: number): void;
   /** An attachment was asked for whose file is not there. */
   fileMissing(): void;
+  /** A password was wrong, or came too soon to be looked at. */
+  signInFailed(): void;
+  /** A refresh token came twice, and its family has ended. */
+  refreshTokenReused(): void;
   /** Something failed on purpose; `fault` is one of a fixed set. */
   injected(fault: string): void;
 }
@@ -41,6 +45,8 @@ export const unmetered: Meter = {
   clockOffset: () => {},
   orphansFound: () => {},
   fileMissing: () => {},
+  signInFailed: () => {},
+  refreshTokenReused: () => {},
   injected: () => {},
 };
 

@@ -25,7 +25,7 @@ const RELOAD_FOR_UNKNOWN_AFTER_MS = 30_000;
 const ALGORITHM = 'RS256';
 const MODULUS_BITS = 2048;
 
-type KeysContext = Pick<ServiceContext, 'clock' | 'database'>;
+type KeysContext = Pick<ServiceContext, 'clock' | 'database' | 'log'>;
 
 /** The RSA keys of access tokens, as the store holds them. */
 export interface SigningKeys {
@@ -85,6 +85,7 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
     );
     await ring.reload();
     await removeOld();
+    if (isNew) context.log.security?.('keys_rotated', { key: key.kid, outcome: 'done' });
     return isNew;
   };
   return {

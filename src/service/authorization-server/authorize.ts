@@ -197,12 +197,22 @@ export async function decide(
   });
   if (account === undefined) return redirect(reply, `${PATH.consent}?request=${id}`);
   const address = { redirectUri: row.redirect_uri, state: row.state };
+  const tell = (outcome: string): void =>
+    context.log.security?.('consent', {
+      account: account.username,
+      address: request.ip,
+      client: client.id,
+      scope: row.scope,
+      outcome,
+    });
   if (form.one('decision') !== 'allow') {
     await context.database.write((transaction) => answerOnce(transaction, row));
+    tell('denied');
     return answerWithError(server, reply, address, denied('The request was denied.'));
   }
   try {
     const code = await context.database.write((transaction) => approve(context, transaction, { row, account, form }));
+    tell('allowed');
     return answerWithCode(server, reply, address, code);
   } catch (error) {
     if (!(error instanceof ChoiceMistake)) throw error;
@@ -291,6 +301,7 @@ async function createChosenAgent(
     if (error.code === 'DUPLICATE_HANDLE') {
       throw new ChoiceMistake({ field, message: 'This address is or was in use. Choose another.' });
     }
+    if (error.code === 'FEATURE_NOT_AVAILABLE') throw new ChoiceMistake({ message: error.message });
     throw new OAuthError('invalid_request', 'The agent cannot be created.', error.code);
   }
 }

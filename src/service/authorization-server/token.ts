@@ -25,6 +25,7 @@ import {
   insertRefreshToken,
   markRefreshFamilyUsed,
   markRefreshTokenRotated,
+  type RefreshTokenOfFamily,
   revokeRefreshFamily,
   undoRotation,
 } from '../store/refresh-rows.js';
@@ -261,7 +262,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   await transaction.lock([secretLock(hashSecret(presented))]);
   const code = await findAuthorizationCode(transaction, hashSecret(presented));
   if (code === undefined || code.client_id !== client.id) throw invalidGrant('unknown code, or of another client');
-  if (code.used_at !== null) return refuseReuse(transaction, code, now);
+  if (code.used_at !== null) return refuseReuse(context, transaction, code);
   if (now >= code.created_at + AUTHORIZATION_CODE_LIFETIME_S * 1000) throw invalidGrant('expired code');
   if (!isProven(code, parameters)) {
     await useAuthorizationCode(transaction, code.code_hash, now, null);
@@ -276,7 +277,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   const familyId = createFamilyId(context);
   if (!(await useAuthorizationCode(transaction, code.code_hash, now, familyId))) {
     const used = await findAuthorizationCode(transaction, code.code_hash);
-    return refuseReuse(transaction, used ?? code, now);
+    return refuseReuse(context, transaction, used ?? code);
   }
   const refreshToken = await startFamily(context, transaction, familyId, {
     ...code,
@@ -298,8 +299,14 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   };
 };
 
-async function refuseReuse(transaction: Transaction, code: AuthorizationCodeRow, now: number): Promise<GrantOutcome> {
-  if (code.family_id !== null) await revokeRefreshFamily(transaction, code.family_id, now);
+async function refuseReuse(
+  { log, clock }: ServiceContext,
+  transaction: Transaction,
+  code: AuthorizationCodeRow,
+): Promise<GrantOutcome> {
+  const facts = { account_id: code.account_id, client: code.client_id, outcome: 'refused' };
+  transaction.afterCommit(() => log.security?.('code_reused', facts));
+  if (code.family_id !== null) await revokeRefreshFamily(transaction, code.family_id, clock.now());
   return { kind: 'refused', error: invalidGrant('code was used before') };
 }
 
@@ -334,8 +341,7 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   if (family.revoked_at !== null) throw invalidRefresh('family is revoked');
   if (now > family.last_used_at + REFRESH_TOKEN_IDLE_LIFETIME_S * 1000) throw invalidRefresh('expired');
   if (family.rotated_at !== null) {
-    await revokeRefreshFamily(transaction, family.id, now);
-    return { kind: 'refused', error: invalidRefresh('rotated before: family revoked') };
+    return refuseRefreshReuse(context, transaction, family, 'rotated before: family revoked');
   }
   const scopes = narrowScopes(parameters.one('scope'), parseScopes(family.scope));
   const resources = chooseResources(parameters, JSON.parse(family.resources) as GrantedResources);
@@ -344,8 +350,7 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   await takeFromLimit(context, client);
 
   if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) {
-    await revokeRefreshFamily(transaction, family.id, now);
-    return { kind: 'refused', error: invalidRefresh('rotated meanwhile: family revoked') };
+    return refuseRefreshReuse(context, transaction, family, 'rotated meanwhile: family revoked');
   }
   if (!(await markRefreshFamilyUsed(transaction, family.id, now))) throw invalidRefresh('family was revoked meanwhile');
   return {
@@ -363,6 +368,22 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
     },
   };
 };
+
+/** Whoever has the other copy is thrown out too, because nobody can tell which one is the thief's. */
+async function refuseRefreshReuse(
+  { clock, log, meter }: ServiceContext,
+  transaction: Transaction,
+  family: RefreshTokenOfFamily,
+  detail: string,
+): Promise<GrantOutcome> {
+  await revokeRefreshFamily(transaction, family.id, clock.now());
+  const facts = { account_id: family.account_id, client: family.client_id, outcome: 'family_revoked' };
+  transaction.afterCommit(() => {
+    meter.refreshTokenReused();
+    log.security?.('refresh_token_reused', facts);
+  });
+  return { kind: 'refused', error: invalidRefresh(detail) };
+}
 
 /** One answer for every reason (spec: Authentication failures). */
 function invalidRefresh(detail: string): OAuthError {

@@ -76,10 +76,14 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: P
         }
         try {
           await server.context.limits.take('general', visit.account.id);
-          return await act(visit, form);
+          const answer = await act(visit, form);
+          // A page shows the form again: nothing was done.
+          if (answer.kind !== 'page') tell(visit, 'done');
+          return answer;
         } catch (error) {
           const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
           if (!isRefusal) throw error;
+          tell(visit, error.code);
           return refuse(visit, row, form, error);
         }
       });
@@ -87,6 +91,12 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: P
   }
   const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
   refuseOtherMethods(scope, path, allowed);
+}
+
+/** Tells the security log which form an account has sent. */
+function tell({ account, context, request }: Visit, outcome: string): void {
+  const [target = ''] = request.url.split('?', 1);
+  context.log.security?.('account_acted', { account: account.username, address: request.ip, target, outcome });
 }
 
 /** What a form may run into that is no mistake of the person who filled it in. */

@@ -92,6 +92,16 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Downloads of attachments whose file is missing.',
     registers,
   });
+  const failedSignIns = new Counter({
+    name: 'asp_failed_sign_ins_total',
+    help: 'Passwords that were wrong, or came too soon to be looked at.',
+    registers,
+  });
+  const reuses = new Counter({
+    name: 'asp_refresh_token_reuses_total',
+    help: 'Refresh tokens that came twice and ended their family.',
+    registers,
+  });
   const faults = new Counter({
     name: 'asp_injected_faults_total',
     help: 'Faults injected on purpose, by kind.',
@@ -117,6 +127,8 @@ function createMeter(registers: Registry[]): Meter {
     clockOffset: (ms) => offset.set(ms / 1000),
     orphansFound: (count) => orphans.set(count),
     fileMissing: () => missing.inc(),
+    signInFailed: () => failedSignIns.inc(),
+    refreshTokenReused: () => reuses.inc(),
     injected: (fault) => faults.inc({ fault }),
   };
 }

@@ -76,7 +76,6 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
     rotateSigningKeys: async () => {
       const rotated = await options.keys.rotateKeys();
-      context.log.info('keys_rotated', { rotated });
       return { rotated, keys: await listOperatorKeys(options.keys) };
     },
     createSignInLink: (body) => createSignInLink(context, options.signIn, body),
@@ -96,13 +95,35 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
             requireOperator(request, options.secret);
             const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
             const { named = '' } = request.params as { named?: string };
-            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(await handle(body as never, named))));
+            const answer = await tellOf(context, name, named, () => handle(body as never, named));
+            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
           },
         });
       }
     },
     { prefix: OPERATOR_PATH },
   );
+}
+
+/** Runs what the operator asks for, and tells the security log what changes. */
+async function tellOf<Answer>(
+  { log }: ServiceContext,
+  operation: OperatorOperation,
+  target: string,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
+  const tell = (outcome: string): void => {
+    if (OPERATOR_ENDPOINT[operation].method === 'GET') return;
+    log.security?.('operator_acted', { operation, ...(target !== '' && { target }), outcome });
+  };
+  try {
+    const answer = await work();
+    tell('done');
+    return answer;
+  } catch (error) {
+    tell(error instanceof ServiceError ? error.code : 'failed');
+    throw error;
+  }
 }
 
 function requireOperator(request: FastifyRequest, secret: string): void {

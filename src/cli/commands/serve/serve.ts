@@ -62,6 +62,7 @@ const OPTIONS = [
     about: 'what to say on stderr: faults, or a line for every request (errors)',
     choices: ['errors', 'text', 'json'],
   },
+  { flags: '--security-log <path>', about: 'append who signed in, failed to, and changed what to this file' },
   {
     flags: '--metrics-port <n>',
     about: 'offer Prometheus metrics on this port of 127.0.0.1 (off); 0 takes a free one',

@@ -1,6 +1,9 @@
+import { constants, createWriteStream, openSync } from 'node:fs';
+
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { ServiceOptions } from '../../../service/service.js';
 import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
 import { sanitizeLine } from '../../terminal/sanitize.js';
 
 type LogContext = Pick<Context, 'clock' | 'streams' | 'output'>;
@@ -19,8 +22,35 @@ const SECRETS: readonly (readonly [what: RegExp, instead: string])[] = [
 ];
 
 /** What the service has to say, on stderr, one line an event; `errors` says faults alone, as notes for whoever looks on. */
-export function createServiceLog(context: LogContext, format: 'errors' | 'text' | 'json'): Log {
-  if (format === 'errors') return createNotes(context);
+export function createServiceLog(
+  context: LogContext,
+  format: 'errors' | 'text' | 'json',
+  securityFile?: string | undefined,
+): Log {
+  const log = format === 'errors' ? createNotes(context) : createLines(context, format);
+  return securityFile === undefined ? log : { ...log, security: openSecurityLog(context, securityFile) };
+}
+
+/** One JSON line an event, at the end of a file that its owner alone can read. */
+function openSecurityLog({ clock, output }: LogContext, path: string): NonNullable<Log['security']> {
+  const file = createWriteStream(path, { fd: openForAppending(path) });
+  file.on('error', (error) => void output.note(`The security log cannot be written: ${error.message}`).catch(() => {}));
+  return (event, fields) => {
+    const time = new Date(clock.now()).toISOString();
+    file.write(`${redact(toJsonLine({ time, level: 'security', event, ...fields }))}\n`);
+  };
+}
+
+function openForAppending(path: string): number {
+  try {
+    const { O_APPEND, O_CREAT, O_NOFOLLOW = 0, O_WRONLY } = constants;
+    return openSync(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600);
+  } catch (error) {
+    throw new CliError('ASP_CONFIG', { message: `The security log ${path} cannot be opened.`, cause: error });
+  }
+}
+
+function createLines(context: LogContext, format: 'text' | 'json'): Log {
   const write = (level: string, event: string, fields: Fields): void => {
     const time = new Date(context.clock.now()).toISOString();
     const line =
@@ -44,6 +74,7 @@ export function createServiceLog(context: LogContext, format: 'errors' | 'text' 
   return {
     info: (event, fields = {}) => write('info', event, fields),
     error: (event, error, fields = {}) => write('error', event, { ...fields, ...factsOf(error) }),
+    security: (event, fields) => write('security', event, fields),
   };
 }
 

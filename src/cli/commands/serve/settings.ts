@@ -95,6 +95,7 @@ export const SETTING = {
   ),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),
+  'security-log': word(),
   inject: setting<string | undefined>(
     z.string(),
     (text, source) => {
@@ -231,7 +232,7 @@ async function readConfigFile(path: string): Promise<Layer> {
     if (value === undefined) continue;
     const text = String(value);
     // A path is meant from where the file is, wherever the service was started.
-    const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds';
+    const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds' || name === 'security-log';
     given[name] = isPath ? resolve(dirname(path), text) : text;
   }
   return { given, nameOf: (name) => `"${name}" in ${path}` };

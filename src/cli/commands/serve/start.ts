@@ -95,7 +95,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     version: context.version,
     clock: context.clock,
     random: context.random,
-    log: createServiceLog(context, settings.log),
+    log: createServiceLog(context, settings.log, settings['security-log']),
   };
 }
 

@@ -42,10 +42,22 @@ export async function checkPassword(
     [isKnown ? UNCOUNTED : server.signInsOfStrangers, name],
   ];
   const waitS = Math.max(...attempts.map(([counted, of]) => counted.waitS(of)));
-  if (waitS > 0) return { kind: 'refused', waitS };
+  const fail = (outcome: string): void => {
+    server.context.meter.signInFailed();
+    // What was typed may be a password: only the name of an account is told.
+    const named = account === undefined ? {} : { account: username };
+    server.context.log.security?.('sign_in_failed', { ...named, address: ip, outcome });
+  };
+  if (waitS > 0) {
+    fail('too_many');
+    return { kind: 'refused', waitS };
+  }
   for (const [counted, of] of attempts) counted.add(of);
   const isRight = await isPasswordOf(account?.password_hash, password);
-  if (account === undefined || !isRight) return { kind: 'wrong' };
+  if (account === undefined || !isRight) {
+    fail(account === undefined ? 'no_such_account' : 'wrong_password');
+    return { kind: 'wrong' };
+  }
   server.signInsOfAccount.forget(subject);
   server.rightSignIns.add(subject);
   return { kind: 'right', account };

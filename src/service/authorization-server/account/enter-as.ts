@@ -13,7 +13,7 @@ export async function enterAs(
   before: Browser | undefined,
   account: AccountRow,
 ): Promise<void> {
-  const { clock, database } = server.context;
+  const { clock, database, log } = server.context;
   const { ip, headers } = reply.request;
   const now = clock.now();
   const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
@@ -31,4 +31,5 @@ export async function enterAs(
       expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
     });
   });
+  log.security?.('signed_in', { account: account.username, address: ip, outcome: 'done' });
 }

@@ -84,12 +84,14 @@ export async function signIn(
     });
   }
   const { account } = checked;
-  if (account.suspended_at !== null)
+  if (account.suspended_at !== null) {
+    server.context.log.security?.('sign_in_failed', { account: username, address: request.ip, outcome: 'suspended' });
     return showAgain(server, reply.code(403), sent, {
       form: 'sign-in',
       mistakes: [{ message: 'This account is suspended. Contact the operator of this service.' }],
       filled: { username },
     });
+  }
   return enter(server, reply, sent, account);
 }
 
@@ -128,6 +130,7 @@ export async function signUp(
         throw new ServiceError('FORBIDDEN');
       return made;
     });
+    context.log.security?.('signed_up', { account: username, address: request.ip, outcome: 'done' });
     return enter(server, reply, sent, account);
   } catch (error) {
     if (error instanceof ServiceError && error.code === 'FORBIDDEN')

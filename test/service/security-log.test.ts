@@ -1,0 +1,162 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { createServiceLog } from '../../src/cli/commands/serve/service-log.js';
+import { createOutput } from '../../src/cli/terminal/output.js';
+import { captureStreams } from '../../src/cli/terminal/streams.js';
+import type { Log } from '../../src/service/context.js';
+import { operate } from '../support/actors.js';
+import { createTestClock } from '../support/clock.js';
+import { request } from '../support/http.js';
+import { text } from '../support/json.js';
+import {
+  authorizationUrl,
+  createVerifier,
+  mustRegister,
+  redeemCode,
+  redirectParameters,
+  refresh,
+} from '../support/oauth.js';
+import { startTestService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
+import { createBrowser } from './authorization-server/browser.js';
+
+const SIGN_IN = '/oauth/sign-in';
+const PASSWORD = 'correct horse battery';
+
+describe('the security log', () => {
+  const lines: Record<string, string>[] = [];
+  const log: Log = {
+    info: () => {},
+    error: () => {},
+    security: (event, fields) => void lines.push({ event, ...fields }),
+  };
+  let service: TestService;
+  beforeEach(async () => {
+    lines.length = 0;
+    service = await startTestService({ areLimitsOn: false, log, metricsPort: 0 });
+  });
+  afterEach(() => service.stop());
+
+  /** Somebody who signs up to let an application act as their new agent. */
+  async function consent() {
+    const clientId = await mustRegister(service.place);
+    const { verifier, challenge } = createVerifier();
+    const browser = createBrowser(service.webUrl);
+    const asked = await browser.get(authorizationUrl(service.place, { clientId, challenge }));
+    const person = { username: 'maria', display_name: 'Maria', password: PASSWORD };
+    const page = await browser.follow(await browser.submit(asked, '/oauth/sign-up', person));
+    const choice = { decision: 'allow', agent: 'new', agent_name: 'main' };
+    const code = redirectParameters(await browser.submit(page, '/oauth/authorize', choice)).get('code') ?? '';
+    const { json } = await redeemCode(service.place, clientId, code, verifier);
+    return { browser, clientId, code, verifier, refreshToken: text(json, 'refresh_token') };
+  }
+  const tryWith = async (username: string, password: string): Promise<void> => {
+    const browser = createBrowser(service.webUrl);
+    await browser.submit(await browser.get(SIGN_IN), SIGN_IN, { username, password });
+  };
+  const metric = async (name: string): Promise<string | undefined> =>
+    new RegExp(`^${name} (\\d+)$`, 'm').exec((await request(service.metricsUrl ?? '')).text)?.[1];
+
+  it('tells who signed up, signed in and allowed what, and from where', async () => {
+    const { clientId } = await consent();
+    await tryWith('maria', PASSWORD);
+    const from = { account: 'maria', address: '127.0.0.1' };
+    expect(lines).toMatchObject([
+      { event: 'signed_up', ...from, outcome: 'done' },
+      { event: 'signed_in', ...from, outcome: 'done' },
+      { event: 'consent', ...from, client: clientId, outcome: 'allowed' },
+      { event: 'signed_in', ...from, outcome: 'done' },
+    ]);
+  });
+
+  it('tells of failed sign-ins, and never what was typed', async () => {
+    await consent();
+    lines.length = 0;
+    await tryWith('maria', 'a-wrong-password');
+    await tryWith('a-password-in-the-wrong-field', PASSWORD);
+    await operate(service.operator, 'PATCH', '/accounts/maria', { suspended: true });
+    await tryWith('maria', PASSWORD);
+    expect(lines).toEqual([
+      { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'wrong_password' },
+      { event: 'sign_in_failed', address: '127.0.0.1', outcome: 'no_such_account' },
+      { event: 'operator_acted', operation: 'updateOperatorAccount', target: 'maria', outcome: 'done' },
+      { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'suspended' },
+    ]);
+    expect(await metric('asp_failed_sign_ins_total')).toBe('2');
+  });
+
+  it('tells of a refresh token and a code that come twice', async () => {
+    const { clientId, code, verifier, refreshToken } = await consent();
+    lines.length = 0;
+    for (const status of [200, 401]) expect((await refresh(service.place, clientId, refreshToken)).status).toBe(status);
+    await redeemCode(service.place, clientId, code, verifier);
+    expect(lines).toMatchObject([
+      { event: 'refresh_token_reused', client: clientId, outcome: 'family_revoked' },
+      { event: 'code_reused', client: clientId, outcome: 'refused' },
+    ]);
+    expect(await metric('asp_refresh_token_reuses_total')).toBe('1');
+    expect(JSON.stringify(lines)).not.toContain(refreshToken);
+  });
+
+  it('tells what an account changes on the dashboard, and what the operator does', async () => {
+    const { browser } = await consent();
+    lines.length = 0;
+    const page = '/dashboard/new-client';
+    await browser.submit(await browser.get(page), page, { name: 'ci', agent: 'main', scope: 'sessions:read' });
+    await browser.submit(await browser.get(page), page, { name: '', agent: 'main', scope: 'sessions:read' });
+    await operate(service.operator, 'POST', '/keys/rotate');
+    await request(`${service.operatorUrl}/accounts/nobody`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${service.operatorSecret}` },
+    });
+    await operate(service.operator, 'GET', '/accounts');
+    expect(lines).toEqual([
+      { event: 'account_acted', account: 'maria', address: '127.0.0.1', target: page, outcome: 'done' },
+      { event: 'keys_rotated', key: expect.any(String), outcome: 'done' },
+      { event: 'operator_acted', operation: 'rotateSigningKeys', outcome: 'done' },
+      { event: 'operator_acted', operation: 'removeOperatorAccount', target: 'nobody', outcome: 'NOT_FOUND' },
+    ]);
+  });
+});
+
+describe('where the security log goes', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'asp-security-log-'));
+  const path = join(directory, 'security.jsonl');
+  afterEach(() => rmSync(path, { force: true }));
+  afterAll(() => rmSync(directory, { recursive: true }));
+  const open = (format: 'errors' | 'json', file?: string) => {
+    const streams = captureStreams({});
+    const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: false } as const;
+    const output = createOutput(streams, { ...settings, isOutColoured: false, isErrColoured: false });
+    return { streams, log: createServiceLog({ clock: createTestClock(), streams, output }, format, file) };
+  };
+  const facts = { account: 'maria', address: '192.0.2.1', outcome: 'done' };
+
+  it('to a file that its owner alone can read, a JSON line an event, after what is there', async () => {
+    for (const count of [1, 2]) {
+      const { streams, log } = open('errors', path);
+      log.security?.('signed_in', facts);
+      const lines = await until('the line', async () => {
+        const found = readFileSync(path, 'utf8').split('\n').slice(0, -1);
+        return found.length === count && found;
+      });
+      expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 'security', event: 'signed_in', ...facts });
+      expect(streams.err()).toBe('');
+    }
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  it('into the log where no file is named', async () => {
+    const { streams, log } = open('json');
+    log.security?.('signed_in', facts);
+    await until('the line', async () => streams.err() !== '');
+    expect(JSON.parse(streams.err())).toMatchObject({ level: 'security', event: 'signed_in', ...facts });
+  });
+
+  it('nowhere, with an error at the start, where the file cannot be opened', () => {
+    expect(() => open('errors', join(directory, 'missing', 'x'))).toThrow(/security log .* cannot be opened/);
+  });
+});
