@@ -19,6 +19,12 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   message: ['message'],
   attachment: ['attachment'],
   run: ['run', 'mcp', 'api'],
+  auth: ['auth'],
+  here: [
+    ...['profile', 'config', 'status', 'doctor', 'completion', 'schema', 'help', 'version', 'commands', 'explain'],
+    'demo',
+  ],
+  global: [''],
 };
 
 /** What every look starts with: two agents and homes that nobody has used yet. In words and in what is seen `$alice`
@@ -70,7 +76,7 @@ interface Shown {
   readonly instead: string;
 }
 /** The command (`session list`), then the option or the argument (`--limit`, `session`). */
-export type Table = Readonly<Record<string, Readonly<Record<string, Shown>>>>;
+export type Table = Readonly<Record<string, Readonly<Record<string, Shown | readonly Shown[]>>>>;
 
 /**
  * `look` is called with these words, and sees this; with the words `instead` of them (none unless said) in another scene it
@@ -175,9 +181,11 @@ export function everyOption(file: string, table: Table): void {
 
   for (const [command, entries] of Object.entries(table))
     describe(`asp ${command}`.trim(), () => {
-      for (const [name, entry] of Object.entries(entries))
-        it(name.startsWith('-') ? entry.typed : `<${name}>: ${entry.typed}`, async () => {
-          const { typed, instead, seen, look } = entry;
+      for (const [name, found] of Object.entries(entries).flatMap(([name, all]) =>
+        [all].flat().map((one) => [name, one] as const),
+      ))
+        it(name.startsWith('-') ? found.typed : `<${name}>: ${found.typed}`, async () => {
+          const { typed, instead, seen, look } = found;
           const typedRuns: string[][] = [];
           const see = async (line: string, runs: string[][]): Promise<unknown> => {
             const scene = await openScene(ground, runs);
@@ -329,7 +337,8 @@ async function listGaps(file: string, table: Table): Promise<string[]> {
   const wanted = new Map<string, string[]>();
   for (const { words, arguments: positional, options } of await listCommands()) {
     const own = options.map(({ name }) => name).filter((name) => !globals.has(name));
-    if (fileOf(words) === file) wanted.set(words.join(' '), [...positional.map(({ name }) => name), ...own]);
+    if (file === 'global') wanted.set('', [...globals]);
+    else if (fileOf(words) === file) wanted.set(words.join(' '), [...positional.map(({ name }) => name), ...own]);
   }
   const missing = [...wanted].flatMap(([command, names]) =>
     names
