@@ -85,18 +85,18 @@ const TABLE: Table = {
       '$bob',
     ),
     '--no-browser': shown('--no-browser', false, async (scene, typed) => {
-      await scene.asNobody(['login $alice --timeout 1s', typed], { environment: { BROWSER: browser(scene) } });
+      await scene.asNobody(['login $alice --timeout 2500ms', typed], { environment: { BROWSER: browser(scene) } });
       return isOpened(scene);
     }),
     '--browser': shown('--browser $home/browser.sh', true, async (scene, typed) => {
       browser(scene);
-      await scene.asNobody(['login $alice --timeout 1s', typed]);
+      await scene.asNobody(['login $alice --timeout 2500ms', typed]);
       return isOpened(scene);
     }),
     '--callback-port': shown('--callback-port $port', true, async ({ asNobody, name }, typed) => {
       const port = await freePort();
       name('$port', String(port));
-      const { err } = await asNobody(['login $alice --no-browser --timeout 500ms', typed]);
+      const { err } = await asNobody(['login $alice --no-browser --timeout 2500ms', typed]);
       return err.includes(encodeURIComponent(`127.0.0.1:${port}/`));
     }),
     '--scopes': shown(`--scopes ${AGENT_SCOPE}`, [[AGENT_SCOPE]], loggedIn('scopes')),
@@ -113,14 +113,19 @@ const TABLE: Table = {
     '--start': shown(
       '--start',
       0,
-      async ({ asNobody }, typed) => (await asNobody(['login $alice --no-browser --timeout 500ms', typed])).code,
+      async ({ asNobody }, typed) => (await asNobody(['login $alice --no-browser --timeout 2500ms', typed])).code,
     ),
-    '--finish': shown('--finish $callback', ['$alice'], async (scene, typed) => {
-      const { out } = await scene.asNobody('login $alice --start');
-      scene.name('$callback', await approve(scene, out.trim()));
-      await scene.asNobody(['login --no-browser --timeout 500ms', typed]);
-      return signedIn(scene);
-    }),
+    '--finish': shown(
+      '--finish $callback',
+      ['$alice'],
+      async (scene, typed) => {
+        const { out } = await scene.asNobody('login $alice --start');
+        scene.name('$callback', await approve(scene, out.trim()));
+        await scene.asNobody(['login', typed]);
+        return signedIn(scene);
+      },
+      '--start',
+    ),
   },
   'auth logout': {
     handle: shown(
@@ -181,7 +186,7 @@ const TABLE: Table = {
     ),
   },
   'auth refresh': {
-    handle: shown('$alice', [0, '$alice\n'], async (scene, typed) => {
+    handle: shown('$bob', [0, '$bob\n'], async (scene, typed) => {
       await signInBoth(scene);
       const { code, out } = await scene.asNobody(['auth refresh', typed]);
       return [code, out];
