@@ -20,6 +20,7 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   attachment: ['attachment'],
   run: ['run', 'mcp', 'api'],
   auth: ['auth'],
+  serve: ['serve'],
   here: [
     ...['profile', 'config', 'status', 'doctor', 'completion', 'schema', 'help', 'version', 'commands', 'explain'],
     'demo',
@@ -46,6 +47,8 @@ export interface Scene {
   asNobody(words: Words, options?: RunOptions): Promise<Ran>;
   /** A run beside which something else happens. */
   start(actor: Actor, words: Words, options?: RunOptions): Started;
+  /** A run in another home, in which nothing is known, beside which something else happens. */
+  startElsewhere(directory: string, words: Words, options?: RunOptions): Started;
   /** A file in the home, and its path. */
   file(name: string, content: string): string;
   /** A session of both in which alice said these things; `$session` in words. */
@@ -276,18 +279,34 @@ async function openScene({ service, requests, account }: Ground, runs: string[][
     return argv;
   };
 
+  const startBeside = (
+    words: Words,
+    options: RunOptions,
+    settle: (options: RunOptions) => Promise<RunOptions>,
+  ): Started => {
+    const streams = captureStreams({ stdin: options.stdin ?? 'terminal' });
+    const stop = new AbortController();
+    const argv = noted(words);
+    const ended = settle({ ...options, streams, signal: stop.signal }).then((all) => runWords(argv, all));
+    return { streams, ended, stop: () => stop.abort(new Error('stopped by SIGINT')) };
+  };
+
   return {
     ...{ service, alice, bob, home, number, sent: requests.sent },
     as: async (actor, words, options = {}) => runWords(noted(words), await settingsOf(actor, options)),
     asNobody: async (words, options) => local.run(noted(words), options),
     asAccount: async (words) => (await account()).run(noted(words)),
-    start(actor, words, options = {}) {
-      const streams = captureStreams({ stdin: options.stdin ?? 'terminal' });
-      const stop = new AbortController();
-      const argv = noted(words);
-      const ended = settingsOf(actor, { ...options, streams, signal: stop.signal }).then((all) => runWords(argv, all));
-      return { streams, ended, stop: () => stop.abort(new Error('stopped by SIGINT')) };
-    },
+    start: (actor, words, options = {}) => startBeside(words, options, (all) => settingsOf(actor, all)),
+    startElsewhere: (directory, words, options = {}) =>
+      startBeside(words, options, async (all) => ({
+        ...all,
+        machine: {
+          homeDirectory: directory,
+          workingDirectory: directory,
+          temporaryDirectory: directory,
+          ...all.machine,
+        },
+      })),
     file(name, content) {
       const path = join(home, name);
       writeFileSync(path, content);

@@ -1,9 +1,10 @@
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { until } from '../../support/until.js';
 import type { RunOptions } from '../captured-run.js';
-import { everyOption, jsonOf, pause, type Scene, shown, type Table } from './every-option.js';
+import { everyOption, fileOf, jsonOf, listCommands, pause, type Scene, shown, type Table } from './every-option.js';
 
 type Typed = readonly string[];
 
@@ -166,3 +167,14 @@ const TABLE: Table = {
 };
 
 everyOption('global', TABLE);
+
+it('every command has its test file here', async () => {
+  const paths = (await listCommands()).map(({ words }) => words);
+  const todo = paths.flatMap((words) => {
+    const file = fileOf(words);
+    if (file === undefined) return [`Add '${words[0]}' to FILES in test/cli/every-option/every-option.ts.`];
+    const path = new URL(`${file}.test.ts`, import.meta.url);
+    return existsSync(path) ? [] : [`Write test/cli/every-option/${file}.test.ts for asp ${words.join(' ')}.`];
+  });
+  expect(todo).toEqual([]);
+});

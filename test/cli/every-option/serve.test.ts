@@ -1,0 +1,492 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { request } from '../../support/http.js';
+import { startTestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
+import { freshHome, type Ran, type RunOptions, runWords } from '../captured-run.js';
+import { column, everyOption, jsonOf, pause, type Scene, shown, type Table } from './every-option.js';
+
+type Typed = readonly string[];
+
+/** A service that `asp serve` runs in a home of its own. */
+interface Served {
+  readonly home: string;
+  readonly url: string;
+  readonly origin: string;
+  readonly err: () => string;
+  /** The program in that home. */
+  run(words: string, options?: RunOptions): Promise<Ran>;
+}
+
+/** Starts `asp serve` with these words, looks, and stops it; null where it does not start. */
+async function serving<Seen>(
+  scene: Scene,
+  words: readonly (string | Typed)[],
+  look: (served: Served) => Promise<Seen> | Seen,
+  options: RunOptions = {},
+): Promise<Seen | null> {
+  const home = freshHome();
+  scene.name('$there', home);
+  const running = scene.startElsewhere(home, ['serve', ...words], options);
+  const run = (line: string, more: RunOptions = {}): Promise<Ran> =>
+    runWords(line, {
+      ...more,
+      environment: { ASP_TOKEN_STORE: 'file', XDG_RUNTIME_DIR: join(home, 'run'), ...more.environment },
+      machine: { homeDirectory: home, workingDirectory: home, ...more.machine },
+    });
+  const isStarted = async (): Promise<string | undefined> => /^http\S+$/m.exec(running.streams.out())?.[0];
+  const url = await Promise.race([until('the service', isStarted, 20_000), running.ended.then(() => undefined)]);
+  try {
+    if (url === undefined) return null;
+    return await look({ home, url, origin: new URL(url).origin, err: running.streams.err, run });
+  } finally {
+    running.stop();
+    await running.ended;
+  }
+}
+
+const FREE = '--port 0';
+const MEMORY = `${FREE} --data memory`;
+
+const served =
+  (line: string, look: (served: Served, scene: Scene) => unknown) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> =>
+    serving(scene, [line, typed], (one) => look(one, scene));
+
+/** What is said when it does not start, or `started`. */
+const refusal =
+  (line: string, look: (err: string) => unknown) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const running = scene.startElsewhere(freshHome(), ['serve', line, typed]);
+    const started = until('the service', async () => /^http\S+$/m.test(running.streams.out()), 20_000).catch(() => {});
+    await Promise.race([running.ended, started]);
+    running.stop();
+    return look((await running.ended).err);
+  };
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return String(typeof address === 'object' ? address?.port : 0);
+}
+
+const agents = async ({ run }: Served, member = 'handle'): Promise<unknown> =>
+  column(await run('serve agent list --json'), member);
+
+/** Signs in as these agents, and runs a line as one of them. */
+async function asAgent({ run }: Served, handle: string, line: string): Promise<Ran> {
+  await run(`login ${handle} --yes`);
+  return run(`${line} --as ${handle}`);
+}
+
+/** The agents of alice's service: what the operator's list says of the one that the words are about. */
+const agentOf = async ({ asNobody }: Scene, handle: string): Promise<Record<string, unknown> | null> => {
+  const { items } = jsonOf(await asNobody('serve agent list --json')) as { items: Record<string, unknown>[] };
+  return items.find((item) => item['handle'] === handle) ?? null;
+};
+
+const operated =
+  (before: string | undefined, line: string, look: (scene: Scene, handle: string) => unknown) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    if (before !== undefined) await scene.asNobody(before);
+    await scene.asNobody([line, typed]);
+    return look(scene, `@s${scene.number}.bot`);
+  };
+const ADD = 'serve agent add s$number.bot t$number.bot';
+/** What an account is after this line was typed about it. */
+const accountIs =
+  (member: string, line: string, before?: string) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    await scene.asNobody(ADD);
+    if (before !== undefined) for (const name of ['s', 't']) await scene.asNobody(`${before} ${name}$number`);
+    await scene.asNobody([line, typed]);
+    const ran = await scene.asNobody('serve account show s$number --json');
+    return ran.code === 0 ? (jsonOf(ran) as Record<string, unknown>)[member] : ran.code;
+  };
+const ACCOUNT = 's$number';
+const ANOTHER = 't$number';
+
+/** A folder with the data of a service that has ended. */
+async function data(scene: Scene): Promise<void> {
+  const directory = join(scene.home, 'data');
+  const service = await startTestService({ data: { directory } });
+  await service.stop();
+  scene.name('$data', directory);
+}
+
+const TABLE: Table = {
+  serve: {
+    '--host': shown(
+      '--host 127.0.0.2',
+      true,
+      served(MEMORY, ({ url }) => url.startsWith('http://127.0.0.2:')),
+    ),
+    '--port': shown(
+      '--port $port',
+      true,
+      async (scene, typed) => {
+        const port = await freePort();
+        scene.name('$port', port);
+        return serving(scene, ['--data memory', typed], ({ url }) => new URL(url).port === port);
+      },
+      '--port 0',
+    ),
+    '--data': shown(
+      '--data $there/kept',
+      true,
+      served(FREE, ({ home }) => existsSync(join(home, 'kept'))),
+    ),
+    '--database': shown(
+      '--database postgres://asp@127.0.0.1:1/asp',
+      true,
+      refusal(FREE, (err) => err.includes('127.0.0.1:1')),
+    ),
+    '--bus': shown('--bus nats://127.0.0.1:1', true, async ({ asNobody }, typed) => {
+      const line = 'serve --print-config --database postgres://asp@127.0.0.1:1/asp';
+      return (await asNobody([line, typed])).out.includes('nats://127.0.0.1:1');
+    }),
+    '--bus-creds': shown(
+      '--bus-creds $there/none.creds',
+      true,
+      refusal(`${FREE} --bus nats://127.0.0.1:1 --database postgres://asp@127.0.0.1:1/asp`, (err) =>
+        err.includes('none.creds cannot be read'),
+      ),
+    ),
+    '--public-url': shown(
+      '--public-url https://asp.example',
+      'https://asp.example/v1',
+      served(MEMORY, ({ url }) => url),
+    ),
+    '--behind-proxy': shown(
+      '--behind-proxy',
+      true,
+      served(`${MEMORY} --host 0.0.0.0`, () => true),
+    ),
+    '--seed': shown(
+      '--seed a.bot,b.bot',
+      ['@a.bot', '@b.bot'],
+      served(MEMORY, (one) => agents(one)),
+    ),
+    '--policy': shown(
+      '--policy allowlist',
+      ['allowlist'],
+      served(`${MEMORY} --seed a.bot`, (one) => agents(one, 'inbound_policy')),
+    ),
+    '--demo': shown(
+      '--demo',
+      true,
+      served(MEMORY, async (one) => ((await agents(one)) as string[]).includes('@demo.echo')),
+    ),
+    '--limits': shown(
+      '--limits off',
+      true,
+      served(`${MEMORY} --seed a.bot`, async (one) => {
+        await asAgent(one, 'a.bot', 'agent show');
+        let last: Ran | undefined;
+        for (let at = 0; at < 31; at++) last = await one.run('session create --retries 0 --as a.bot');
+        return last?.code === 0;
+      }),
+    ),
+    '--trust': shown(
+      '--trust symmetric',
+      false,
+      served(`${MEMORY} --seed a.bot,b.bot --policy allowlist`, async (one) => {
+        await asAgent(one, 'b.bot', 'allowlist add a.bot');
+        return (await asAgent(one, 'a.bot', 'session create b.bot')).code === 0;
+      }),
+    ),
+    '--open-agents': shown(
+      '--open-agents all',
+      0,
+      served(`${MEMORY} --seed a.bot`, async ({ run }) => {
+        await run('serve account tier a standard');
+        await run('login a.bot --yes --scopes account:read,account:agents:read');
+        return (await run('agent create a.second --policy open')).code;
+      }),
+    ),
+    '--max-participants': shown(
+      '--max-participants 2',
+      false,
+      served(
+        `${MEMORY} --seed a.bot,b.bot,c.bot`,
+        async (one) => (await asAgent(one, 'a.bot', 'session create b.bot c.bot')).code === 0,
+      ),
+    ),
+    '--presence-grace': shown(
+      '--presence-grace 1s',
+      'left',
+      served(`${MEMORY} --seed a.bot,b.bot`, async (one) => {
+        const id = (await asAgent(one, 'a.bot', 'session create b.bot')).out.trim();
+        await asAgent(one, 'b.bot', `session join ${id}`);
+        await one.run(`tail ${id} --as b.bot --idle 100ms`);
+        const status = async (): Promise<unknown> => {
+          const session = jsonOf(await one.run(`session show ${id} --as a.bot --json`));
+          const { participants } = session as { participants: { handle: string; status: string }[] };
+          return participants.find(({ handle }) => handle === '@b.bot')?.status;
+        };
+        await until('b has left', async () => (await status()) === 'left', 4000).catch(() => {});
+        return status();
+      }),
+    ),
+    '--log': shown(
+      '--log text',
+      true,
+      served(MEMORY, async ({ origin, err }) => {
+        await request(`${origin}/health`);
+        await pause(200);
+        return err().includes('/health');
+      }),
+    ),
+    '--metrics-port': shown(
+      '--metrics-port 0',
+      200,
+      served(MEMORY, async ({ err }) => {
+        const url = /Metrics are at (\S+)\.\n/.exec(err())?.[1];
+        return url === undefined ? null : (await request(url)).status;
+      }),
+    ),
+    '--inject': shown(
+      '--inject 500:100%',
+      500,
+      served(MEMORY, async ({ url }) => (await request(`${url}/agents`)).status),
+    ),
+    '--config': shown('--config $config', ['@a.bot'], async (scene, typed) => {
+      scene.name('$config', scene.file('serve.json', '{"seed":["a.bot"]}'));
+      return serving(scene, [MEMORY, typed], (one) => agents(one));
+    }),
+    '--print-config': shown(
+      '--print-config',
+      null,
+      served(MEMORY, () => 'started'),
+    ),
+    '--adopt-attachments': shown('--adopt-attachments', 'started', async (scene, typed) => {
+      const [mine, other] = [join(scene.home, 'mine'), join(scene.home, 'other')];
+      for (const directory of [mine, other]) {
+        const service = await startTestService({ data: { directory } });
+        await (await service.createAgent('alice')).mustUpload();
+        await service.stop();
+      }
+      renameSync(join(other, 'asp.sqlite'), join(mine, 'asp.sqlite'));
+      return serving(scene, [[...FREE.split(' '), '--data', mine], typed], () => 'started');
+    }),
+    '--detach': shown('--detach', true, async (scene, typed) => {
+      const home = freshHome();
+      const program = fileURLToPath(new URL('../../../bin/asp.js', import.meta.url));
+      const environment = { HOME: home, XDG_RUNTIME_DIR: join(home, 'run'), PATH: process.env['PATH'] ?? '' };
+      const line = [...MEMORY.split(' '), '--json', ...typed];
+      const machine = { commandLine: [process.execPath, program, 'serve', ...line] };
+      const running = scene.startElsewhere(home, ['serve', line], { environment, machine });
+      await until('the service', async () => running.streams.out().includes('"pid"'), 30_000);
+      const ended = await Promise.race([running.ended, pause(1000)]);
+      const pid = Number(/"pid":(\d+)/.exec(running.streams.out())?.[1]);
+      if (ended !== undefined) process.kill(pid);
+      running.stop();
+      await running.ended;
+      return ended?.code === 0;
+    }),
+    '--ready-file': shown(
+      '--ready-file $there/ready',
+      true,
+      served(MEMORY, async ({ home, url }) => {
+        const isThere = async (): Promise<boolean> =>
+          existsSync(join(home, 'ready')) && readFileSync(join(home, 'ready'), 'utf8') === `${url}\n`;
+        return until('the ready file', isThere, 1000).catch(() => false);
+      }),
+    ),
+  },
+  'serve open': {
+    '--account': shown('--account s$number', true, async ({ asNobody, number }, typed) => {
+      await asNobody(ADD);
+      const link = jsonOf(await asNobody(['serve open --no-browser --json', typed])) as { account: unknown };
+      return link.account === `s${number}`;
+    }),
+    '--no-browser': shown('--no-browser', false, async ({ asNobody, alice }, typed) => {
+      const environment = { BROWSER: 'true', PATH: process.env['PATH'] ?? '' };
+      const line = `serve open --account ${alice.owner} --json`;
+      return (jsonOf(await asNobody([line, typed], { environment })) as { opened: unknown }).opened;
+    }),
+  },
+  'serve logs': {
+    '--last': shown('--last 1', 'two\n', async ({ asNobody, home }, typed) => {
+      writeFileSync(join(home, `run/asp-cli/serve/${process.pid}.log`), 'one\ntwo\n', { mode: 0o600 });
+      return (await asNobody(['serve logs', typed])).out;
+    }),
+    '--follow': shown('--follow', 'one\ntwo\n', async ({ startElsewhere, home }, typed) => {
+      const log = join(home, `run/asp-cli/serve/${process.pid}.log`);
+      writeFileSync(log, 'one\n', { mode: 0o600 });
+      const running = startElsewhere(home, ['serve logs', typed]);
+      await until('the first line', async () => running.streams.out() === 'one\n');
+      writeFileSync(log, 'one\ntwo\n', { mode: 0o600 });
+      await until('the second line', async () => running.streams.out() === 'one\ntwo\n', 2000).catch(() => {});
+      running.stop();
+      return (await running.ended).out;
+    }),
+  },
+  'serve reset': {
+    '--data': shown('--data $data', false, async (scene, typed) => {
+      await data(scene);
+      await scene.asNobody(['serve reset --yes', typed]);
+      return existsSync(join(scene.home, 'data/asp.sqlite'));
+    }),
+  },
+  'serve backup': {
+    file: shown(
+      '$home/saved.tar',
+      true,
+      async (scene, typed) => {
+        await data(scene);
+        await scene.asNobody(['serve backup --data $data', typed]);
+        return existsSync(join(scene.home, 'saved.tar'));
+      },
+      '$home/other.tar',
+    ),
+    '--data': shown('--data $data', 0, async (scene, typed) => {
+      await data(scene);
+      return (await scene.asNobody(['serve backup $home/saved.tar', typed])).code;
+    }),
+    '--with-keys': shown('--with-keys', true, async (scene, typed) => {
+      await data(scene);
+      const ran = await scene.asNobody(['serve backup $home/saved.tar --data $data --json', typed]);
+      return (jsonOf(ran) as { with_keys: unknown }).with_keys;
+    }),
+    '--force': shown('--force', [0, false], async (scene, typed) => {
+      await data(scene);
+      const path = scene.file('saved.tar', 'old');
+      const { code } = await scene.asNobody(['serve backup $home/saved.tar --data $data', typed]);
+      return [code, readFileSync(path, 'utf8') === 'old'];
+    }),
+  },
+  'serve restore': {
+    file: shown(
+      '$home/saved.tar',
+      0,
+      async (scene, typed) => {
+        await data(scene);
+        await scene.asNobody('serve backup $home/saved.tar --data $data');
+        return (await scene.asNobody(['serve restore --data $home/restored', typed])).code;
+      },
+      '$home/other.tar',
+    ),
+    '--data': shown('--data $home/restored', true, async (scene, typed) => {
+      await data(scene);
+      await scene.asNobody('serve backup $home/saved.tar --data $data');
+      await scene.asNobody(['serve restore $home/saved.tar', typed]);
+      return existsSync(join(scene.home, 'restored/asp.sqlite'));
+    }),
+  },
+  'serve agent add': {
+    handle: shown(
+      's$number.bot',
+      true,
+      operated(undefined, 'serve agent add', async (scene, handle) => (await agentOf(scene, handle)) !== null),
+      'u$number.bot',
+    ),
+    '--policy': shown(
+      '--policy allowlist',
+      'allowlist',
+      operated(undefined, ADD, async (scene, handle) => (await agentOf(scene, handle))?.['inbound_policy']),
+    ),
+    '--display-name': shown(
+      '--display-name Sally',
+      'Sally',
+      operated(
+        undefined,
+        ADD,
+        async ({ as, alice }, handle) =>
+          (jsonOf(await as(alice, `agent show ${handle} --json`)) as { display_name: unknown }).display_name,
+      ),
+    ),
+  },
+  'serve agent remove': {
+    handle: shown(
+      's$number.bot',
+      3,
+      operated(
+        ADD,
+        'serve agent remove --yes',
+        async ({ as, alice }, handle) => (await as(alice, `agent show ${handle}`)).code,
+      ),
+      't$number.bot',
+    ),
+  },
+  'serve agent pause': {
+    handle: shown(
+      's$number.bot',
+      true,
+      operated(ADD, 'serve agent pause', async (scene, handle) => (await agentOf(scene, handle))?.['paused']),
+      't$number.bot',
+    ),
+  },
+  'serve agent resume': {
+    handle: shown(
+      's$number.bot',
+      false,
+      async (scene, typed) => {
+        await scene.asNobody(ADD);
+        for (const handle of ['s$number.bot', 't$number.bot']) await scene.asNobody(`serve agent pause ${handle}`);
+        await scene.asNobody(['serve agent resume', typed]);
+        return (await agentOf(scene, `@s${scene.number}.bot`))?.['paused'];
+      },
+      't$number.bot',
+    ),
+  },
+  'serve account show': {
+    account: shown(
+      ACCOUNT,
+      true,
+      async ({ asNobody, number }, typed) => {
+        await asNobody(ADD);
+        const account = jsonOf(await asNobody(['serve account show --json', typed])) as { username: unknown };
+        return account.username === `s${number}`;
+      },
+      ANOTHER,
+    ),
+  },
+  'serve account suspend': {
+    account: shown(ACCOUNT, 'suspended', accountIs('state', 'serve account suspend'), ANOTHER),
+  },
+  'serve account resume': {
+    account: shown(ACCOUNT, 'active', accountIs('state', 'serve account resume', 'serve account suspend'), ANOTHER),
+  },
+  'serve account tier': {
+    account: shown(
+      ACCOUNT,
+      'standard',
+      async (scene, typed) => accountIs('tier', 'serve account tier')(scene, [...typed, 'standard']),
+      ANOTHER,
+    ),
+    'standard|trusted': shown('standard', 'standard', accountIs('tier', 'serve account tier s$number'), 'trusted'),
+  },
+  'serve account remove': {
+    account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
+  },
+  'serve client add': {
+    handle: shown(
+      's$number.bot',
+      true,
+      async (scene, typed) => {
+        await scene.asNobody(['serve client add', typed]);
+        return (await agentOf(scene, `@s${scene.number}.bot`)) !== null;
+      },
+      'u$number.bot',
+    ),
+    '--scopes': shown('--scopes sessions:read', [0, 5], async ({ asNobody, service }, typed) => {
+      const client = jsonOf(await asNobody(['serve client add s$number.bot', typed])) as Record<string, string>;
+      const environment = {
+        ASP_PROFILE: service.baseUrl,
+        ASP_CLIENT_ID: client['client_id'] ?? '',
+        ASP_CLIENT_SECRET: client['client_secret'] ?? '',
+      };
+      const codes = [];
+      for (const line of ['session list', 'session create']) codes.push((await asNobody(line, { environment })).code);
+      return codes;
+    }),
+  },
+};
+
+everyOption('serve', TABLE);
