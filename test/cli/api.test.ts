@@ -104,6 +104,11 @@ describe('a request of one’s own', () => {
     await service?.close();
     const dry = await runAgainst([], 'api x --field a=b --dry-run --json');
     expect(JSON.parse(dry.out)).toMatchObject({ method: 'POST', body: '{"a":"b"}' });
+    const shown = await runAgainst([], "api x --field a=b -H 'X-Mine: yes' --idempotency-key mine --dry-run");
+    expect(shown.out).toMatch(
+      /^POST http\S+\/x\ncontent-type: application\/json\nx-mine: yes\nIdempotency-Key: mine\n\{"a":"b"\}\n$/,
+    );
+    expect((await runAgainst([], 'api x --dry-run')).out).toMatch(/^GET \S+\n$/);
   });
 
   it('a path that leaves the base URL is refused, and nothing is sent', async () => {

@@ -248,8 +248,14 @@ async function printDryRun(
   const { baseUrl } = await context.profile();
   const text = body === undefined ? null : Buffer.from(body).toString('utf8');
   const document = { method, url: `${baseUrl}/${path}`, headers, idempotency_key: idempotencyKey ?? null, body: text };
+  const isRead = method === 'GET' || method === 'HEAD';
   await context.output.document(document, (safe, style) =>
-    [`${style.bold(safe.method)} ${safe.url}`, ...(safe.body === null ? [] : [safe.body])].join('\n'),
+    [
+      `${style.bold(safe.method)} ${safe.url}`,
+      ...Object.entries(safe.headers ?? {}).map(([name, value]) => `${style.dim(`${name}:`)} ${value}`),
+      ...(isRead ? [] : [`${style.dim('Idempotency-Key:')} ${safe.idempotency_key ?? '(a new UUID)'}`]),
+      ...(safe.body === null ? [] : [safe.body]),
+    ].join('\n'),
   );
   await context.output.note('Nothing was sent (--dry-run).');
 }

@@ -54,7 +54,12 @@ export type LoginOptions = Awaited<ReturnType<typeof parseLogin>>;
 async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGIN_ARGUMENT>) {
   args.refuseBoth('start', 'finish');
   args.refuseBoth('scopes', 'read-only');
+  args.refuseBoth('start', 'callback-port');
   const handle = args.argument('handle');
+  // The first step said what is asked for, and as whom.
+  for (const other of ['scopes', 'read-only', 'callback-port'] as const) args.refuseBoth('finish', other);
+  if (handle !== undefined && args.isGiven('finish'))
+    throw new UsageError('--finish and a handle cannot be used together.', { why: 'the handle belongs to --start.' });
   const { AGENT_SCOPES, readScopes } = await import('./scopes.js');
   const isReadOnly = args.flag('read-only');
   const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
