@@ -35,7 +35,7 @@ const loggedIn =
   };
 
 const isOpened = ({ home }: Scene): Promise<boolean> =>
-  until('the browser has started', async () => existsSync(join(home, 'opened')), 1000).catch(() => false);
+  until('the browser has started', async () => existsSync(join(home, 'opened')), 3000).catch(() => false);
 
 async function freePort(): Promise<number> {
   const server = createServer();

@@ -20,12 +20,13 @@ async function running<Seen>(
   ask: () => Promise<unknown>,
   isDone: (told: number) => Promise<boolean> | boolean,
   look: (code: number | null) => Promise<Seen> | Seen,
+  graceMs = 500,
 ): Promise<Seen> {
   const agent = scene.start(scene.bob, words);
   await until('the agent answers', async () => agent.streams.err().includes('Answering as'));
   await ask();
   await until('the agent is done', async () => isDone(agent.streams.out().split('\n').length - 1));
-  const ended = await Promise.race([agent.ended, pause(500)]);
+  const ended = await Promise.race([agent.ended, pause(graceMs)]);
   agent.stop();
   await agent.ended;
   return look(ended?.code ?? null);
@@ -36,6 +37,7 @@ const asked =
   (
     line: string,
     look: (scene: Scene, sessionId: string, code: number | null) => unknown = ({ alice }, id) => textsIn(alice, id),
+    graceMs?: number,
   ) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
     const id = await scene.session();
@@ -45,6 +47,7 @@ const asked =
       () => scene.alice.mustSend(id, 'ping'),
       (told) => told > 0,
       (code) => look(scene, id, code),
+      graceMs,
     );
   };
 
@@ -142,7 +145,7 @@ const TABLE: Table = {
     '--count': shown(
       '--count 1',
       0,
-      asked(`run --from anyone --exec 'echo pong'`, (_, __, code) => code),
+      asked(`run --from anyone --exec 'echo pong'`, (_, __, code) => code, 3000),
     ),
     '--concurrency': shown('--concurrency 1', ['begin', 'end', 'begin', 'end'], async (scene, typed) => {
       const log = join(scene.home, 'log');

@@ -2,8 +2,10 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-
+import { createBrowser, type TestBrowser } from '../../service/authorization-server/browser.js';
+import { type Actor, actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
+import { discover } from '../../support/oauth.js';
 import { startTestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
 import { freshHome, type Ran, type RunOptions, runWords } from '../captured-run.js';
@@ -83,6 +85,28 @@ async function asAgent({ run }: Served, handle: string, line: string): Promise<R
   await run(`login ${handle} --yes`);
   return run(`${line} --as ${handle}`);
 }
+
+/** An agent, with a client that the operator of the service has made. */
+async function actAs({ url, run }: Served, handle: string): Promise<Actor> {
+  const client = jsonOf(await run(`serve client add ${handle}`)) as Record<string, string>;
+  const credentials = { clientId: client['client_id'] ?? '', clientSecret: client['client_secret'] ?? '' };
+  return actorOf(await discover(url), `@${handle}`, credentials);
+}
+
+/** A person who has signed up, with an agent `@ann.main`. */
+async function signUp({ origin }: Served): Promise<TestBrowser> {
+  const browser = createBrowser(origin);
+  const person = { username: 'ann', display_name: 'Ann', password: 'correct horse battery' };
+  await browser.submit(await browser.get('/oauth/sign-in'), '/oauth/sign-up', person);
+  await makeAgent(browser, 'main');
+  return browser;
+}
+const makeAgent = async (browser: TestBrowser, name: string) =>
+  browser.submit(await browser.get('/dashboard/new-agent'), '/dashboard/new-agent', { name, display_name: name });
+
+/** What the service answers to what a person does who has signed up. */
+const signedUp = (act: (browser: TestBrowser, served: Served) => Promise<{ readonly status: number }>) =>
+  served(MEMORY, async (one) => (await act(await signUp(one), one)).status);
 
 /** The agents of alice's service: what the operator's list says of the one that the words are about. */
 const agentOf = async ({ asNobody }: Scene, handle: string): Promise<Record<string, unknown> | null> => {
@@ -200,6 +224,43 @@ const TABLE: Table = {
         return (await asAgent(one, 'a.bot', 'session create b.bot')).code === 0;
       }),
     ),
+    '--sign-up': shown(
+      '--sign-up off',
+      false,
+      served(MEMORY, async ({ origin }) =>
+        (await createBrowser(origin).get('/oauth/sign-in')).text.includes('sign-up'),
+      ),
+    ),
+    '--account-agents': shown(
+      '--account-agents 1',
+      403,
+      signedUp((browser) => makeAgent(browser, 'second')),
+    ),
+    '--account-clients': shown(
+      '--account-clients 1',
+      403,
+      signedUp(async (browser) => {
+        const form = '/dashboard/new-client';
+        const make = async () =>
+          browser.submit(await browser.get(form), form, { name: 'ci', agent: 'main', scope: 'sessions:read' });
+        await make();
+        return make();
+      }),
+    ),
+    '--account-storage': shown(
+      '--account-storage 10',
+      403,
+      signedUp(async (_, one) => (await actAs(one, 'ann.main')).upload({ bytes: 'more than ten' })),
+    ),
+    '--account-sessions': shown(
+      '--account-sessions 1',
+      429,
+      signedUp(async (_, one) => {
+        const ann = await actAs(one, 'ann.main');
+        await ann.mustCreate();
+        return ann.post('/sessions', {});
+      }),
+    ),
     '--open-agents': shown(
       '--open-agents all',
       0,
@@ -220,16 +281,17 @@ const TABLE: Table = {
     '--presence-grace': shown(
       '--presence-grace 1s',
       'left',
-      served(`${MEMORY} --seed a.bot,b.bot`, async (one) => {
-        const id = (await asAgent(one, 'a.bot', 'session create b.bot')).out.trim();
-        await asAgent(one, 'b.bot', `session join ${id}`);
-        await one.run(`tail ${id} --as b.bot --idle 100ms`);
+      served(`${MEMORY} --seed a.bot`, async (one) => {
+        const bob = await actAs(one, 'b.bot');
+        const id = await bob.mustCreate({ invite: ['@a.bot'] });
+        await (await bob.mustConnect()).close();
         const status = async (): Promise<unknown> => {
-          const session = jsonOf(await one.run(`session show ${id} --as a.bot --json`));
-          const { participants } = session as { participants: { handle: string; status: string }[] };
+          const { json } = await bob.get(`/sessions/${id}`);
+          const { participants } = json as { participants: { handle: string; status: string }[] };
           return participants.find(({ handle }) => handle === '@b.bot')?.status;
         };
-        await until('b has left', async () => (await status()) === 'left', 4000).catch(() => {});
+        const hasLeft = until('b has left', async () => (await status()) === 'left', 6000);
+        await hasLeft.catch(() => {});
         return status();
       }),
     ),
@@ -238,8 +300,7 @@ const TABLE: Table = {
       true,
       served(MEMORY, async ({ origin, err }) => {
         await request(`${origin}/health`);
-        await pause(200);
-        return err().includes('/health');
+        return until('the line', async () => err().includes('/health'), 2000).catch(() => false);
       }),
     ),
     '--metrics-port': shown(
@@ -282,7 +343,7 @@ const TABLE: Table = {
       const machine = { commandLine: [process.execPath, program, 'serve', ...line] };
       const running = scene.startElsewhere(home, ['serve', line], { environment, machine });
       await until('the service', async () => running.streams.out().includes('"pid"'), 30_000);
-      const ended = await Promise.race([running.ended, pause(1000)]);
+      const ended = await Promise.race([running.ended, pause(3000)]);
       const pid = Number(/"pid":(\d+)/.exec(running.streams.out())?.[1]);
       if (ended !== undefined) process.kill(pid);
       running.stop();
@@ -295,7 +356,7 @@ const TABLE: Table = {
       served(MEMORY, async ({ home, url }) => {
         const isThere = async (): Promise<boolean> =>
           existsSync(join(home, 'ready')) && readFileSync(join(home, 'ready'), 'utf8') === `${url}\n`;
-        return until('the ready file', isThere, 1000).catch(() => false);
+        return until('the ready file', isThere, 3000).catch(() => false);
       }),
     ),
   },
@@ -322,7 +383,8 @@ const TABLE: Table = {
       const running = startElsewhere(home, ['serve logs', typed]);
       await until('the first line', async () => running.streams.out() === 'one\n');
       writeFileSync(log, 'one\ntwo\n', { mode: 0o600 });
-      await until('the second line', async () => running.streams.out() === 'one\ntwo\n', 2000).catch(() => {});
+      const isThere = until('the second line', async () => running.streams.out() === 'one\ntwo\n').catch(() => {});
+      await Promise.race([isThere, running.ended]);
       running.stop();
       return (await running.ended).out;
     }),
@@ -464,6 +526,46 @@ const TABLE: Table = {
   },
   'serve account remove': {
     account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
+  },
+  'serve account reset-password': {
+    account: shown(
+      'ann$number',
+      ['ann$number', 0],
+      async (scene, typed) => {
+        const browser = createBrowser(scene.service.webUrl);
+        const person = { username: `ann${scene.number}`, display_name: 'Ann', password: 'correct horse battery' };
+        await browser.submit(await browser.get('/oauth/sign-in'), '/oauth/sign-up', person);
+        const ran = await scene.asNobody(['serve account reset-password --json', typed]);
+        const account = ran.code === 0 ? (jsonOf(ran) as { account: string }).account : null;
+        return [account?.replace(String(scene.number), '$number'), ran.code];
+      },
+      'nobody',
+    ),
+  },
+  'serve invite create': {
+    '--expires': shown('--expires 1h', true, async ({ asNobody }, typed) => {
+      const { expires_at: at } = jsonOf(await asNobody(['serve invite create --json', typed])) as {
+        expires_at: number;
+      };
+      return at < Date.now() + 2 * 3_600_000;
+    }),
+  },
+  'serve invite revoke': {
+    id: shown(
+      '$invitation',
+      false,
+      async ({ asNobody, name }, typed) => {
+        for (let at = 0; at < 2; at++) await asNobody('serve invite create');
+        const list = async () =>
+          (jsonOf(await asNobody('serve invite list --json')) as { items: { id: string }[] }).items;
+        const [first, second] = await list();
+        name('$invitation', first?.id ?? '');
+        name('$other', second?.id ?? '');
+        await asNobody(['serve invite revoke', typed]);
+        return (await list()).some(({ id }) => id === first?.id);
+      },
+      '$other',
+    ),
   },
   'serve client add': {
     handle: shown(
