@@ -33,6 +33,8 @@ export const Session = lazily(() =>
     participants: z.array(Participant),
     created_at: EpochMs,
     ended_at: z.nullable(EpochMs),
+    /** The last event, in `GET /sessions` and for who is joined (wire: Sessions). */
+    last_sequence: z.optional(z.int()),
   }),
 );
 export type Session = z.infer<typeof Session>;

@@ -21,6 +21,9 @@ const QUIET_MAX = 20;
 /** How often new events of a session are asked for where the stream cannot be opened. */
 const POLL_MS = 2000;
 
+/** Where fewer are followed, asking each costs no more than asking for their list. */
+const SESSIONS_PER_LIST = 10;
+
 /** What a tail needs. */
 export interface TailContext {
   readonly service: ServiceAddresses;
@@ -110,7 +113,7 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
       continue;
     }
     try {
-      yield* catchUp(tail, isReconnect);
+      yield* catchUp(tail, isReconnect, item.socket.epoch);
       const downMs = brokeAtMs === undefined ? 0 : Math.round(transport.clock.monotonic() - brokeAtMs);
       yield { kind: 'ready', isReconnect, sessions: followed.size, downMs };
       brokeAtMs = undefined;
@@ -182,7 +185,7 @@ async function* poll(tail: Tail): AsyncGenerator<TailItem> {
 }
 
 /** What happened before the socket was open. */
-async function* catchUp(tail: Tail, isReconnect: boolean): AsyncGenerator<TailItem> {
+async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefined): AsyncGenerator<TailItem> {
   const { options, followed, context } = tail;
   const isEverySession = options.sessions === undefined;
   if (isEverySession && isReconnect) {
@@ -190,11 +193,22 @@ async function* catchUp(tail: Tail, isReconnect: boolean): AsyncGenerator<TailIt
     return;
   }
   if (isEverySession) tail.beganAtMs = await serviceTime(context, options.signal);
+  const isListWorthIt = isEverySession && followed.size > SESSIONS_PER_LIST;
+  const upToDate = isListWorthIt ? await findUpToDate(tail, epoch) : new Set();
   for (const sessionId of followed.ids) {
+    if (upToDate.has(sessionId)) continue;
     yield* replayOne(tail, sessionId, 0);
     const end = followed.takeEnd(sessionId);
     if (end !== undefined) yield end;
   }
+}
+
+/** Sessions of which everything was given, by what their list says; the socket is open, so what comes after is not missed. */
+async function findUpToDate({ context, options, followed }: Tail, epoch: string | undefined): Promise<Set<string>> {
+  const found = new Set<string>();
+  for await (const { id, last_sequence: last } of listSessions(context.rest, options.signal))
+    if (followed.has(id) && followed.isIn(id, epoch) && last === followed.cursorOf(id)) found.add(id);
+  return found;
 }
 
 /** Sessions that changed while there was no connection: the first of the list by latest change. */

@@ -53,6 +53,49 @@ const startSession = async (client: Client, invite: string[]): Promise<string> =
 const say = (client: Client, id: string, content: string) =>
   client.call('sendMessage', { path: { session_id: id }, body: { content } });
 
+describe('a tail that continues many sessions', () => {
+  it('asks only those in which something happened', async () => {
+    const asked: string[] = [];
+    const transport = createTransport({ clock: quickClock, trace: ({ text }) => void asked.push(text) });
+    const { baseUrl } = service;
+    const credential = createClientCredential({
+      transport,
+      random: systemRandom,
+      service: { baseUrl },
+      ...alice.credentials,
+    });
+    const client = connect({ service: { baseUrl }, credential, transport });
+    const ids: string[] = [];
+    for (let count = 0; count < 30; count += 1) ids.push(await startSession(client, []));
+    for (const id of ids) await say(client, id, 'read');
+    const first = listen(client, { cursors: Object.fromEntries(ids.map((id) => [id, 0])) });
+    await first.ready();
+    expect(new Set(first.events().map(({ session_id: id }) => id)).size).toBe(30);
+    const epoch = first.items.flatMap((item) => (item.kind === 'event' ? [item.epoch] : []))[0];
+    await first.stop();
+    for (const id of ids.slice(0, 2)) await say(client, id, 'news');
+    asked.length = 0;
+    const second = listen(client, { cursors: Object.fromEntries(ids.map((id) => [id, { after: 1, epoch }])) });
+    await second.ready();
+    expect(second.events().map(({ payload }) => payload['content'])).toEqual(['news', 'news']);
+    await second.stop();
+    const replays = asked.filter((text) => /GET \S*\/events/.test(text));
+    expect(replays.length, replays.join('\n')).toBe(2);
+  });
+
+  it('is told of the last event only where its agent is joined', async () => {
+    const id = await startSession(createClient(alice), [bob.handle]);
+    await say(createClient(alice), id, 'not for the invited');
+    const lastOf = async (actor: Actor): Promise<number | undefined> => {
+      const { sessions } = (await createClient(actor).call('listSessions', {})).reply;
+      return sessions.find((session) => session.id === id)?.last_sequence;
+    };
+    expect([await lastOf(alice), await lastOf(bob)]).toEqual([2, undefined]);
+    await createClient(bob).call('joinSession', { path: { session_id: id } });
+    expect(await lastOf(bob)).toBe(3);
+  });
+});
+
 /** Reads a tail into a list until it is told enough. */
 function listen(client: Client, options: TailOptions) {
   const controller = new AbortController();
