@@ -2,10 +2,14 @@
  * What one request may cost, and what hostile ones cost the others.
  *   node bench/cost.mjs bodies [rounds]      the worst bodies, against 256 KiB of plain text
  *   node bench/cost.mjs hostile [seconds]    four connections that send the worst of them, limits on: /health and a bystander
+ *   node bench/cost.mjs unread [connections]  replays that nobody reads, limits on: the memory of the service
+ *   node bench/cost.mjs slow [connections]    bodies whose end does not come, limits on: the memory of the service
  *   node bench/cost.mjs plain <asp.js> [rounds]   a plain POST, against another build
  * Needs a built program and /proc (Linux). It ends with 1 when a ratio is above its bound.
  */
+import { randomUUID } from 'node:crypto';
 import { Agent } from 'node:http';
+import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { BODIES } from './cost/bodies.mjs';
@@ -127,6 +131,76 @@ async function measureHostile(seconds) {
   return healthNow <= 50 && postNow <= 2 * postBefore;
 }
 
+const MESSAGE_BYTES = 240_000;
+const REPLAYED_MESSAGES = 18;
+const SETTLE_MS = 10_000;
+const HOLD_MS = 60_000;
+const SAMPLE_MS = 250;
+/** Times what the idle service has. */
+const MEMORY_MAX = 2.5;
+
+/** What each connection writes, once and for all. */
+const HELD = {
+  unread: ({ sessionId, token, host }) =>
+    `GET /v1/sessions/${sessionId}/events?limit=1000 HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n\r\n`,
+  slow: ({ sessionId, token, host }) => {
+    const head = [
+      `POST /v1/sessions/${sessionId}/messages HTTP/1.1`,
+      `host: ${host}`,
+      `authorization: Bearer ${token}`,
+      `idempotency-key: ${randomUUID()}`,
+      'content-type: application/json',
+      `content-length: ${255 * 1024}`,
+    ];
+    return `${head.join('\r\n')}\r\n\r\n{"content":"${'x'.repeat(254 * 1024)}`;
+  },
+};
+
+/** The memory of a service before, while and after one account holds many connections that neither read nor go on. */
+async function measureHeld(kind, connections) {
+  const service = await prepared([]);
+  const { sessionId, token, baseUrl, call, memoryMiB } = service;
+  if (kind === 'unread')
+    for (let count = 0; count < REPLAYED_MESSAGES; count += 1)
+      await call('POST', `/v1/sessions/${sessionId}/messages`, { token, body: { content: 'x'.repeat(MESSAGE_BYTES) } });
+  const sample = async (forMs) => {
+    const found = [];
+    for (const until = performance.now() + forMs; performance.now() < until; await pause(SAMPLE_MS))
+      found.push(memoryMiB());
+    return found;
+  };
+  const idle = medianOf(await sample(SETTLE_MS));
+  const { hostname, port, host } = new URL(baseUrl);
+  let open = 0;
+  const sockets = Array.from({ length: connections }, () => {
+    const socket = connect({ host: hostname, port: Number(port) }, () => {
+      open += 1;
+      socket.write(HELD[kind]({ sessionId, token, host }));
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      open -= 1;
+    });
+    // What is not read is noticed to have ended only when it is read; the slow ones read their answer.
+    return kind === 'unread' ? socket.pause() : socket.resume();
+  });
+  const held = await sample(HOLD_MS);
+  const left = kind === 'unread' ? 'not counted' : open;
+  for (const socket of sockets) socket.destroy();
+  const after = medianOf((await sample(SETTLE_MS)).slice(-10));
+  const { ms } = await call('GET', '/health');
+  await service.stop();
+  const peak = Math.max(...held);
+  console.log(
+    `${connections} connections for ${HOLD_MS / 1000} s; open at the end: ${left}; then /health in ${ms.toFixed(1)} ms`,
+  );
+  console.log('| memory of the service | MiB | of idle |');
+  console.log('|---|---|---|');
+  for (const [name, value] of Object.entries({ idle, peak, 'at the end': held.at(-1), afterwards: after }))
+    console.log(`| ${name} | ${value.toFixed(0)} | ${(value / idle).toFixed(2)} |`);
+  return peak <= MEMORY_MAX * idle;
+}
+
 /** The thread's time for a short message, this build and another in turn. */
 async function measurePlain(other, rounds) {
   const builds = { this: await prepared(['--limits', 'off']), other: await prepared(['--limits', 'off'], other) };
@@ -154,10 +228,11 @@ async function measurePlain(other, rounds) {
   return ratio <= 1.1;
 }
 
-const isWithin =
-  mode === 'bodies'
-    ? await measureBodies(Number(rest[0] ?? 5))
-    : mode === 'hostile'
-      ? await measureHostile(Number(rest[0] ?? 60))
-      : await measurePlain(rest[0] ?? OWN_PROGRAM, Number(rest[1] ?? 15));
-process.exitCode = isWithin ? 0 : 1;
+const MODE = {
+  bodies: (rounds = 5) => measureBodies(Number(rounds)),
+  hostile: (seconds = 60) => measureHostile(Number(seconds)),
+  unread: (connections = 300) => measureHeld('unread', Number(connections)),
+  slow: (connections = 1_200) => measureHeld('slow', Number(connections)),
+  plain: (program = OWN_PROGRAM, rounds = 15) => measurePlain(program, Number(rounds)),
+};
+process.exitCode = (await MODE[mode](...rest)) ? 0 : 1;

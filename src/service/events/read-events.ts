@@ -6,6 +6,7 @@ import type { ParticipantRow, ParticipationRow } from '../store/participant-rows
 /** A page may end before its limit. */
 export const PAGE_MAX_CHARACTERS = 4 * 1024 * 1024;
 const ROWS_PER_FIRST_QUERY = 16;
+const LARGE_EVENT_CHARACTERS = 128 * 1024;
 const ROWS_PER_QUERY = 64;
 
 export type Viewer = Pick<
@@ -62,7 +63,7 @@ export async function readPage(
 
 /** Few until it is known how large the events are: a page of large ones takes a few of them, and many would be read for nothing. */
 function rowsToRead(count: number, characters: number, maxCharacters: number): number {
-  if (count === 0) return ROWS_PER_FIRST_QUERY;
+  if (count === 0) return Math.min(ROWS_PER_FIRST_QUERY, Math.ceil(maxCharacters / LARGE_EVENT_CHARACTERS));
   const fitting = Math.ceil(((maxCharacters - characters) * count) / (characters + 1));
   return Math.max(1, Math.min(ROWS_PER_QUERY, fitting + 1));
 }
