@@ -78,6 +78,19 @@ export const OperatorKey = lazily(() =>
 );
 export type OperatorKey = z.infer<typeof OperatorKey>;
 
+/** A client with a secret, as the operator sees it. */
+export const OperatorClientSummary = lazily(() =>
+  z.looseObject({
+    client_id: z.string(),
+    handle: z.string(),
+    name: z.string(),
+    scope: z.string(),
+    created_at: EpochMs,
+    last_used_at: z.nullable(EpochMs),
+  }),
+);
+export type OperatorClientSummary = z.infer<typeof OperatorClientSummary>;
+
 const Tier = lazily(() => z.enum(['standard', 'trusted']));
 
 /** An account as the operator sees it. */
@@ -210,6 +223,16 @@ export const OPERATOR_ENDPOINT = {
     reply: z.looseObject({ invitations: z.array(Invitation) }),
   },
   revokeInvitation: { method: 'DELETE', path: '/invitations/{id}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorClients: {
+    method: 'GET',
+    path: '/clients',
+    reply: z.looseObject({ clients: z.array(OperatorClientSummary) }),
+  },
+  revokeOperatorClient: {
+    method: 'DELETE',
+    path: '/clients/{client}',
+    reply: z.looseObject({ ok: z.literal(true) }),
+  },
   listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
   rotateSigningKeys: {
     method: 'POST',

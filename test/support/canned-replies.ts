@@ -240,6 +240,10 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
     invitations: [{ id: text, state: 'used', account: text, created_at: TIME, expires_at: TIME }],
   }),
   revokeInvitation: ok,
+  listOperatorClients: ({ text }) => ({
+    clients: [{ client_id: text, handle: text, name: text, scope: text, created_at: TIME, last_used_at: null }],
+  }),
+  revokeOperatorClient: ok,
   listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
   rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
   createSignInLink: ({ text }) => ({ url: `http://127.0.0.1/${text}`, account: text, expires_at: TIME }),

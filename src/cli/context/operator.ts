@@ -78,6 +78,7 @@ const NO_SUCH_AGENT: ErrorContext = {
   next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
 };
 
+/** By what the path of an operation begins with. */
 const NO_SUCH: Readonly<Record<string, ErrorContext>> = {
   accounts: {
     messages: { NOT_FOUND: 'No such account is in the local service.' },
@@ -86,5 +87,9 @@ const NO_SUCH: Readonly<Record<string, ErrorContext>> = {
   invitations: {
     messages: { NOT_FOUND: 'No such invitation is in the local service.' },
     next: { NOT_FOUND: ['asp', 'serve', 'invite', 'list'] },
+  },
+  clients: {
+    messages: { NOT_FOUND: 'No such client is in the local service.' },
+    next: { NOT_FOUND: ['asp', 'serve', 'client', 'list'] },
   },
 };

@@ -6,6 +6,7 @@ import type {
   AddOperatorClientRequest,
   OperatorAgent,
   OperatorClient,
+  OperatorClientSummary,
   OperatorKey,
   UpdateOperatorAgentRequest,
 } from '../../wire/local-service.js';
@@ -13,13 +14,14 @@ import { AGENT_SCOPES, isAccountScope } from '../../wire/scope.js';
 import type { SigningKeys } from '../access-token/signing-keys.js';
 import { changeAgent } from '../agents/change-agent.js';
 import { removeAgentRecord } from '../agents/remove-agent.js';
-import { createConfidentialClient } from '../authorization-server/confidential-client.js';
+import { createConfidentialClient, revokeConfidentialClient } from '../authorization-server/confidential-client.js';
 import type { ServiceContext } from '../context.js';
 import { ServiceError } from '../service-error.js';
 import { type AgentRecordRow, findAgentByHandle } from '../store/agent-rows.js';
 import type { Transaction } from '../store/database.js';
 import { agentLock } from '../store/lock-names.js';
-import { listAllAgents, type OperatorAgentRow } from '../store/operator-rows.js';
+import { findOAuthClient } from '../store/oauth-client-rows.js';
+import { listAllAgents, listAllClients, type OperatorAgentRow } from '../store/operator-rows.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
 
 /** What the operator of a local service may do, outside the specification. */
@@ -81,6 +83,30 @@ export async function addOperatorClient(
       created_agent: isNew,
     };
   });
+}
+
+export async function listOperatorClients({ database }: ServiceContext): Promise<{ clients: OperatorClientSummary[] }> {
+  const rows = await database.read(listAllClients);
+  return {
+    clients: rows.map(({ id, handle, name, scope, created_at, last_used_at }) => ({
+      client_id: id,
+      handle,
+      name,
+      scope,
+      created_at,
+      last_used_at,
+    })),
+  };
+}
+
+/** From now on the secret gets no token, and the sockets of the client close. */
+export async function revokeOperatorClient(context: ServiceContext, clientId: string): Promise<{ ok: true }> {
+  const isRevoked = await context.database.write(async (transaction) => {
+    const client = await findOAuthClient(transaction, clientId);
+    return client?.kind === 'confidential' && revokeConfidentialClient(context, transaction, clientId);
+  });
+  if (!isRevoked) throw new ServiceError('NOT_FOUND');
+  return { ok: true };
 }
 
 /** The published keys, as the operator sees them. */

@@ -27,8 +27,10 @@ import {
   addOperatorAgent,
   addOperatorClient,
   listOperatorAgents,
+  listOperatorClients,
   listOperatorKeys,
   removeOperatorAgent,
+  revokeOperatorClient,
   updateOperatorAgent,
 } from './operate.js';
 import { createSignInLink, type SignInLinkParts } from './sign-in-link.js';
@@ -79,6 +81,8 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
       return { rotated, keys: await listOperatorKeys(options.keys) };
     },
     createSignInLink: (body) => createSignInLink(context, options.signIn, body),
+    listOperatorClients: () => listOperatorClients(context),
+    revokeOperatorClient: (_, clientId) => revokeOperatorClient(context, clientId),
     addOperatorClient: (body) => addOperatorClient(context, body),
   };
   app.register(

@@ -2,6 +2,7 @@ import type { InboundPolicy } from '../../wire/agent.js';
 import type { AccountRow } from './account-rows.js';
 import type { Dialect, Query } from './database.js';
 import type { EntryLinkRow } from './entry-link-rows.js';
+import type { OAuthClientRow } from './oauth-client-rows.js';
 
 export interface ServiceCounts {
   readonly accounts: number;
@@ -90,5 +91,14 @@ export function listInvitations(query: Query): Promise<InvitationRow[]> {
   return query.all<InvitationRow>(
     `SELECT entry_link.*, account.username FROM entry_link LEFT JOIN account ON account.id = entry_link.account_id
      WHERE purpose = 'sign-up' ORDER BY entry_link.id DESC`,
+  );
+}
+
+/** Every client with a secret that can still be used, by the agent it acts as; the newest first. */
+export function listAllClients(query: Query): Promise<(OAuthClientRow & { readonly handle: string })[]> {
+  return query.all(
+    `SELECT oauth_client.*, agent.handle AS handle FROM oauth_client JOIN agent ON agent.id = oauth_client.agent_id
+     WHERE oauth_client.kind = 'confidential' AND oauth_client.revoked_at IS NULL AND agent.removed_at IS NULL
+     ORDER BY agent.handle, oauth_client.id DESC`,
   );
 }

@@ -190,6 +190,8 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve invite list': [operator('serve invite list')],
   'serve invite revoke': [operator('serve invite revoke lnk_1')],
   'serve client add': [operator(`serve client add ${PEER}`)],
+  'serve client list': [operator('serve client list')],
+  'serve client revoke': [operator('serve client revoke oac_1 --yes')],
   status: [
     api('status', {
       cells: all({ exit: 0 }),

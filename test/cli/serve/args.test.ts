@@ -34,6 +34,7 @@ describe('words become options: service on this machine', () => {
     ['serve invite create', { lifetimeMs: 604_800_000 }],
     ['serve invite create --expires 1h', { lifetimeMs: 3_600_000 }],
     ['serve invite revoke lnk_1', { id: 'lnk_1' }],
+    ['serve client revoke oac_1', { client: 'oac_1' }],
     ['serve client add a.b', { handle: '@a.b', scopes: undefined }],
     ['serve client add a.b --scopes sessions:read', { scopes: ['sessions:read'] }],
     ['demo', {}],
@@ -60,6 +61,7 @@ describe('words become options: service on this machine', () => {
     ['serve account tier alice paid', /standard or trusted/],
     ['serve --sign-up closed', /choices/],
     ['serve invite create --expires soon', /not a duration/],
+    ['serve client revoke', /missing required argument/i],
     ['serve client add a.b --scopes all', /not a scope/],
     ['serve here', /not a command|takes no arguments/],
   ];

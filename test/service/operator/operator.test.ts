@@ -120,6 +120,27 @@ describe('the operator endpoints', () => {
       mustDeny(await ask('POST', '/clients', { handle: '@erin.bot', scopes }), 400, 'VALIDATION_ERROR');
   });
 
+  it('list the clients with a secret, and revoke one: it gets no token and its socket closes, and no other', async () => {
+    const [leaked, kept] = [await service.createAgent('leaky'), await service.createAgent('tight')];
+    const sockets = [await leaked.mustConnect(), await kept.mustConnect()];
+    const listed = async () =>
+      list(await operate(service.operator, 'GET', '/clients'), 'clients').map((client) => field(client, 'handle'));
+    expect(await listed()).toEqual(expect.arrayContaining([leaked.handle, kept.handle]));
+    const { clients } = (await operate(service.operator, 'GET', '/clients')) as { clients: { client_id: string }[] };
+    expect(clients.map(({ client_id }) => client_id)).toContain(leaked.credentials.clientId);
+    expect(JSON.stringify(clients)).not.toMatch(/secret|hash/);
+    const path = `/clients/${leaked.credentials.clientId}`;
+    expect(await operate(service.operator, 'DELETE', path)).toEqual({ ok: true });
+    expect(await sockets[0]?.mustBeClosed()).toBe(1008);
+    const refused = await askClientToken(service.place, leaked.credentials, service.baseUrl);
+    expect([refused.status, field(refused.json, 'error')]).toEqual([401, 'invalid_client']);
+    await sockets[1]?.mustPing();
+    expect((await askClientToken(service.place, kept.credentials, service.baseUrl)).status).toBe(200);
+    expect(await listed()).not.toContain(leaked.handle);
+    await expect(operate(service.operator, 'DELETE', path)).rejects.toThrow(/404/);
+    await expect(operate(service.operator, 'DELETE', '/clients/oac_nobody')).rejects.toThrow(/404/);
+  });
+
   it('ask the service to stop, which its owner then does', async () => {
     const other = await startTestService();
     await operate(other.operator, 'POST', '/stop');

@@ -8,6 +8,7 @@ import {
   OperatorAccount,
   OperatorAgent,
   OperatorClient,
+  OperatorClientSummary,
   OperatorKey,
   OperatorStatus,
 } from '../../../wire/local-service.js';
@@ -295,6 +296,8 @@ export const COMMAND_OUTPUT = {
   'serve agent pause': OperatorAgent,
   'serve agent resume': OperatorAgent,
   'serve client add': OperatorClient,
+  'serve client list': list(OperatorClientSummary),
+  'serve client revoke': shape({ client_id: text, revoked: yes }),
   'serve account list': list(OperatorAccount),
   'serve account show': OperatorAccount,
   'serve account suspend': OperatorAccount,

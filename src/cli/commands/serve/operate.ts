@@ -298,3 +298,45 @@ export const serveClientAdd = command({
     await context.output.record(client);
   },
 });
+
+export const serveClientList = command({
+  path: 'serve client list',
+  summary: 'every client with a secret at the local service, and the agent it acts as',
+  details: 'Those that people have made on the dashboard, too. No secret is shown: only hashes are kept.',
+  examples: [
+    { line: 'asp serve client list', about: 'a table, by agent' },
+    { line: 'asp serve client list --json', about: 'with scopes and last use' },
+  ],
+  effect: 'read',
+  stdout: describeTable('client, agent, name, created, last used'),
+  async run(context) {
+    const { clients } = await (await findService(context)).call('listOperatorClients');
+    await context.output.list({ items: clients, next_cursor: null }, [
+      { title: 'client', value: (client) => client.client_id },
+      { title: 'agent', value: (client) => client.handle },
+      { title: 'name', value: (client) => client.name },
+      { title: 'created', value: (client) => toTime(client.created_at) },
+      { title: 'last used', value: (client) => (client.last_used_at === null ? 'never' : toTime(client.last_used_at)) },
+    ]);
+  },
+});
+
+export const serveClientRevoke = command({
+  path: 'serve client revoke',
+  summary: 'end a client of the local service, for instance when its secret has leaked',
+  details: 'Its secret gets no more tokens and its WebSockets close at once. Its agent stays. It cannot be undone.',
+  arguments: [{ usage: '<client-id>', about: 'as asp serve client list shows it' }],
+  examples: [
+    { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6', about: 'asks first' },
+    { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6 --yes', about: 'for scripts' },
+  ],
+  effect: 'local',
+  stdout: 'the client id',
+  parse: (args) => ({ client: args.argument('client-id') }),
+  async run(context, { client }) {
+    if (!(await context.prompts.confirm(`Revoke ${client}? It cannot be undone.`, '--yes')))
+      throw new UsageError('Nothing was revoked: the answer was no.');
+    await (await findService(context)).call('revokeOperatorClient', { path: { client } });
+    await context.output.document({ client_id: client, revoked: true }, (safe) => safe.client_id);
+  },
+});
