@@ -8,6 +8,7 @@ import { openPostgres } from '../../../../src/service/store/postgres-database.js
 import { assertSettings, type PostgresSettings } from '../../../../src/service/store/postgres-settings.js';
 import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
+import { startPrivatePostgres, whyNoPrivatePostgres } from '../../../support/private-postgres.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 let schema: Schema;
@@ -150,5 +151,33 @@ describe('a database that cannot be used says why, without its secrets', () => {
     expect(hasSecret('postgres://asp:x@h/d')).toBe(true);
     expect(hasSecret('postgres://asp@h/d?sslpassword=x')).toBe(true);
     expect(hasSecret('postgres://asp@h/d?search_path=blue')).toBe(false);
+  });
+});
+
+const whyNot = whyNoPrivatePostgres();
+describe.skipIf(whyNot !== undefined)('a server whose autovacuum is off', () => {
+  it('is used, and the log says so at each start until it is on', async () => {
+    const server = await startPrivatePostgres();
+    const warningsAtStart = async (): Promise<string[]> => {
+      const warnings: string[] = [];
+      const database = await openPostgres(server.url, { onWarning: (warning) => warnings.push(warning) });
+      await database.close();
+      return warnings;
+    };
+    const setAutovacuum = async (value: 'on' | 'off'): Promise<void> => {
+      const client = new pg.Client({ connectionString: server.url });
+      await client.connect();
+      await client.query(`ALTER SYSTEM SET autovacuum = ${value}`);
+      await client.end();
+      await server.restartImmediately();
+    };
+    try {
+      await setAutovacuum('off');
+      expect(await warningsAtStart()).toEqual([expect.stringContaining('autovacuum is off')]);
+      await setAutovacuum('on');
+      expect(await warningsAtStart()).toEqual([]);
+    } finally {
+      await server.stop();
+    }
   });
 });
