@@ -21,6 +21,7 @@ import {
   listInvitations,
   type OperatorAccountRow,
 } from '../store/operator-rows.js';
+import { servesPagesHere } from './sign-in-link.js';
 
 /** What the operator may do about an account, outside the specification. */
 
@@ -91,7 +92,7 @@ const SECRET_BYTES = 24;
 export async function createPasswordLink(context: ServiceContext, username: string): Promise<EntryLink> {
   return await context.database.write(async (transaction) => {
     const account = await requireAccount(transaction, username);
-    if (account.is_local === 1)
+    if (account.is_local === 1 && servesPagesHere(context.settings))
       throw new ServiceError('VALIDATION_ERROR', 'A local account has no password: asp serve open signs in as it.');
     if (account.suspended_at !== null)
       throw new ServiceError('VALIDATION_ERROR', 'The account is suspended: resume it first.');

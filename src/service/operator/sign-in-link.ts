@@ -17,15 +17,23 @@ export interface SignInLinkParts {
   readonly seeds: readonly LocalAgent[];
 }
 
+/** Whether a browser of this machine reaches the pages directly, so that nobody else can be mistaken for it. */
+export function servesPagesHere({ addresses, isBehindProxy }: ServiceContext['settings']): boolean {
+  return !isBehindProxy && isLoopbackHost(new URL(addresses.webUrl).hostname);
+}
+
 /** A link that signs a browser of this machine in as a local account, once. */
 export async function createSignInLink(
   context: ServiceContext,
   { links, seeds }: SignInLinkParts,
   { account: named }: CreateSignInLinkRequest,
 ): Promise<SignInLink> {
-  const { addresses, isBehindProxy } = context.settings;
-  if (isBehindProxy || !isLoopbackHost(new URL(addresses.webUrl).hostname))
-    throw new ServiceError('VALIDATION_ERROR', 'Its pages are reached through another address: sign in there.');
+  const { addresses } = context.settings;
+  if (!servesPagesHere(context.settings))
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'Its pages are reached through another address. Give the account a password with asp serve account reset-password, and sign in there.',
+    );
   const account = await context.database.read(async (query) => {
     const known = await listLocalAccounts(query, NAMES_MAX);
     const [seed] = seeds;

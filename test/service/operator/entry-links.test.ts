@@ -149,6 +149,19 @@ describe('a link that sets a password', () => {
     expect((await ask('POST', '/accounts/maria/password-links')).status).toBe(400);
   });
 
+  it('lets a local account sign in where its pages are reached through a proxy, and asp serve open cannot help', async () => {
+    await start({ isBehindProxy: true, seeds: [{ handle: '@alice.bot' }] });
+    const refused = await ask('POST', '/sign-in-links', {});
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('reset-password')]);
+    const made = await ask('POST', '/accounts/alice/password-links');
+    expect(made.status).toBe(200);
+    const browser = createBrowser(service.webUrl);
+    const page = await browser.get(text(made.json, 'url'));
+    expect((await browser.submit(page, NEW_PASSWORD, { password: PASSWORD })).status).toBe(303);
+    expect((await signIn('alice', PASSWORD)).status).toBe(303);
+    expect((await signIn('alice', 'wrong')).status).toBe(400);
+  });
+
   it('is not made for a local account, which has no password, nor for nobody', async () => {
     await start({ seeds: [{ handle: '@alice.bot' }] });
     expect((await ask('POST', '/accounts/alice/password-links')).status).toBe(400);
