@@ -38,52 +38,48 @@ rule('wire/Aliases/search', '/search is /search/directory', async () => {
   );
 });
 
-rule(
-  'wire/Aliases/files',
-  'a file is an attachment under another name, and its parts come back with its true size',
-  async () => {
-    const { alice, bob } = await service.actors('alice', 'bob');
-    const bytes = 'name,count\nfile,1\n';
-    const upload = async () => {
-      const { type, body } = multipart([{ filename: 'a b.csv', type: 'text/csv', bytes }]);
-      return mustSucceed(await alice.post('/files', body, { headers: { 'content-type': type } }), 201);
-    };
-    const [file, picture, other] = await Promise.all([upload(), upload(), upload()]);
-    const id = text(file, 'id');
-    expect(id).toMatch(/^file_[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
-    expect(file).toEqual({ id, filename: 'a b.csv', content_type: 'text/csv', size_bytes: bytes.length });
+rule('wire/Aliases/files', 'a file is an attachment under another name, and its parts come back as sent', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  const bytes = 'name,count\nfile,1\n';
+  const upload = async () => {
+    const { type, body } = multipart([{ filename: 'a b.csv', type: 'text/csv', bytes }]);
+    return mustSucceed(await alice.post('/files', body, { headers: { 'content-type': type } }), 201);
+  };
+  const [file, picture, other] = await Promise.all([upload(), upload(), upload()]);
+  const id = text(file, 'id');
+  expect(id).toMatch(/^file_[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
+  expect(file).toEqual({ id, filename: 'a b.csv', content_type: 'text/csv', size_bytes: bytes.length });
 
-    const session = await alice.mustCreate({ invite: [bob.handle] });
-    const attachmentId = text(other, 'id').replace('file_', 'att_');
-    const content = [
-      { type: 'file', file_id: id, size_bytes: 1 },
-      { type: 'image', file_id: text(picture, 'id') },
-      { type: 'file', attachment_id: attachmentId },
-    ];
-    await bob.mustJoin(session);
-    mustSucceed(await alice.post(`/sessions/${session}/messages`, { content }), 201);
-    const seen = (await bob.mustReplay(session)).at(-1);
-    const names = { name: 'a b.csv', mime_type: 'text/csv' };
-    expect(field(seen, 'payload.content')).toEqual([
-      { ...content[0], ...names, size_bytes: bytes.length },
-      { ...content[1], ...names },
-      { ...content[2], ...names, size: bytes.length },
-    ]);
-    mustDeny(await alice.post(`/sessions/${session}/messages`, { content: [content[0]] }), 404, 'NOT_FOUND');
+  const session = await alice.mustCreate({ invite: [bob.handle] });
+  const attachmentId = text(other, 'id').replace('file_', 'att_');
+  const content = [
+    { type: 'file', file_id: id, size_bytes: 1 },
+    { type: 'image', file_id: text(picture, 'id') },
+    { type: 'file', attachment_id: attachmentId },
+  ];
+  await bob.mustJoin(session);
+  mustSucceed(await alice.post(`/sessions/${session}/messages`, { content }), 201);
+  const seen = (await bob.mustReplay(session)).at(-1);
+  const names = { name: 'a b.csv', mime_type: 'text/csv' };
+  expect(field(seen, 'payload.content')).toEqual([
+    { ...content[0], ...names },
+    { ...content[1], ...names },
+    { ...content[2], ...names, size: bytes.length },
+  ]);
+  mustDeny(await alice.post(`/sessions/${session}/messages`, { content: [content[0]] }), 404, 'NOT_FOUND');
 
-    for (const path of [`/files/${id}`, `/files/${id.replace('file_', 'att_')}`]) {
-      const answer = await bob.get(path);
-      expect(answer.status).toBe(302);
-      expect(answer.json).toMatchObject({ id, size_bytes: bytes.length, url: answer.headers['location'] });
-      expect((await request(answer.headers['location'] ?? '')).text).toBe(bytes);
-    }
-    expect(mustSucceed(await bob.get(`/attachments/${attachmentId}`))).toMatchObject({ id: attachmentId, size: 18 });
-    const stranger = await service.actor('stranger');
-    const denied = await stranger.get(`/files/${id}`);
-    mustDeny(denied, 404, 'NOT_FOUND');
-    expect((await stranger.get('/files/file_01ARZ3NDEKTSV4RRFFQ69G5FAV')).text).toBe(denied.text);
-  },
-);
+  for (const path of [`/files/${id}`, `/files/${id.replace('file_', 'att_')}`]) {
+    const answer = await bob.get(path);
+    expect(answer.status).toBe(302);
+    expect(answer.json).toMatchObject({ id, size_bytes: bytes.length, url: answer.headers['location'] });
+    expect((await request(answer.headers['location'] ?? '')).text).toBe(bytes);
+  }
+  expect(mustSucceed(await bob.get(`/attachments/${attachmentId}`))).toMatchObject({ id: attachmentId, size: 18 });
+  const stranger = await service.actor('stranger');
+  const denied = await stranger.get(`/files/${id}`);
+  mustDeny(denied, 404, 'NOT_FOUND');
+  expect((await stranger.get('/files/file_01ARZ3NDEKTSV4RRFFQ69G5FAV')).text).toBe(denied.text);
+});
 
 rule('wire/Aliases/files', 'a part names one attachment once, under one name', async () => {
   const alice = await service.actor('alice');

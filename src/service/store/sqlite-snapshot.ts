@@ -88,7 +88,7 @@ function removeKeys(connection: SqliteConnection): void {
 /** What to say of a file that is not what SQLite wrote, and what helps. */
 export function damaged(why: string, path = 'The database'): DatabaseUnusableError {
   return new DatabaseUnusableError(
-    `${path} is damaged (${why}). Keep it as it is, and restore the last backup into an empty folder: asp serve restore.`,
+    `${path} is damaged (${why.replaceAll(/\s+/g, ' ')}). Keep it as it is, and restore the last backup into an empty folder: asp serve restore.`,
   );
 }
 
