@@ -49,6 +49,26 @@ describe('a person who is signed in', () => {
       expect(piped.stderr).not.toContain('\u001b');
     });
 
+    it('--accessible asks by a line of text, and draws nothing', async () => {
+      const asked = home.terminal(['agent', 'remove', '@demo.you', '--accessible'], { environment: TERMINAL });
+      await asked.until('stdout', /Remove @demo\.you for good\?.*\[y\/N\] /);
+      asked.child.stdin?.write('n\r');
+      const { status, stdout } = await asked.ended;
+      expect(status).not.toBe(0);
+      expect(stdout).not.toMatch(/[\u2500-\u25ff]|\u001b\[\d*[A-HJK]/);
+      expect((await home.asp(['agent', 'show', '@demo.you'])).status).toBe(0);
+    });
+
+    it('--accessible numbers the choices', async () => {
+      await home.asp(['login', '@alice.bot', '--yes']);
+      const asked = home.terminal(['use', '--accessible'], { environment: TERMINAL });
+      await asked.until('stdout', /Which agent\?\s+1 {2}@alice\.bot\s+2 {2}@demo\.you\s+Number \(1 to 2\): /);
+      asked.child.stdin?.write('2\r');
+      expect(await asked.ended).toMatchObject({ status: 0 });
+      expect((await home.asp(['whoami', '--short'])).stdout).toBe('@demo.you\n');
+      await home.asp(['logout', '@alice.bot']);
+    });
+
     it('is asked before something is deleted, and no means no', async () => {
       const words = ['agent', 'remove', '@demo.you'];
       const asked = home.terminal(words, { environment: TERMINAL });

@@ -17,6 +17,19 @@ const inHome = (directory: string, words: string | string[], options: RunOptions
     machine: { homeDirectory: directory, workingDirectory: directory, ...options.machine },
   });
 
+describe('asp commands', () => {
+  it('tells of one command, or of those below a word', async () => {
+    const wordsOf = async (line: string) =>
+      (JSON.parse((await runWords(line)).out) as { items: { words: string[] }[] }).items.map(({ words }) =>
+        words.join(' '),
+      );
+    expect(await wordsOf('commands send --json')).toEqual(['message send']);
+    expect(await wordsOf('commands serve agent --fields words')).toContain('serve agent add');
+    expect((await wordsOf('commands session --json')).every((words) => words.startsWith('session '))).toBe(true);
+    expect((await runWords('commands nosuch')).code).toBe(2);
+  });
+});
+
 describe('the overview', () => {
   it('names only what exists', async () => {
     const { out } = await runWords('');

@@ -36,7 +36,7 @@ export function createContext(
     isOutColoured: isColoured(globals.color, environment, streams.stdout.isTerminal),
     isErrColoured: isColoured(globals.color, environment, streams.stderr.isTerminal),
   });
-  const prompts = createPrompts(streams, { mayAsk: globals.mayAsk, isYes: globals.isYes, signal, interrupt });
+  const prompts = createPrompts(streams, { ...globals, signal, interrupt });
   const changes: Changes = { count: 0, sessionId: undefined };
   const service = createServiceChoice(surroundings, globals, output, changes);
   const identity = createIdentity(() => context, service.profile, changes);

@@ -12,6 +12,8 @@ export interface Prompts {
 interface PromptSettings {
   readonly mayAsk: boolean;
   readonly isYes: boolean;
+  /** Questions are lines of text that are answered by a line: nothing is drawn. */
+  readonly isAccessible: boolean;
   readonly signal: AbortSignal;
   /** What Ctrl-C does: at a question the terminal gives it to us as a key. */
   readonly interrupt: () => void;
@@ -23,7 +25,40 @@ async function loadQuestions() {
   return questions;
 }
 
-export function createPrompts(streams: Streams, { mayAsk, isYes, signal, interrupt }: PromptSettings): Prompts {
+/** A line that the person typed; undefined when the input ended. */
+async function askLine(question: string, signal: AbortSignal): Promise<string | undefined> {
+  const { createInterface } = await import('node:readline');
+  const lines = createInterface({ input: process.stdin, terminal: false });
+  process.stderr.write(`${question} `);
+  try {
+    return await new Promise((resolve, reject) => {
+      lines.once('line', (line) => resolve(line.trim()));
+      lines.once('close', () => resolve(undefined));
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+  } finally {
+    lines.close();
+  }
+}
+
+/** Asks again until the answer is one: a number, or a choice itself; undefined when the input ended. */
+async function chooseByNumber(
+  question: string,
+  choices: readonly string[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const numbered = choices.map((choice, index) => `  ${index + 1}  ${choice}\n`).join('');
+  process.stderr.write(`${question}\n${numbered}`);
+  for (;;) {
+    const answer = await askLine(`Number (1 to ${choices.length}):`, signal);
+    if (answer === undefined) return undefined;
+    const chosen = choices[Number(answer) - 1] ?? choices.find((choice) => choice === answer);
+    if (chosen !== undefined) return chosen;
+  }
+}
+
+export function createPrompts(streams: Streams, settings: PromptSettings): Prompts {
+  const { mayAsk, isYes, isAccessible, signal, interrupt } = settings;
   const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
   const refuse = (question: string, flag: string): UsageError =>
     new UsageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
@@ -40,15 +75,21 @@ export function createPrompts(streams: Streams, { mayAsk, isYes, signal, interru
     async confirm(question, flag) {
       if (isYes) return true;
       if (!canAsk) throw refuse(question, flag);
-      const { confirm } = await loadQuestions();
       // What cannot be undone is not done by a stray Enter.
       const initialValue = flag !== '--yes';
+      if (isAccessible) {
+        const line = await askLine(`${question} ${initialValue ? '[Y/n]' : '[y/N]'}`, signal);
+        if (line === undefined) return unanswered();
+        return line === '' ? initialValue : /^y(es)?$/i.test(line);
+      }
+      const { confirm } = await loadQuestions();
       const answer = await confirm({ message: question, initialValue, signal, output: process.stderr });
       if (typeof answer === 'symbol') return unanswered();
       return answer;
     },
     async choose(question, choices, flag) {
       if (!canAsk) throw refuse(question, flag);
+      if (isAccessible) return (await chooseByNumber(question, choices, signal)) ?? unanswered();
       const { select } = await loadQuestions();
       const options = choices.map((value) => ({ value, label: value }));
       const answer = await select({ message: question, options, signal, output: process.stderr });

@@ -91,8 +91,10 @@ export const version = command({
 export const commands = command({
   path: 'commands',
   summary: 'every command with its arguments, its options and what it changes',
+  arguments: [{ usage: '[command...]', about: 'only this one and those below it: send, session, serve agent' }],
   examples: [
     { line: 'asp commands', about: 'a table' },
+    { line: 'asp commands session --json', about: 'all about the commands of sessions' },
     {
       line: 'asp commands --json | jq \'.items[] | select(.effect=="write") | .words\'',
       about: 'what changes something',
@@ -100,8 +102,12 @@ export const commands = command({
   ],
   effect: 'none',
   stdout: describeTable('command, effect, what it does'),
-  async run({ program, output }) {
-    const items = program.commands.filter(({ isHidden }) => !isHidden).map(describeCommand);
+  parse: (args) => ({ typed: args.argument('command') }),
+  async run({ program, output }, { typed }) {
+    const { path } = await findCommand(program, typed);
+    const items = program.commands.filter((each) => !each.isHidden && isBelow(each, path)).map(describeCommand);
+    if (items.length === 0 || path.length < typed.length)
+      throw new UsageError(`'${typed.join(' ')}' is not a command of asp.`, { next: ['asp', 'commands'] });
     await output.list({ items, next_cursor: null }, [
       { title: 'command', value: ({ words }) => words.join(' ') },
       { title: 'effect', value: ({ effect }) => effect, paint: (text, _, style) => style.dim(text) },
@@ -109,6 +115,9 @@ export const commands = command({
     ]);
   },
 });
+
+const isBelow = ({ path }: Command, words: readonly string[]): boolean =>
+  words.every((word, index) => path.split(' ')[index] === word);
 
 const describeCommand = (each: Command) => ({
   words: each.path.split(' '),

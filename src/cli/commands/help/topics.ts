@@ -81,7 +81,8 @@ Each event once and in the order of its session, across reconnects. A hole that 
 Begin
   asp whoami --json             as whom you act; exit 4: a person must sign in, with asp login
   asp status --json             service, agent and what is wrong, within a second, exit 0
-  asp commands --json           every command: options, what it changes (effect), what stdout carries
+  asp commands --fields words,effect,summary   every command, and what it changes (effect)
+  asp commands send --json      all about one: options, what stdout carries; asp commands --json: about all, 270 KB
   asp schema send               JSON Schema of what a command prints; asp schema session.message: of an event
 
 In every call
