@@ -303,6 +303,16 @@ const TABLE: Table = {
         return until('the line', async () => err().includes('/health'), 2000).catch(() => false);
       }),
     ),
+    '--security-log': shown(
+      '--security-log $there/security.log',
+      true,
+      served(MEMORY, async (one) => {
+        await signUp(one);
+        const path = join(one.home, 'security.log');
+        const isTold = async (): Promise<boolean> => existsSync(path) && readFileSync(path, 'utf8').includes('"ann"');
+        return until('the line', isTold, 3000).catch(() => false);
+      }),
+    ),
     '--metrics-port': shown(
       '--metrics-port 0',
       200,
