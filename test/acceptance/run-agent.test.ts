@@ -394,6 +394,51 @@ describe('asp run › an agent out of any program', () => {
     ).toEqual(['refused', 'replied']);
   });
 
+  it('lost progress is reported, and --since answers what has no reply yet, as in a container without a volume', async () => {
+    const lost = (name: string) => ['--cursor-file', join(home.directory, name)];
+    const begin = String(Date.now());
+    const first = await start('echo one', lost('first.json'));
+    const sent = await asp('send', BOT, 'answered', '--wait', '--json');
+    const { session_id: id } = json<{ session_id: string }>(sent);
+    first.kill('SIGINT');
+    await first.ended;
+    await asp('send', id, 'while it was away');
+    // The service tells its time in whole seconds.
+    await setTimeout(1100);
+    const second = await start('echo two', lost('second.json'));
+    expect(second.stderr()).toMatch(/Nothing is saved of an earlier run: starting now\. --since/);
+    second.kill('SIGINT');
+    await second.ended;
+    const third = await start('echo three', [...lost('third.json'), '--since', begin]);
+    await third.until('stdout', /"replied"/);
+    expect(third.stderr()).not.toMatch(/Nothing is saved/);
+    await expectOneReplyEach(id, ['answered', 'while it was away']);
+    await asp('session', 'end', id);
+  });
+
+  it('a restart asks for the sessions with news alone', async () => {
+    const agent = await start('echo fine');
+    const ids: string[] = [];
+    for (let count = 0; count < 12; count += 1) ids.push(await asp('send', BOT, `hello ${count}`));
+    await agent.until('stdout', /(.*\n){12}/);
+    agent.kill('SIGINT');
+    await agent.ended;
+    await asp('send', ids[3] ?? '', 'news');
+    const mine = `Bearer ${await asp('auth', 'token')}`;
+    const asked: string[] = [];
+    relay.onRequest = async (relayed) => {
+      if (relayed.headers.authorization !== mine) asked.push(relayed.path);
+      await (await relayed.forward())();
+    };
+    const next = await start('echo fine');
+    await next.until('stdout', /\n/);
+    const replayed = ids.filter((id) => asked.some((path) => path.includes(`${id}/events`)));
+    expect(replayed).toContain(ids[3]);
+    // Of the last few, the agent may have been stopped before it had its own reply.
+    expect(replayed.length).toBeLessThan(6);
+    for (const id of ids) await asp('session', 'end', id);
+  });
+
   it('Ctrl-C while a reply cannot be sent: it is left to the next run', { timeout: 120_000 }, async () => {
     const agent = await start('cat >/dev/null; echo $$');
     const mine = `Bearer ${await asp('auth', 'token')}`;

@@ -191,6 +191,16 @@ const TABLE: Table = {
         () => [wasThere, existsSync(path)],
       );
     }),
+    '--since': shown('--since 1h', 2, async (scene, typed) => {
+      const id = await scene.session('ping');
+      // The service tells its time in whole seconds.
+      await pause(1100);
+      const words = [`run --from anyone --exec 'echo pong'`, typed];
+      const isDone = (told: number): boolean => told > (typed.length > 0 ? 1 : 0);
+      const pongs = async (): Promise<number> =>
+        (await textsIn(scene.alice, id)).filter((text) => text === 'pong').length;
+      return running(scene, words, () => scene.alice.mustSend(id, 'ping'), isDone, pongs);
+    }),
     '--tries': shown(
       '--tries 2',
       ['ping', 'pong'],

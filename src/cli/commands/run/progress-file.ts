@@ -20,6 +20,8 @@ export interface Progress {
 }
 
 export interface ProgressFile extends Progress {
+  /** There was nothing of an earlier run. */
+  readonly isNew: boolean;
   /** Notes that everything up to here is done. */
   advance(sessionId: string, cursor: Cursor): void;
   /** Notes that a session continues earlier, because the service's data were restored. */
@@ -77,6 +79,7 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
     get sinceMs() {
       return sinceMs;
     },
+    isNew: found.sinceMs === undefined,
     sessions,
     get guard() {
       return guard;

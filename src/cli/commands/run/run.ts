@@ -1,6 +1,6 @@
 import { type Args, command, type Option } from '../../command.js';
 import { UsageError } from '../../errors.js';
-import { readHandles } from '../../values.js';
+import { readHandles, readTime } from '../../values.js';
 
 const OPTIONS = [
   { flags: '--exec <command>', about: 'the command, as the shell reads it' },
@@ -20,6 +20,10 @@ const OPTIONS = [
     flags: '--on-failure <reply|skip|stop>',
     about: 'after a failed command: tell the sender, say nothing, or exit and leave the message (default reply)',
     choices: ['reply', 'skip', 'stop'],
+  },
+  {
+    flags: '--since <time>',
+    about: 'without saved progress: answer what has no reply since then, RFC 3339 or 2h (ago) (default now)',
   },
   { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
   { flags: '--ready-file <path>', about: 'a file that exists while the agent answers' },
@@ -78,14 +82,16 @@ function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
 
 export type RunOptions = ReturnType<typeof parse>;
 
-function parse(args: Args<(typeof OPTIONS)[number]>) {
+function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
   const command = args.text('exec') ?? '';
   if (command.trim() === '')
     throw new UsageError('There is no command to run.', {
       why: 'it is given with --exec.',
       next: ['asp', 'run', '--help'],
     });
+  const since = args.text('since');
   return {
+    sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
     rules: {
       command,
       tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,

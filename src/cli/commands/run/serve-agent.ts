@@ -71,7 +71,7 @@ async function followAndAnswer(
   const guard = startCommandGuard(context);
   try {
     const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
-    const progress = await openProgress(path, () => waitForService(context, soft, now));
+    const progress = await openProgress(path, async () => options.sinceMs ?? waitForService(context, soft, now));
     if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
     progress.guardBy(guard.identity);
     await progress.written();
@@ -119,6 +119,10 @@ async function lockProgress(context: Context, me: string, path: string): Promise
 async function answerAll(given: Omit<AgentParts, 'points'>, stops: Stops): Promise<void> {
   const { context, client, me, options, progress, queues, soft } = given;
   const points = await waitForService(context, soft, () => findStartPoints(client, progress, me, soft));
+  if (progress.isNew && options.sinceMs === undefined && Object.keys(points.cursors).length > points.invitations.length)
+    await context.output.note(
+      'Nothing is saved of an earlier run: starting now. --since 1h answers earlier messages, too.',
+    );
   for (const sessionId of points.invitations) progress.advance(sessionId, { after: 0 });
   const agent = createAgent({ ...given, points });
   const { hurry, rest } = finishing(context, options.graceMs, queues, stops);
