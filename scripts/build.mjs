@@ -203,16 +203,27 @@ const program = await build({
   plugins: [undiciParts, childProcessesLater, buildApart],
 });
 
-const rest = await build({
+const modules = {
   ...common,
-  entryPoints: { index: 'src/client/library.ts', ...Object.fromEntries([...apart].sort()) },
   outdir: target,
   chunkNames: 'apart/chunks/[name]-[hash]',
   splitting: true,
   format: 'esm',
   plugins: [undiciParts, namedExportsOfCommonJs],
-  // CommonJS packages inside an ES module bundle still ask for Node's own modules by require.
-  banner: { js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url);" },
+  // CommonJS packages inside an ES module bundle still ask for Node's own modules by require. A program that is bundled into
+  // a CommonJS file has no address of its own there, but a file name.
+  banner: {
+    js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url??__filename);",
+  },
+};
+const rest = await build({ ...modules, entryPoints: Object.fromEntries([...apart].sort()) });
+
+/** The library is left readable: a stack trace leads into it, and a class has the name that the documents use. */
+const library = await build({
+  ...modules,
+  minifyWhitespace: false,
+  minifyIdentifiers: false,
+  entryPoints: { index: 'src/client/library.ts' },
 });
 
 /** A script that was compiled before cannot import by itself: what starts it does, by this name. */
@@ -236,7 +247,12 @@ const start = await build({
   format: 'cjs',
 });
 
-const inputs = { ...start.metafile.inputs, ...program.metafile.inputs, ...rest.metafile.inputs };
+const inputs = {
+  ...start.metafile.inputs,
+  ...program.metafile.inputs,
+  ...rest.metafile.inputs,
+  ...library.metafile.inputs,
+};
 const packages = bundledPackages(inputs);
 const licenses = packages.map(
   ({ name, version, license, licenseText }) => `${name} ${version} (${license})${licenseText}\n`,

@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { installPacked, typeCheck } from '../support/packed.js';
@@ -35,6 +36,27 @@ describe('the examples, with the package as it is published', () => {
 
   it('compile as strictly as a program may', () => {
     typeCheck(project, ['examples/echo-agent.mjs', 'examples/ask.mjs'], ['--allowJs', '--checkJs']);
+  });
+
+  it('work in a program that esbuild bundles into one CommonJS file, and their errors have names and lines', async () => {
+    const program = `
+      import { connect, createTokenCredential } from 'asp-cli';
+      const service = { baseUrl: '${service.url}' };
+      connect({ service, credential: createTokenCredential({ api: 'wrong' }) })
+        .call('getActingAgent', {})
+        .catch((error) => console.log(error.constructor.name, error.code, error.stack.split('\\n').every((line) => line.length < 300)));`;
+    writeFileSync(join(project, 'program.mjs'), program);
+    await build({
+      entryPoints: [join(project, 'program.mjs')],
+      outfile: join(project, 'program.cjs'),
+      ...{ bundle: true, platform: 'node', format: 'cjs', logLevel: 'silent' },
+    });
+    for (const file of ['program.mjs', 'program.cjs'])
+      expect(await home.spawn(process.execPath, [file], { cwd: project }).ended).toMatchObject({
+        status: 0,
+        stdout: 'RequestError UNAUTHORIZED true\n',
+        stderr: '',
+      });
   });
 
   it('talk to each other over a real service', async () => {
