@@ -279,6 +279,7 @@ describe('asp run › an agent out of any program', () => {
     };
     const out = await asp('tail', '--cursor-file', cursors, '--type', 'message', '--idle', '300ms');
     expect(jsonLines<Envelope>(out).map(({ payload }) => payload.content)).toContain('waiting');
+    await asp('session', 'end', sid);
   });
 
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {

@@ -90,7 +90,10 @@ async function load(): Promise<Keytar> {
   try {
     return (await import('keytar')).default;
   } catch (error) {
-    throw storeUnavailable('The keychain library could not be loaded (on Linux it needs libsecret; it has no build for Alpine on ARM).', error);
+    throw storeUnavailable(
+      'The keychain library could not be loaded (on Linux it needs libsecret; it has no build for Alpine on ARM).',
+      error,
+    );
   }
 }
 
