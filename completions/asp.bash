@@ -126,6 +126,7 @@ _asp_find_kind() {
     'run --grace') _asp_kind='nothing' ;;
     'run --tries') _asp_kind='nothing' ;;
     'run --on-failure') _asp_kind='=reply skip stop' ;;
+    'run --since') _asp_kind='nothing' ;;
     'run --cursor-file') _asp_kind='files' ;;
     'run --ready-file') _asp_kind='files' ;;
     'serve --host') _asp_kind='nothing' ;;
@@ -339,7 +340,7 @@ _asp_find_options() {
     'message send') _asp_options="--end --topic --message -m --message-file -F --file --filename --attach --data --parts --meta --lines --wait --end-after-reply --edit --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'profile add') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
     'profile set') _asp_options="--base-url --auth-url --web-url --ws-url $_asp_options" ;;
-    'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --grace --tries --on-failure --cursor-file --ready-file $_asp_options" ;;
+    'run') _asp_options="--exec --from --no-join --end --count -c --concurrency --command-timeout --grace --tries --on-failure --since --cursor-file --ready-file $_asp_options" ;;
     'serve') _asp_options="--host --port --data --database --bus --bus-creds --public-url --behind-proxy --seed --policy --demo --limits --trust --sign-up --open-agents --account-agents --account-clients --account-storage --account-sessions --max-participants --presence-grace --log --security-log --metrics-port --inject --config --print-config --adopt-attachments --detach --ready-file $_asp_options" ;;
     'serve agent add') _asp_options="--policy --display-name $_asp_options" ;;
     'serve backup') _asp_options="--data --with-keys --force $_asp_options" ;;

@@ -314,6 +314,7 @@ complete -c asp -n '__asp_at \'run\'' -l command-timeout -x -d 'what the command
 complete -c asp -n '__asp_at \'run\'' -l grace -x -d 'how long running commands may take to finish after Ctrl-C (default 10s)'
 complete -c asp -n '__asp_at \'run\'' -l tries -x -d 'run a command that fails up to N times (default 1)'
 complete -c asp -n '__asp_at \'run\'' -l on-failure -x -a 'reply skip stop' -d 'after a failed command: tell the sender, say nothing, or exit and leave the message (default reply)'
+complete -c asp -n '__asp_at \'run\'' -l since -x -d 'without saved progress: answer what has no reply since then, RFC 3339 or 2h (ago) (default now)'
 complete -c asp -n '__asp_at \'run\'' -l cursor-file -r -F -d 'keep how far it got here, not in the state directory'
 complete -c asp -n '__asp_at \'run\'' -l ready-file -r -F -d 'a file that exists while the agent answers'
 complete -c asp -n '__asp_at \'serve\'' -a 'account' -d 'account …'

@@ -143,7 +143,7 @@ Register-ArgumentCompleter -Native -CommandName asp -ScriptBlock {
   $words['profile use'] = @()
   $values['profile use'] = @('profiles')
   $words['run'] = @()
-  $options['run'] = & $table @('--exec nothing', '--from nothing', '--no-join', '--end', '--count nothing', '-c nothing', '--concurrency nothing', '--command-timeout nothing', '--grace nothing', '--tries nothing', '--on-failure =reply skip stop', '--cursor-file files', '--ready-file files')
+  $options['run'] = & $table @('--exec nothing', '--from nothing', '--no-join', '--end', '--count nothing', '-c nothing', '--concurrency nothing', '--command-timeout nothing', '--grace nothing', '--tries nothing', '--on-failure =reply skip stop', '--since nothing', '--cursor-file files', '--ready-file files')
   $words['schema'] = @()
   $words['serve'] = @('account', 'agent', 'backup', 'client', 'invite', 'keys', 'logs', 'open', 'reset', 'restore', 'status', 'stop')
   $options['serve'] = & $table @('--host nothing', '--port nothing', '--data files', '--database nothing', '--bus nothing', '--bus-creds files', '--public-url nothing', '--behind-proxy', '--seed handles', '--policy =open allowlist', '--demo', '--limits =on off', '--trust =recipient symmetric', '--sign-up =open invite off', '--open-agents =trusted all', '--account-agents nothing', '--account-clients nothing', '--account-storage nothing', '--account-sessions nothing', '--max-participants nothing', '--presence-grace nothing', '--log =errors text json', '--security-log files', '--metrics-port nothing', '--inject nothing', '--config files', '--print-config', '--adopt-attachments', '--detach', '--ready-file files')
