@@ -51,7 +51,11 @@ describe('--edit', () => {
   };
 
   it('keeps what was written in a private file when it could not be sent, and says where', async () => {
-    service = await startScript([{ ...SENT, status: 404, reply: envelope('NOT_FOUND') }]);
+    const refused = { status: 404, reply: envelope('NOT_FOUND') };
+    service = await startScript([
+      { ...SENT, ...refused },
+      { call: `GET /sessions/${SESSION}`, ...refused },
+    ]);
     const { home, ran } = editing('printf "an hour of work\n" > "$2"');
     const { code, err } = await ran;
     expect(code).toBe(3);

@@ -95,7 +95,7 @@ describe('asp serve reset', () => {
       asked.child.stdin?.write(key);
       return (await asked.ended).status;
     };
-    expect(await answer('\r')).toBe(2);
+    expect(await answer('\r')).toBe(1);
     expect(existsSync(join(data, 'asp.sqlite'))).toBe(true);
     expect(await answer('y')).toBe(0);
     expect(existsSync(join(data, 'asp.sqlite'))).toBe(false);
