@@ -158,7 +158,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
   it('leaves to the next asp run the message whose line could not be written', async () => {
     const bob = await service.createAgent('bob');
     const cursor = join(freshHome(), 'cursor');
-    const line = `asp run --exec 'echo "answer"' -c 1 --cursor-file ${cursor}`;
+    const line = `asp run --from ${bob.handle} --exec 'echo "answer"' -c 1 --cursor-file ${cursor}`;
     const created = await bob.post('/sessions', { invite: [alice.handle] });
     const id = (created.json as { session_id: string }).session_id;
     await alice.post(`/sessions/${id}/join`);

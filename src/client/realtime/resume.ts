@@ -147,10 +147,16 @@ async function* untilRefused<Item>(items: AsyncIterable<Item>, refusal: { error:
 /** Whether the credential does not open the event stream. It may well read over REST. */
 function isNotAllowed(error: unknown): boolean {
   if (!(error instanceof RequestError) || error.isRetryable) return false;
-  return error.status === 401 || error.status === 403 || NOT_ALLOWED.includes(error.code);
+  return error.status === 401 || NOT_ALLOWED.includes(error.code);
 }
 
-const NOT_ALLOWED = ['ASP_NO_CREDENTIAL', 'invalid_scope', 'invalid_target', 'unauthorized_client'];
+const NOT_ALLOWED = [
+  'INSUFFICIENT_SCOPE',
+  'ASP_NO_CREDENTIAL',
+  'invalid_scope',
+  'invalid_target',
+  'unauthorized_client',
+];
 
 /** Follows named sessions without the event stream. @throws RequestError */
 async function* poll(tail: Tail): AsyncGenerator<TailItem> {
