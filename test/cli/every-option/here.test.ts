@@ -206,6 +206,13 @@ const TABLE: Table = {
       return out;
     }),
   },
+  commands: {
+    command: shown(
+      'session list',
+      false,
+      printed('commands', (out) => out.includes('agent create')),
+    ),
+  },
   explain: {
     code: shown(
       'NOT_FOUND',

@@ -577,6 +577,26 @@ const TABLE: Table = {
       '$other',
     ),
   },
+  'serve client revoke': {
+    'client-id': shown(
+      '$client',
+      false,
+      async ({ asNobody, name, service }, typed) => {
+        const add = async () => jsonOf(await asNobody('serve client add s$number.bot')) as Record<string, string>;
+        const [mine, other] = [await add(), await add()];
+        name('$client', mine['client_id'] ?? '');
+        name('$other', other['client_id'] ?? '');
+        await asNobody(['serve client revoke --yes', typed]);
+        const environment = {
+          ASP_PROFILE: service.baseUrl,
+          ASP_CLIENT_ID: mine['client_id'] ?? '',
+          ASP_CLIENT_SECRET: mine['client_secret'] ?? '',
+        };
+        return (await asNobody('session list', { environment })).code === 0;
+      },
+      '$other',
+    ),
+  },
   'serve client add': {
     handle: shown(
       's$number.bot',
