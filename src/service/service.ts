@@ -173,7 +173,21 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const isGuarded = isLoopbackHost(options.host) && !isBehindProxy;
   const guardHost = createHostGuard(isGuarded ? loopbackNames(port, settings.addresses.authUrl) : undefined);
   const metadataUrl = resourceMetadataUrl(settings.addresses.baseUrl);
-  const app = createApp({ server, useListener, guardHost, isBehindProxy, metadataUrl, clock, log, meter });
+  // Until handshakes are answered too, everything gets 503: a 404 would tell a client that its session is gone.
+  let listener: RequestListener | undefined;
+  const keepListener = (next: RequestListener): void => {
+    listener = next;
+  };
+  const app = createApp({
+    server,
+    useListener: keepListener,
+    guardHost,
+    isBehindProxy,
+    metadataUrl,
+    clock,
+    log,
+    meter,
+  });
   registerRest(app.fastify, createRest({ context, verify: verifier.verify, exchanges: app.exchanges }));
   registerDownloads(app.fastify, context);
   const health = createHealth(context);
@@ -203,6 +217,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     processId,
     whenFree: app.exchanges.whenFree,
   });
+  if (listener !== undefined) useListener(listener);
   const stopHousekeeping = startHousekeeping(context, keys, health);
 
   let stopping: Promise<void> | undefined;

@@ -58,8 +58,8 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
 
   it('hands the code to an app by its scheme, and its policy does not stand in the way', async () => {
     let failure: string | undefined;
-    page.once('requestfailed', (request) => {
-      failure = `${request.url()} ${request.failure()?.errorText}`;
+    page.on('requestfailed', (request) => {
+      if (request.url().startsWith('com.example.app:')) failure = `${request.url()} ${request.failure()?.errorText}`;
     });
     await allow('com.example.app:/callback');
     // No app has the scheme here, so the way ends in a failure of its own.

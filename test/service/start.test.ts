@@ -1,6 +1,7 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -28,6 +29,45 @@ const failure = async (options: Partial<ServiceOptions>): Promise<unknown> => {
     return error instanceof StartError ? error.code : error;
   }
 };
+
+it('a service that is starting answers no handshake as if nothing were there', async () => {
+  const free = createServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const { port } = free.address() as AddressInfo;
+  free.close();
+  await once(free, 'close');
+  const handshake = [
+    'GET /connect HTTP/1.1',
+    `host: 127.0.0.1:${port}`,
+    'connection: Upgrade',
+    'upgrade: websocket',
+    'sec-websocket-version: 13',
+    'sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==',
+    '\r\n',
+  ].join('\r\n');
+  const statuses = new Set<string | undefined>();
+  let isOver = false;
+  const knock = async (): Promise<void> => {
+    while (!isOver) {
+      const answer = await new Promise<string>((resolve) => {
+        const socket = connect({ host: '127.0.0.1', port }, () => socket.write(handshake));
+        socket.on('error', () => resolve(''));
+        socket.once('data', (bytes) => {
+          socket.destroy();
+          resolve(bytes.toString());
+        });
+      });
+      statuses.add(answer.split(' ')[1]);
+    }
+  };
+  const knocking = Array.from({ length: 8 }, knock);
+  for (let round = 0; round < 10; round += 1) await (await startService({ ...BASE, port })).stop();
+  isOver = true;
+  await Promise.all(knocking);
+  statuses.delete(undefined);
+  expect(statuses).toContain('503');
+  expect(statuses).not.toContain('404');
+});
 
 describe('a service does not start', () => {
   it('on a port in use, and says so', async () => {
