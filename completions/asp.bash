@@ -8,7 +8,7 @@ _asp_find_place() {
   for word in "$@"; do
     if [[ -n $takes ]]; then takes=''; continue; fi
     case $word in
-      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
+      --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-error|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) takes=1; continue ;;
       -*) continue ;;
     esac
     next="${_asp_path:+$_asp_path }$word"
@@ -178,8 +178,8 @@ _asp_find_kind() {
     'session events --count'|'session events -c') _asp_kind='nothing' ;;
     'session events --cursor-file') _asp_kind='files' ;;
     'session events --exec') _asp_kind='nothing' ;;
-    'session events --exec-on-error') _asp_kind='=stop skip retry' ;;
     'session events --forward') _asp_kind='nothing' ;;
+    'session events --on-error') _asp_kind='=stop skip retry' ;;
     'session export --output'|'session export -o') _asp_kind='files' ;;
     'session export --format') _asp_kind='=jsonl md' ;;
     'session invite --idempotency-key') _asp_kind='nothing' ;;
@@ -203,8 +203,8 @@ _asp_find_kind() {
     'session tail --count'|'session tail -c') _asp_kind='nothing' ;;
     'session tail --cursor-file') _asp_kind='files' ;;
     'session tail --exec') _asp_kind='nothing' ;;
-    'session tail --exec-on-error') _asp_kind='=stop skip retry' ;;
     'session tail --forward') _asp_kind='nothing' ;;
+    'session tail --on-error') _asp_kind='=stop skip retry' ;;
     'session tail --idle') _asp_kind='nothing' ;;
     'session tail --heartbeat') _asp_kind='nothing' ;;
     'session tail --ready-file') _asp_kind='files' ;;
@@ -352,14 +352,14 @@ _asp_find_options() {
     'serve restore') _asp_options="--data $_asp_options" ;;
     'session create') _asp_options="--topic --message -m --strict --dry-run --idempotency-key --once $_asp_options" ;;
     'session end') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
-    'session events') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --exec-on-error --forward $_asp_options" ;;
+    'session events') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --forward --on-error $_asp_options" ;;
     'session export') _asp_options="--output -o --format --with-attachments --force $_asp_options" ;;
     'session invite') _asp_options="--strict --dry-run --idempotency-key --once $_asp_options" ;;
     'session join') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'session leave') _asp_options="--dry-run --idempotency-key --once $_asp_options" ;;
     'session list') _asp_options="--state --limit --all --cursor $_asp_options" ;;
     'session reopen') _asp_options="--message -m --dry-run --idempotency-key --once $_asp_options" ;;
-    'session tail') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --exec-on-error --forward --no-follow --idle --keep --control --heartbeat --ready-file --join $_asp_options" ;;
+    'session tail') _asp_options="--last -n --after --since --until --type --from --not-me --count -c --cursor-file --pretty --text --fence --exec --forward --on-error --no-follow --idle --keep --control --heartbeat --ready-file --join $_asp_options" ;;
     'session wait') _asp_options="--for --after $_asp_options" ;;
     'status') _asp_options="--offline $_asp_options" ;;
     'version') _asp_options="--check $_asp_options" ;;
@@ -397,7 +397,7 @@ _asp() {
   _asp_find_place "${before[@]}"
   local previous=${COMP_WORDS[at]}
   case $previous in
-    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--exec-on-error|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
+    --account|--account-agents|--account-clients|--account-sessions|--account-storage|--after|--as|--attach|--auth-url|--base-url|--browser|--bus|--bus-creds|--callback-port|--card|--color|--command-timeout|--concurrency|--config|--count|--cursor|--cursor-file|--data|--database|--description|--dir|--display-name|--exec|--expires|--field|--fields|--file|--filename|--files|--finish|--for|--format|--forward|--from|--grace|--heartbeat|--host|--http-header|--idempotency-key|--idle|--inject|--input|--last|--limit|--limits|--log|--max-participants|--max-size|--message|--message-file|--meta|--method|--metrics-port|--min-ttl|--on-error|--on-failure|--once|--open-agents|--output|--parts|--policy|--port|--presence-grace|--profile|--public-url|--ready-file|--resource|--retries|--scopes|--security-log|--seed|--session|--sign-up|--since|--state|--store|--timeout|--topic|--tries|--trust|--type|--typed|--until|--visibility|--web-url|--with|--ws-url|-F|-H|-X|-a|-c|-m|-n|-o|-p) _asp_find_kind "$previous"; _asp_offer "$_asp_kind" "$current"; return ;;
   esac
   if [[ $current == -* ]]; then
     _asp_find_options

@@ -12,7 +12,7 @@ function __asp_place
             continue
         end
         switch $word
-            case --account --account-agents --account-clients --account-sessions --account-storage --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --exec-on-error --expires --field --fields --file --filename --files --finish --for --format --forward --from --grace --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --on-failure --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --security-log --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
+            case --account --account-agents --account-clients --account-sessions --account-storage --after --as --attach --auth-url --base-url --browser --bus --bus-creds --callback-port --card --color --command-timeout --concurrency --config --count --cursor --cursor-file --data --database --description --dir --display-name --exec --expires --field --fields --file --filename --files --finish --for --format --forward --from --grace --heartbeat --host --http-header --idempotency-key --idle --inject --input --last --limit --limits --log --max-participants --max-size --message --message-file --meta --method --metrics-port --min-ttl --on-error --on-failure --once --open-agents --output --parts --policy --port --presence-grace --profile --public-url --ready-file --resource --retries --scopes --security-log --seed --session --sign-up --since --state --store --timeout --topic --tries --trust --type --typed --until --visibility --web-url --with --ws-url -F -H -X -a -c -m -n -o -p
                 set takes 1
                 continue
             case '-*'
@@ -435,8 +435,8 @@ complete -c asp -n '__asp_at \'session events\'' -l pretty -d 'lines for people'
 complete -c asp -n '__asp_at \'session events\'' -l text -d 'the text of messages only'
 complete -c asp -n '__asp_at \'session events\'' -l fence -d 'a block for each message between nonce lines, marked untrusted, for language models'
 complete -c asp -n '__asp_at \'session events\'' -l exec -x -d 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…'
-complete -c asp -n '__asp_at \'session events\'' -l exec-on-error -x -a 'stop skip retry' -d 'after a failed command: exit 10 before its event, go on, or run it up to 5 times (default stop)'
 complete -c asp -n '__asp_at \'session events\'' -l forward -x -d 'POST each event to this address'
+complete -c asp -n '__asp_at \'session events\'' -l on-error -x -a 'stop skip retry' -d 'if --exec or --forward fails: exit 10 before its event, go on, or try up to 5 times (default stop)'
 complete -c asp -n '__asp_at \'session events\'' -a '(__asp_remembered sessions)'
 complete -c asp -n '__asp_at \'session export\'' -l output -s o -r -F -d 'a folder, a file, or - for standard output (-)'
 complete -c asp -n '__asp_at \'session export\'' -l format -x -a 'jsonl md' -d 'the events as they are, or a transcript (md for a file named *.md, else jsonl)'
@@ -481,8 +481,8 @@ complete -c asp -n '__asp_at \'session tail\'' -l pretty -d 'lines for people'
 complete -c asp -n '__asp_at \'session tail\'' -l text -d 'the text of messages only'
 complete -c asp -n '__asp_at \'session tail\'' -l fence -d 'a block for each message between nonce lines, marked untrusted, for language models'
 complete -c asp -n '__asp_at \'session tail\'' -l exec -x -d 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…'
-complete -c asp -n '__asp_at \'session tail\'' -l exec-on-error -x -a 'stop skip retry' -d 'after a failed command: exit 10 before its event, go on, or run it up to 5 times (default stop)'
 complete -c asp -n '__asp_at \'session tail\'' -l forward -x -d 'POST each event to this address'
+complete -c asp -n '__asp_at \'session tail\'' -l on-error -x -a 'stop skip retry' -d 'if --exec or --forward fails: exit 10 before its event, go on, or try up to 5 times (default stop)'
 complete -c asp -n '__asp_at \'session tail\'' -l no-follow -d 'what exists, then exit'
 complete -c asp -n '__asp_at \'session tail\'' -l idle -x -d 'stop when nothing arrives for this long, after everything that waited was given (exit 8 if --count was not reached)'
 complete -c asp -n '__asp_at \'session tail\'' -l keep -d 'stay when the sessions have ended'

@@ -1,5 +1,6 @@
 import { existsSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -269,7 +270,7 @@ describe('what comes', () => {
     expect(code).toBe(0);
   });
 
-  it('--exec that fails ends the tail before its event, which the next one is given; --exec-on-error says otherwise', async () => {
+  it('--exec that fails ends the tail before its event, which the next one is given; --on-error says otherwise', async () => {
     const id = await sessionWith('a', 'b');
     const cursor = join(folder, 'failing.json');
     const fails = '[ "$ASP_SEQUENCE" = 3 ] && [ "$ASP_TRY" -lt 3 ] && exit 3; echo "$ASP_SEQUENCE $ASP_PROFILE"';
@@ -280,14 +281,14 @@ describe('what comes', () => {
       out: `1 ${service.baseUrl}\n2 ${service.baseUrl}\n`,
     });
     expect(first.err).toMatch(/evt_\w+: the command exited with 3\./);
-    const retried = await runAs(bob, [...words, '--cursor-file', cursor, '--exec-on-error', 'retry']);
+    const retried = await runAs(bob, [...words, '--cursor-file', cursor, '--on-error', 'retry']);
     expect({ code: retried.code, out: retried.out }).toEqual({
       code: 0,
       out: `3 ${service.baseUrl}\n4 ${service.baseUrl}\n`,
     });
-    const skipped = await runAs(bob, [...words, '--exec-on-error', 'skip']);
+    const skipped = await runAs(bob, [...words, '--on-error', 'skip']);
     expect([skipped.code, skipped.out.match(/^\d/gm)]).toEqual([0, ['1', '2', '4']]);
-    expect((await runAs(bob, `tail ${id} --no-follow --exec-on-error skip`)).code).toBe(2);
+    expect((await runAs(bob, `tail ${id} --no-follow --on-error skip`)).code).toBe(2);
   });
 
   it('--control says as its last line why the tail ended', async () => {
@@ -329,6 +330,32 @@ describe('what comes', () => {
     expect(posted).toEqual(linesOf(out));
     expect(posted).toHaveLength(3);
     expect(code).toBe(0);
+  });
+
+  it('--forward that is refused ends the tail before its event; --on-error goes on, or tries again', async () => {
+    const refusals = { left: 0, sequence: 2 };
+    const hook = createServer(async (request, response) => {
+      let body = '';
+      for await (const part of request) body += String(part);
+      const isRefused = JSON.parse(body).sequence === refusals.sequence && refusals.left > 0;
+      if (isRefused) refusals.left -= 1;
+      response.writeHead(isRefused ? 400 : 204).end();
+    });
+    await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
+    const { port } = hook.address() as AddressInfo;
+    const id = await sessionWith('a');
+    const forward = async (refused: number, words: readonly string[]) => {
+      refusals.left = refused;
+      const tail = ['tail', id, '--no-follow', '--after', '0', '--forward', `http://127.0.0.1:${port}/`];
+      const { code, out, err } = await runAs(bob, [...tail, ...words]);
+      return { code, sequences: linesOf(out).map(({ sequence }) => sequence), err };
+    };
+    const stopped = await forward(1, []);
+    expect(stopped).toMatchObject({ code: 10, sequences: [1] });
+    expect(stopped.err).toMatch(/evt_\w+ was not taken by http:\/\/127\.0\.0\.1:\d+ \(HTTP 400\)\./);
+    expect(await forward(1, ['--on-error', 'skip'])).toMatchObject({ code: 0, sequences: [1, 3] });
+    expect(await forward(1, ['--on-error', 'retry'])).toMatchObject({ code: 0, sequences: [1, 2, 3] });
+    hook.close();
   });
 });
 

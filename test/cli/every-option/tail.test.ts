@@ -97,8 +97,8 @@ function eventOptions(line: string): Table[string] {
       '1\n2\n3\n4\n5\n',
       shownOf(line, (out) => out),
     ),
-    '--exec-on-error': shown(
-      '--exec-on-error skip',
+    '--on-error': shown(
+      '--on-error skip',
       '1\n3\n4\n5\n',
       shownOf(`${line} --exec '[ "$ASP_SEQUENCE" != 2 ] && echo "$ASP_SEQUENCE"'`, (out) => out),
     ),

@@ -51,14 +51,11 @@ function fence(event: EventEnvelope, text: string, nonce: string): string {
 }
 
 const TRIES = 5;
+const PARTIAL = 'the events before it are done; a cursor file goes on with this one.';
 const FIRST_WAIT_MS = 500;
 
 /** Runs `command` for each event; what it prints is passed on. */
-export function createCommandRunner(
-  context: Context,
-  command: string,
-  onError: EventOptions['onCommandError'],
-): ConsumeEvent {
+export function createCommandRunner(context: Context, command: string, onError: EventOptions['onError']): ConsumeEvent {
   const { output, clock, signal } = context;
   return async (event) => {
     for (let attempt = 1; ; attempt += 1) {
@@ -69,7 +66,7 @@ export function createCommandRunner(
       if (onError === 'stop' || attempt === TRIES)
         throw new CliError('ASP_PARTIAL', {
           message: told,
-          why: 'the events before it are done; a cursor file goes on with this one.',
+          why: PARTIAL,
           outcome: 'applied',
           isRetryable: true,
         });
@@ -98,20 +95,29 @@ async function runEventCommand(
   return end;
 }
 
-/** Posts each event to `url`, and prints it once it was taken. */
-export function createForwarder(context: Context, url: string, print: ConsumeEvent): ConsumeEvent {
+/** Posts each event to `url`, and prints it once it was taken. What can pass, such as a 503, is tried again in any case. */
+export function createForwarder(
+  context: Context,
+  url: string,
+  onError: EventOptions['onError'],
+  print: ConsumeEvent,
+): ConsumeEvent {
   return async (event) => {
     const transport = await context.transport();
     for (let attempt = 1; ; attempt += 1) {
       const status = await post(event, url, transport, context.signal);
       if (status !== undefined && status < 400) return print(event);
       const isFinal = status !== undefined && status < 500 && status !== 429 && status !== 408;
-      if (isFinal || attempt === TRIES)
+      if ((isFinal && onError !== 'retry') || attempt === TRIES) {
+        const message = `${event.event_id} was not taken by ${new URL(url).origin}${status === undefined ? '' : ` (HTTP ${status})`}.`;
+        if (onError === 'skip') return context.output.note(message);
         throw new CliError('ASP_PARTIAL', {
-          message: `${event.event_id} was not taken by ${new URL(url).origin}${status === undefined ? '' : ` (HTTP ${status})`}.`,
+          message,
+          why: PARTIAL,
           outcome: 'applied',
           isRetryable: !isFinal,
         });
+      }
       await wait(context.clock, FIRST_WAIT_MS * 2 ** (attempt - 1), context.signal);
     }
   };

@@ -193,9 +193,9 @@ async function beginTail(
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
   const consume =
     command !== undefined
-      ? createCommandRunner(context, command, options.onCommandError)
+      ? createCommandRunner(context, command, options.onError)
       : forwardUrl !== undefined
-        ? createForwarder(context, forwardUrl, print)
+        ? createForwarder(context, forwardUrl, options.onError, print)
         : print;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
     await joinWaiting(context, options.sessionIds, me);

@@ -19,12 +19,12 @@ const EVENT_OPTIONS = [
   { flags: '--text', about: 'the text of messages only' },
   { flags: '--fence', about: 'a block for each message between nonce lines, marked untrusted, for language models' },
   { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
+  { flags: '--forward <url>', about: 'POST each event to this address' },
   {
-    flags: '--exec-on-error <stop|skip|retry>',
-    about: 'after a failed command: exit 10 before its event, go on, or run it up to 5 times (default stop)',
+    flags: '--on-error <stop|skip|retry>',
+    about: 'if --exec or --forward fails: exit 10 before its event, go on, or try up to 5 times (default stop)',
     choices: ['stop', 'skip', 'retry'],
   },
-  { flags: '--forward <url>', about: 'POST each event to this address' },
 ] as const satisfies readonly Option[];
 
 const FOLLOW_OPTIONS = [
@@ -124,7 +124,8 @@ async function readEventOptions(
     ['exec', 'fence'],
   ] as const)
     args.refuseBoth(one, other);
-  if (args.isGiven('exec-on-error') && !args.isGiven('exec')) throw new UsageError('--exec-on-error needs --exec.');
+  if (args.isGiven('on-error') && !args.isGiven('exec') && !args.isGiven('forward'))
+    throw new UsageError('--on-error needs --exec or --forward.');
   const beginning = (['last', 'after', 'since'] as const).find((option) => args.isGiven(option));
   if (sessionIds.length === 0 && beginning !== undefined)
     throw new UsageError(`--${beginning} needs a session.`, {
@@ -153,7 +154,7 @@ async function readEventOptions(
     count: args.count('count', { min: 1 }),
     cursorFile: args.text('cursor-file'),
     command: args.text('exec'),
-    onCommandError: args.text('exec-on-error') ?? 'stop',
+    onError: args.text('on-error') ?? 'stop',
     forwardUrl: readForwardUrl(args.text('forward')),
   };
 }
