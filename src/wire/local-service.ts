@@ -52,6 +52,17 @@ export const OperatorClient = lazily(() =>
 );
 export type OperatorClient = z.infer<typeof OperatorClient>;
 
+/** The most that one account may have. */
+const OperatorQuota = lazily(() =>
+  z.looseObject({
+    agents: z.int(),
+    clients: z.int(),
+    attachment_bytes: z.int(),
+    sessions_per_hour: z.int(),
+  }),
+);
+export type OperatorQuota = z.infer<typeof OperatorQuota>;
+
 /** State of a running service. */
 export const OperatorStatus = lazily(() =>
   z.looseObject({
@@ -62,6 +73,9 @@ export const OperatorStatus = lazily(() =>
     agents: z.int(),
     sessions: z.int(),
     sockets: z.int(),
+    sign_up: z.enum(['open', 'invite', 'off']),
+    /** Of each account that is neither local nor trusted; null: nothing bounds it. */
+    quota: z.nullable(OperatorQuota),
   }),
 );
 export type OperatorStatus = z.infer<typeof OperatorStatus>;
@@ -106,14 +120,7 @@ export const OperatorAccount = lazily(() =>
     clients: z.int(),
     attachment_bytes: z.int(),
     /** The most it may have; null: nothing bounds it. */
-    quota: z.nullable(
-      z.looseObject({
-        agents: z.int(),
-        clients: z.int(),
-        attachment_bytes: z.int(),
-        sessions_per_hour: z.int(),
-      }),
-    ),
+    quota: z.nullable(OperatorQuota),
     created_at: EpochMs,
   }),
 );

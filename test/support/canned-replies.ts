@@ -224,6 +224,8 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
     agents: 2,
     sessions: 3,
     sockets: 0,
+    sign_up: 'open',
+    quota: null,
   }),
   stopService: ok,
   listOperatorAgents: (wording) => ({ agents: [operatorAgentOf(wording)] }),

@@ -4,12 +4,13 @@ import type {
   EntryLink,
   Invitation,
   OperatorAccount,
+  OperatorQuota,
   UpdateOperatorAccountRequest,
 } from '../../wire/local-service.js';
 import { removeAccount, suspendAccount } from '../agents/close-account.js';
 import { PATH } from '../authorization-server/metadata.js';
 import { hashSecret } from '../authorization-server/secret.js';
-import type { ServiceContext } from '../context.js';
+import type { AccountQuota, ServiceContext } from '../context.js';
 import { quotaOf } from '../limits/account-quota.js';
 import { ServiceError } from '../service-error.js';
 import { markAccountSuspended, updateTier } from '../store/account-rows.js';
@@ -72,17 +73,14 @@ function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): Op
     agents,
     clients,
     attachment_bytes,
-    quota:
-      quota === undefined
-        ? null
-        : {
-            agents: quota.agents,
-            clients: quota.clients,
-            attachment_bytes: quota.attachmentBytes,
-            sessions_per_hour: quota.sessionsPerHour,
-          },
+    quota: quota === undefined ? null : toOperatorQuota(quota),
     created_at,
   };
+}
+
+/** A quota as the operator sees it. */
+export function toOperatorQuota({ agents, clients, attachmentBytes, sessionsPerHour }: AccountQuota): OperatorQuota {
+  return { agents, clients, attachment_bytes: attachmentBytes, sessions_per_hour: sessionsPerHour };
 }
 
 const HOUR_MS = 60 * 60 * 1000;

@@ -21,6 +21,7 @@ import {
   readOperatorAccount,
   removeOperatorAccount,
   revokeInvitation,
+  toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
 import {
@@ -57,8 +58,14 @@ type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, named: string)
 
 /** Mounts the operator endpoints. Peers on other machines, or behind a proxy, find nothing there, whatever they know. */
 export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
+  const { settings } = context;
   const handlers: Handlers = {
-    readStatus: async () => ({ ...options.status, ...(await context.database.read(countAll)) }),
+    readStatus: async () => ({
+      ...options.status,
+      ...(await context.database.read(countAll)),
+      sign_up: settings.accountPolicy.signUp,
+      quota: settings.areLimitsOn ? toOperatorQuota(settings.accountPolicy.quota) : null,
+    }),
     stopService: async () => {
       options.askToStop();
       return { ok: true };

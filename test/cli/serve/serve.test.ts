@@ -274,7 +274,11 @@ describe('the agents and clients of a local service', () => {
       url: service.url,
       pid: service.running.pid,
       agents: expect.any(Number),
+      sign_up: 'open',
+      quota: { agents: 100, clients: 50, attachment_bytes: 2 * 1024 ** 3, sessions_per_hour: 300 },
     });
-    expect((await home.asp(['serve', 'status'])).stdout).toContain(`running at ${service.url}`);
+    const { stdout } = await home.asp(['serve', 'status']);
+    expect(stdout).toContain(`running at ${service.url}`);
+    expect(stdout).toMatch(/^quota {4}100 agents, 50 clients, .* for each account$/m);
   });
 });

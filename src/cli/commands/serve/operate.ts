@@ -1,5 +1,5 @@
 import { wait } from '../../../kit/clock.js';
-import type { LocalServiceRecord, OperatorKey, OperatorOperation } from '../../../wire/local-service.js';
+import type { LocalServiceRecord, OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/local-service.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { UsageError } from '../../errors.js';
@@ -46,10 +46,18 @@ export const serveStatus = command({
         `data     ${safe.data}`,
         `holds    ${safe.accounts} accounts, ${safe.agents} agents, ${safe.sessions} sessions`,
         `sockets  ${safe.sockets}`,
+        `sign-up  ${safe.sign_up}`,
+        `quota    ${quotaText(safe.quota)}`,
       ].join('\n'),
     );
   },
 });
+
+function quotaText(quota: OperatorQuota | null): string {
+  if (quota === null) return 'none (--limits off)';
+  const { agents, clients, attachment_bytes: bytes, sessions_per_hour: sessions } = quota;
+  return `${agents} agents, ${clients} clients, ${bytes} bytes of attachments, ${sessions} new sessions an hour for each account`;
+}
 
 const STOP_POLL_MS = 50;
 
