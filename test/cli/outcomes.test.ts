@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { type RunningService, startService } from '../../src/service/service.js';
-import { type Actor, createActor } from '../support/actors.js';
+import { type Actor, createActor, operate } from '../support/actors.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
 import { discover, type Place } from '../support/oauth.js';
 import { until } from '../support/until.js';
@@ -31,9 +31,10 @@ let trouble: Trouble | undefined;
 let release = (): void => {};
 const home = freshHome();
 const file = join(home, 'note.txt');
+const NOTE = 'a note\n';
 
 beforeAll(async () => {
-  writeFileSync(file, 'a note\n');
+  writeFileSync(file, NOTE);
   relay = await startHttpRelay();
   relay.onRequest = meet;
   const publicUrl = `http://127.0.0.1:${relay.port}`;
@@ -140,6 +141,14 @@ const statusIs = (id: string, handle: string, status: string) => async () => {
 };
 const listed = (path: string, handle: string) => () => countIn(path, handle);
 
+/** How many files the service has stored, by their bytes. */
+async function storedFiles(): Promise<number> {
+  const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+  const [owner = ''] = alice.handle.slice(1).split('.');
+  const account = (await operate(operator, 'GET', `/accounts/${owner}`)) as { attachment_bytes: number };
+  return account.attachment_bytes / NOTE.length;
+}
+
 async function inSession(more: (id: string, marker: string) => readonly string[], stdin?: string): Promise<Subject> {
   const [id, marker] = [await session(), randomUUID()];
   const words = more(id, marker);
@@ -195,6 +204,13 @@ const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
     const isListed = listed('/agents/me/allowlist', handle);
     return { words: ['allowlist', 'remove', handle], count: async () => 1 - (await isListed()) };
   },
+  'allowlist apply': async () => {
+    const { handle } = await newAgent('peer');
+    const { entries } = (await alice.get('/agents/me/allowlist')).json as { entries: string[] };
+    const wanted = join(home, `${handle}.txt`);
+    writeFileSync(wanted, [...entries, handle].join('\n'));
+    return { words: ['allowlist', 'apply', wanted], count: listed('/agents/me/allowlist', handle) };
+  },
   'block add': async () => {
     const { handle } = await newAgent('peer');
     return { words: ['block', 'add', handle], count: listed('/agents/me/blocks', handle) };
@@ -204,6 +220,14 @@ const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
     await alice.post('/agents/me/blocks', { handle });
     const isListed = listed('/agents/me/blocks', handle);
     return { words: ['block', 'remove', handle], count: async () => 1 - (await isListed()) };
+  },
+  'agent update': async () => {
+    const marker = randomUUID();
+    return { words: ['agent', 'update', '--description', marker], count: () => countIn('/agents/me', marker) };
+  },
+  'attachment upload': async () => {
+    const before = await storedFiles();
+    return { words: ['attachment', 'upload', file], count: async () => (await storedFiles()) - before };
   },
   api: () =>
     inSession((id, marker) => ['api', `sessions/${id}/messages`, '-X', 'POST', '--field', `content=${marker}`]),
