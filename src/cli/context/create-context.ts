@@ -103,7 +103,11 @@ function createServiceChoice(
     endedService,
     profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService, endedService })),
     transport,
-    holdExit: (work) => void held.add(work),
+    holdExit: (work) => {
+      held.add(work);
+      const drop = (): void => void held.delete(work);
+      work.then(drop, drop);
+    },
     close: async () => {
       await Promise.allSettled(held);
       for (const each of opened) await each.close();
