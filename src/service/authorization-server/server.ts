@@ -3,11 +3,11 @@ import type { FastifyRequest } from 'fastify';
 import { OWN_RATE_LIMIT, type OwnRateLimitName } from '../../wire/limit.js';
 import type { SigningKeys } from '../access-token/signing-keys.js';
 import type { ServiceContext } from '../context.js';
+import { createSemaphore, type Semaphore } from '../limits/semaphore.js';
 import type { SignInLinks } from './account/sign-in-links.js';
 import { type Attempts, createAttempts, UNCOUNTED } from './attempts.js';
 import { type ClientDocuments, createClientDocuments } from './client-document.js';
 import { type DocumentNetwork, PUBLIC_INTERNET } from './fetch-document.js';
-import { createKeyedMutex, type KeyedMutex } from './keyed-mutex.js';
 import { networkOf, widerNetworkOf } from './network-of.js';
 import { hashSecret } from './secret.js';
 
@@ -36,7 +36,7 @@ export interface AuthorizationServer {
    * By refresh token: each rotation waits until the answer of the one before was delivered or undone, so that a retry after
    * a cut meets the old token and not an unfinished rotation.
    */
-  readonly rotations: KeyedMutex;
+  readonly rotations: Semaphore;
   readonly clientDocuments: ClientDocuments;
   /** Wrong passwords for one account from one address, and from one address for any account. */
   readonly signInsOfAccount: Attempts;
@@ -59,7 +59,11 @@ export function createAuthorizationServer(
     keys: options.keys,
     localSecret: options.localSecret,
     signInLinks: options.signInLinks,
-    rotations: createKeyedMutex(),
+    rotations: createSemaphore({
+      max: 1,
+      waitingMax: Number.POSITIVE_INFINITY,
+      refusal: 'Too many refreshes are waiting.',
+    }),
     clientDocuments: createClientDocuments(context, options.documentNetwork ?? PUBLIC_INTERNET),
     signInsOfAccount: createAttempts(clock, { count: 10, windowMs: 15 * MINUTE_MS }),
     signInsOfAddress: settings.isAddressShared

@@ -108,7 +108,7 @@ async function answerRefresh(
 ): Promise<FastifyReply> {
   const delivery = watchDelivery(reply.raw);
   const presentedHash = hashSecret(request.parameters.one('refresh_token') ?? '');
-  const unlock = await server.rotations.lock(presentedHash);
+  const unlock = await server.rotations.acquire(presentedHash);
   let rotatedTo: string | undefined;
   try {
     const granted = await runGrant(server, grantRefreshToken, request, () => reply.raw.destroyed);
