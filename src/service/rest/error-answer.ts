@@ -49,7 +49,7 @@ export function answerOfError(error: unknown, log: Log, metadataUrl?: string): A
 function asServiceError(error: unknown): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
   if (error instanceof DatabaseLostError)
-    return new ServiceError('INTERNAL_ERROR', 'The service cannot reach its data right now. It is safe to try again.', {
+    return new ServiceError('INTERNAL_ERROR', 'The service cannot reach its data right now. Try again soon.', {
       status: 503,
       retryAfterS: DATABASE_RETRY_AFTER_S,
     });

@@ -53,7 +53,7 @@ export async function serveAgent(context: Context, options: RunOptions): Promise
     cancel?.();
   }
   if (failure !== undefined) throw failure.error;
-  if (isTimeOver) throw new CliError('ASP_TIMEOUT', { message: 'The time was over.', isRetryable: true });
+  if (isTimeOver) throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
 }
 
 async function followAndAnswer(
