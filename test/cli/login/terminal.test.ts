@@ -22,6 +22,28 @@ describe.skipIf(noPython !== undefined)(`on a terminal that does not know its si
     await own.dispose();
     await home.dispose();
   });
+
+  it('that is answered with no leaves accounts and clients as they are', async () => {
+    const home = createHome();
+    const service = await startServe(home, ['--seed', 'demo.you']);
+    const added = await home.asp(['serve', 'client', 'add', 'demo.you', '--json']);
+    const { client_id: client } = JSON.parse(added.stdout) as { client_id: string };
+    for (const args of [
+      ['account', 'remove', 'demo'],
+      ['client', 'revoke', client],
+    ]) {
+      const asked = home.terminal(['serve', ...args], { environment: { TERM: 'xterm' } });
+      await asked.until('stdout', /cannot be undone|Revoke/);
+      asked.child.stdin?.write('n');
+      const { status, stdout } = await asked.ended;
+      expect(status, stdout).toBe(1);
+      expect(stdout).toMatch(/Canceled\.[\s\S]*ASP_CANCELED · exit 1/);
+    }
+    expect((await home.asp(['serve', 'account', 'show', 'demo'])).status).toBe(0);
+    expect((await home.asp(['serve', 'client', 'list'])).stdout).toContain(client);
+    await service.stop();
+    await home.dispose();
+  });
 });
 
 describe.skipIf(noPython !== undefined)(`a question at a terminal ${noPython ?? ''}`, () => {

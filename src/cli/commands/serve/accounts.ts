@@ -1,7 +1,7 @@
 import type { OperatorAccount } from '../../../wire/local-service.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../errors.js';
+import { CliError, UsageError } from '../../errors.js';
 import { readDuration } from '../../values.js';
 import { findService, readAccount } from './operate.js';
 
@@ -138,7 +138,7 @@ export const serveAccountRemove = command({
     const { agents } = await call('readOperatorAccount', { path: { account } });
     const question = `Remove the account ${account} and its agents (${agents})? This cannot be undone.`;
     if (!(await context.prompts.confirm(question, '--yes')))
-      throw new UsageError('Nothing was removed: the answer was no.');
+      throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was removed.' });
     await call('removeOperatorAccount', { path: { account } });
     await context.output.document({ account, removed: true }, (safe) => safe.account);
   },

@@ -2,7 +2,7 @@ import { wait } from '../../../kit/clock.js';
 import type { LocalServiceRecord, OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/local-service.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../errors.js';
+import { CliError, UsageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import type { Column } from '../../terminal/table.js';
 import { readHandle, readHandles } from '../../values.js';
@@ -343,7 +343,7 @@ export const serveClientRevoke = command({
   parse: (args) => ({ client: args.argument('client-id') }),
   async run(context, { client }) {
     if (!(await context.prompts.confirm(`Revoke ${client}? It cannot be undone.`, '--yes')))
-      throw new UsageError('Nothing was revoked: the answer was no.');
+      throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was revoked.' });
     await (await findService(context)).call('revokeOperatorClient', { path: { client } });
     await context.output.document({ client_id: client, revoked: true }, (safe) => safe.client_id);
   },
