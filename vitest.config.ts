@@ -2,7 +2,8 @@ import { availableParallelism } from 'node:os';
 
 import { defineConfig } from 'vitest/config';
 
-import { outcomeReporter } from './scripts/outcome-reporter.js';
+import { embeddedFiles } from './scripts/embedded-files.mjs';
+import { outcomeReporter, secondTryReporter } from './scripts/outcome-reporter.js';
 import { whyNoPostgres } from './test/support/postgres-server.js';
 
 const outcomeFile = process.env['ASP_TEST_OUTCOME'];
@@ -15,7 +16,17 @@ const ON_EVERY_STORE = [
 ].map((room) => `test/service/${room}/**/*.test.ts`);
 /** Of the conformance tests, those in which the store decides: order, numbers, delivery, time, limits (D-126). */
 const THROUGH_THE_PROGRAM = [
-  ...['events', 'idempotency', 'lifecycle', 'lifetimes', 'list-sessions', 'live', 'presence', 'rate-limits'],
+  ...[
+    'delivery-states',
+    'events',
+    'idempotency',
+    'lifecycle',
+    'lifetimes',
+    'list-sessions',
+    'live',
+    'presence',
+    'rate-limits',
+  ],
   ...['refresh', 'replay', 'revoke', 'states', 'total-order'],
 ].map((name) => `test/conformance/${name}.test.ts`);
 /** Of these, what asks nothing of a store, or only what SQLite answers. */
@@ -28,6 +39,7 @@ const reason = await whyNoPostgres();
 if (reason !== undefined) process.stderr.write(`Nothing is tested on PostgreSQL: ${reason}\n`);
 
 export default defineConfig({
+  define: embeddedFiles(),
   test: {
     pool: 'forks',
     // Most of a test's time is spent waiting for disks, sockets and other processes.
@@ -37,7 +49,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     globalSetup: 'test/support/one-folder.ts',
     teardownTimeout: 30_000,
-    reporters: outcomeFile === undefined ? ['default'] : ['default', outcomeReporter(outcomeFile)],
+    retry: 1,
+    reporters: ['default', secondTryReporter(), ...(outcomeFile === undefined ? [] : [outcomeReporter(outcomeFile)])],
     allowOnly: false,
     restoreMocks: true,
     unstubEnvs: true,

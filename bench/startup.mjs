@@ -23,6 +23,7 @@ const REQUEST = process.version.startsWith('v20.') ? 3.3 : 3.8;
 const BUDGET = [
   [['--version'], 1.3],
   [['--help'], 1.7],
+  [['__complete', 'zsh', '--', 'send', ''], 1.45],
   [['send', '@alice.bot', 'hi', '--end'], REQUEST],
   [['session', 'list'], REQUEST],
 ];

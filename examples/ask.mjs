@@ -1,5 +1,5 @@
 // @ts-check
-// Asks an agent something, prints its answer, and ends the session.
+// Asks an agent a question, prints the answer, and ends the session.
 //
 //   node examples/ask.mjs @me.echo "are you there?"
 import { connect, createClientCredential, isMessageEvent } from 'asp-cli';
@@ -17,7 +17,7 @@ const { reply: created } = await client.call('createSession', {
   body: { invite: [to], initial_message: { content: text } },
 });
 const session = { sessionId: created.session_id, after: created.sequence ?? 0 };
-console.log(`${to} is asked in ${session.sessionId}`);
+console.log(`Asked ${to} in ${session.sessionId}`);
 
 const signal = AbortSignal.timeout(60_000);
 for await (const item of client.tail({ sessions: [session], signal })) {

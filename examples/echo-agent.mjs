@@ -1,5 +1,5 @@
 // @ts-check
-// An agent that says what it is told. It joins where it is invited, and runs until it is told to stop.
+// An agent that repeats every message. It joins every session it is invited to, and runs until it gets SIGINT or SIGTERM.
 //
 //   asp serve client add @me.echo > client.json
 //   export ASP_PROFILE=http://127.0.0.1:8744/v1
@@ -18,7 +18,7 @@ for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => controller.ab
 const { reply: agent } = await client.call('getActingAgent', { signal });
 const me = agent.canonical_handle;
 
-// After it has joined a session, the tail also gives what was said there before.
+// Once the agent has joined a session, the tail also delivers the messages sent before that.
 for await (const item of client.tail({ signal })) {
   if (item.kind === 'ready' && !item.isReconnect) console.log(`${me} is listening`);
   if (item.kind !== 'event') continue;
@@ -32,13 +32,13 @@ for await (const item of client.tail({ signal })) {
   }
 }
 
-/** Says what it was told. Ask a language model here: it need not say the same twice.
+/** Repeats the text. Call a language model here instead; it does not have to give the same answer twice.
  * @param {string} text */
 async function think(text) {
   return text;
 }
 
-/** One key for each message: what comes twice, after a restart for example, is answered once.
+/** One key for each message: a message that arrives twice, for example after a restart, is answered once.
  * @param {import('asp-cli').EventEnvelope} event */
 async function answer(event) {
   if (!isMessageEvent(event) || event.payload.sender === me || typeof event.payload.content !== 'string') return;
@@ -51,8 +51,8 @@ async function answer(event) {
   });
 }
 
-/** Whether there is nothing left to do: the session may have ended, for which the service says NOT_FOUND, or the message was
- * answered before, in other words.
+/** Whether there is nothing left to do: the session has ended, which the service reports as NOT_FOUND, or the message was
+ * already answered with a different text.
  * @param {unknown} error */
 function isSettled(error) {
   return error instanceof RequestError && ['NOT_FOUND', 'IDEMPOTENCY_MISMATCH'].includes(error.code);

@@ -8,6 +8,8 @@ import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
+import { embeddedFiles } from './embedded-files.mjs';
+
 const root = fileURLToPath(new URL('..', import.meta.url));
 const finished = resolve(process.argv[2] ?? `${root}dist`);
 /** Built beside its place and moved there whole: a program that starts meanwhile finds the old build or the new one. */
@@ -146,7 +148,10 @@ const common = {
   bundle: true,
   platform: 'node',
   target: 'node20.19',
-  define: { ASP_VERSION: JSON.stringify(JSON.parse(readFileSync(`${root}package.json`, 'utf8')).version) },
+  define: {
+    ASP_VERSION: JSON.stringify(JSON.parse(readFileSync(`${root}package.json`, 'utf8')).version),
+    ...embeddedFiles(),
+  },
   minifySyntax: true,
   minifyWhitespace: true,
   minifyIdentifiers: true,
@@ -203,6 +208,44 @@ const program = await build({
   plugins: [undiciParts, childProcessesLater, buildApart],
 });
 
+/** Leaves out what the definitions of commands import only to run them. */
+const withoutDynamicImports = {
+  name: 'without-dynamic-imports',
+  setup({ onResolve }) {
+    onResolve({ filter: /.*/ }, ({ kind, path }) => (kind === 'dynamic-import' ? { path, external: true } : undefined));
+  },
+};
+
+/** What completions know of the program before anything is typed, by the program itself. */
+async function collectKnownWords() {
+  const collector = `${target}/known-words.mjs`;
+  await build({
+    ...common,
+    stdin: {
+      contents: `
+        import { PROGRAM } from './src/cli/program.js';
+        import { collectKnownWords } from './src/cli/commands/completion/known-words.js';
+        export const words = collectKnownWords(PROGRAM);`,
+      resolveDir: root,
+    },
+    outfile: collector,
+    format: 'esm',
+    plugins: [withoutDynamicImports],
+  });
+  const { words } = await import(collector);
+  rmSync(collector);
+  return words;
+}
+
+/** `asp __complete`, which a person waits for: a small file of its own, and what it knows beside it. */
+writeFileSync(`${target}/known-words.json`, JSON.stringify(await collectKnownWords()));
+const complete = await build({
+  ...common,
+  entryPoints: ['src/complete.ts'],
+  outfile: `${target}/complete.cjs`,
+  format: 'cjs',
+});
+
 const modules = {
   ...common,
   outdir: target,
@@ -250,6 +293,7 @@ const start = await build({
 const inputs = {
   ...start.metafile.inputs,
   ...program.metafile.inputs,
+  ...complete.metafile.inputs,
   ...rest.metafile.inputs,
   ...library.metafile.inputs,
 };

@@ -45,3 +45,23 @@ export function outcomeReporter(file: string): Reporter {
     },
   };
 }
+
+/**
+ * Names the tests that failed at first and passed when they ran again. A busy machine can delay a process by
+ * seconds, so one test in thousands gets a second try; it is a defect of the test or of the program all the same.
+ */
+export function secondTryReporter(): Reporter {
+  return {
+    onTestRunEnd(modules) {
+      const names = modules.flatMap((module) =>
+        [...module.children.allTests()]
+          .filter((test) => test.diagnostic()?.flaky === true)
+          .map((test) => `${module.relativeModuleId} > ${test.fullName}`),
+      );
+      if (names.length === 0) return;
+      process.stdout.write(
+        `\nPassed only on the second try. Find out why:\n${names.map((name) => `  ${name}\n`).join('')}`,
+      );
+    },
+  };
+}

@@ -1,9 +1,9 @@
 import { VERSION } from './cli/version.js';
 
-/** What a command gets to end by itself after a signal before the process ends without it. */
+/** How long a command may take to end on its own after a signal before the process ends without it. */
 const GRACE_MS = 900;
 
-/** The process: words, environment, streams and signals in; an exit code, or a death by signal, out. */
+/** The process: arguments, environment, streams and signals in; an exit code, or a death by signal, out. */
 async function main(argv: readonly string[]): Promise<void> {
   const [{ run }, { processStreams }, { machineOf }, { systemClock }, { systemRandom }] = await Promise.all([
     import('./cli/run.js'),

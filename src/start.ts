@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   closeSync,
   constants,
@@ -16,20 +15,21 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
-import { Script } from 'node:vm';
 
 import { VERSION } from './cli/version.js';
 
 declare const ASP_BUILD: string;
 
-/** What a CommonJS module is given, and how this one imports what was built apart. */
+/** The parameters of a CommonJS module, and how this one imports the files that are built separately. */
 const PARAMETERS = 'exports, require, module, __filename, __dirname, $import';
 
 /**
- * Starts the program in main.cjs. What V8 compiles of it for a command is kept in the user's cache directory and used by
- * the next run of that command, which costs a third less; Node.js has that of its own only from version 22 on (D-67).
+ * Starts the program in main.cjs. The code that V8 compiles for a command is kept in the user's cache directory and
+ * used by the next run of that command, which costs a third less; Node.js itself can do this only from version 22 on
+ * (D-67).
  */
 function start(filename: string, cacheFile: string | undefined): void {
+  const { Script } = process.getBuiltinModule('node:vm');
   const script = new Script(`(function (${PARAMETERS}) {${readFileSync(filename, 'utf8')}\n})`, {
     filename,
     cachedData: cacheFile === undefined ? undefined : readOwn(cacheFile),
@@ -43,12 +43,12 @@ function start(filename: string, cacheFile: string | undefined): void {
   script.runInThisContext()(module.exports, require, module, filename, dirname(filename), importFromHere);
 }
 
-/** Where the code of this command is kept; undefined for a user without a place for it, as in CI. */
+/** Where the code of this command is kept; undefined for a user without a cache directory, as in CI. */
 function cacheFileOf(command: string | undefined): string | undefined {
   const { XDG_CACHE_HOME, LOCALAPPDATA, HOME, NODE_DISABLE_COMPILE_CACHE } = process.env;
   const home = HOME === undefined ? undefined : join(HOME, '.cache');
   const root = XDG_CACHE_HOME ?? (process.platform === 'win32' ? LOCALAPPDATA : home);
-  // A demonstration leaves nothing behind.
+  // A demo leaves nothing behind.
   if (root === undefined || !isAbsolute(root) || NODE_DISABLE_COMPILE_CACHE !== undefined || command === 'demo')
     return undefined;
   const name = /^[a-z]{1,20}$/.test(command ?? '') ? command : 'asp';
@@ -56,19 +56,21 @@ function cacheFileOf(command: string | undefined): string | undefined {
 }
 
 const DIGEST_BYTES = 32;
-const digest = (code: Buffer): Buffer => createHash('sha256').update(code).digest();
+// Neither what tells the version nor what completes loads this.
+const digest = (code: Buffer): Buffer =>
+  process.getBuiltinModule('node:crypto').createHash('sha256').update(code).digest();
 
 const isOurs = ({ uid, mode }: Stats): boolean =>
   process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
 
-/** Whether nobody else could exchange what lies in the folder of this build, or that folder itself. */
+/** Whether no one else could replace the contents of this build's folder, or the folder itself. */
 function isOurFolder(folder: string): boolean {
   return [folder, dirname(folder)]
     .map((path) => lstatSync(path))
     .every((state) => state.isDirectory() && isOurs(state));
 }
 
-/** A file that nobody else could have written and that is whole: what is in it is run, and V8 does not look. */
+/** A complete file that no one else could have written: its contents are executed, and V8 does not check them. */
 function readOwn(path: string): Buffer | undefined {
   try {
     if (!isOurFolder(dirname(path))) return undefined;
@@ -87,12 +89,12 @@ function readOwn(path: string): Buffer | undefined {
   }
 }
 
-/** Not being able to keep it is no error. What belongs to other builds goes. */
+/** A failed write is not an error. Files of other builds are removed. */
 function keep(path: string, code: Buffer): void {
   try {
     const folder = dirname(path);
     const root = dirname(folder);
-    // One step at a time: under a home that does not exist, nothing is made.
+    // One step at a time: below a home directory that does not exist, nothing is created.
     makeFolder(dirname(root));
     makeFolder(root);
     if (makeFolder(folder)) removeOthers(root, folder);
@@ -125,7 +127,7 @@ function removeOthers(root: string, kept: string): void {
 
 const STDOUT = 1;
 
-/** False where stdout does not take it at once: the program itself then says why. */
+/** False if stdout does not accept all of it at once: the program itself then reports why. */
 function printVersion(): boolean {
   try {
     writeSync(STDOUT, `${VERSION}\n`);
@@ -137,4 +139,6 @@ function printVersion(): boolean {
 
 const [first, ...others] = process.argv.slice(2);
 const isVersionAsked = others.length === 0 && (first === '--version' || first === '-V');
-if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), cacheFileOf(first));
+// A shell that completes waits for it: it loads its own small file, and nothing of the commands.
+if (first === '__complete') require(join(__dirname, 'complete.cjs'));
+else if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), cacheFileOf(first));

@@ -2,93 +2,53 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-import { findViolations, type HouseRules, type VirtualFiles } from './support/house.js';
+import { findViolations, type HouseRules, type RoomRow, type VirtualFiles } from './support/house.js';
 
-/** What the service knows, apart from how it is reached. */
-const DOMAIN = [
-  ...['access-token', 'agents', 'attachments', 'bus', 'events', 'limits', 'sessions', 'store', 'trust'],
-  ...['context', 'service-error'],
-].map((name) => `service/${name}`);
+/** What the service does, whatever it is reached by. */
+const SERVICE = ['core', 'store', 'agents', 'messaging', 'attachments', 'oauth'];
 
-/** What every part of the command line may use: what a command is, what is typed, and the errors it leads to. */
-const CLI_GROUND = ['argv', 'command', 'errors', 'help', 'input', 'options', 'parser', 'suggest', 'values'].map(
+/** What every folder of the command line may use: what a command is, what is typed, and the errors it leads to. */
+const CLI_FILES = ['argv', 'command', 'errors', 'help', 'input', 'options', 'parser', 'ready-file', 'values'].map(
   (name) => `cli/${name}`,
 );
 
-/** The words of the whole service, and what keeps them. */
-const GROUND = ['service/context', 'service/service-error', 'service/store', 'wire', 'kit'];
-
 /**
- * The house: an hourglass, cli → client → wire ← service. A room is a folder, or the file of that name; the longest row
- * that fits a file counts. Within what its row allows, a room knows its children and never its parents.
+ * A part of the house: a folder of it imports those before it, what is `below`, and the part's own `files`. A file that
+ * stands beside the folders imports all of them.
  */
+function part(
+  name: string,
+  folders: readonly string[],
+  below: readonly string[],
+  files: readonly string[] = [],
+): RoomRow[] {
+  const rooms = folders.map((folder) => `${name}/${folder}`);
+  const layers = rooms.map((room, index) => ({ room, mayImport: [...rooms.slice(0, index + 1), ...files, ...below] }));
+  return [{ room: name, mayImport: [name, ...below] }, ...layers];
+}
+
+/** The house: an hourglass, cli → client → wire ← service, and the order of the folders within each part. */
 const HOUSE: HouseRules = {
   rooms: [
-    { room: 'start', mayImport: ['cli'] },
+    ...part('kit', [], []),
+    ...part('wire', ['schemas'], [], ['wire']),
+    ...part('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
+    ...part('service', [...SERVICE, 'http', 'web', 'operator'], ['wire', 'kit']),
+    ...part('cli', ['terminal', 'profile', 'context', 'login', 'commands'], ['client', 'wire', 'kit'], CLI_FILES),
+    { room: 'cli/commands/serve', mayImport: ['cli', 'client', 'service', 'wire', 'kit'] },
+    { room: 'cli/commands/demo', mayImport: ['cli', 'client', 'service', 'wire', 'kit'] },
     { room: 'main', mayImport: ['cli', 'kit'] },
-
-    { room: 'cli', mayImport: ['cli', 'client', 'wire', 'kit'] },
-    { room: 'cli/commands', mayImport: ['cli', 'client', 'wire', 'kit'] },
-    { room: 'cli/commands/serve', mayImport: ['cli', 'client', 'wire', 'kit', 'service'] },
-    { room: 'cli/commands/demo', mayImport: ['cli', 'client', 'wire', 'kit', 'service'] },
-    // Of what stands above them they know the types.
-    ...CLI_GROUND.map((room) => ({
-      room,
-      mayImport: [...CLI_GROUND, 'cli/context/context', 'cli/terminal/style', 'wire', 'kit'],
-    })),
-    {
-      room: 'cli/context',
-      mayImport: ['cli/context', 'cli/profile', ...CLI_GROUND, 'cli/terminal', 'client', 'wire', 'kit'],
-    },
-    { room: 'cli/profile', mayImport: ['cli/profile', ...CLI_GROUND, 'cli/terminal', 'client', 'wire', 'kit'] },
-    {
-      room: 'cli/login',
-      mayImport: ['cli/login', 'cli/context', 'cli/profile', ...CLI_GROUND, 'cli/terminal', 'client', 'wire', 'kit'],
-    },
-    { room: 'cli/terminal', mayImport: ['cli/terminal', 'cli/errors', 'wire', 'kit'] },
-
-    { room: 'client', mayImport: ['client', 'wire', 'kit'] },
-    { room: 'client/http', mayImport: ['client/http', 'wire', 'kit'] },
-    { room: 'client/rest', mayImport: ['client/rest', 'client/http', 'wire', 'kit'] },
-    { room: 'client/realtime', mayImport: ['client', 'wire', 'kit'] },
-    { room: 'client/oauth', mayImport: ['client/oauth', 'client/http', 'client/service-addresses', 'wire', 'kit'] },
-    {
-      room: 'client/credentials',
-      mayImport: ['client/credentials', 'client/oauth', 'client/http', 'client/service-addresses', 'wire', 'kit'],
-    },
-
-    { room: 'wire', mayImport: ['wire'] },
-
-    { room: 'service', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/rest', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/realtime', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/operator', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/authorization-server', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/dashboard', mayImport: ['service', 'wire', 'kit'] },
-    {
-      room: 'service/faults',
-      mayImport: ['service/faults', 'service/context', 'service/service-error', 'wire', 'kit'],
-    },
-    { room: 'service/metrics', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/openapi', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/backup', mayImport: ['service/backup', 'service/store', 'wire', 'kit'] },
-    { room: 'service/pages', mayImport: ['service', 'wire', 'kit'] },
-    { room: 'service/access-token', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/sessions', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/trust', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/attachments', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/agents', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/events', mayImport: [...DOMAIN, 'wire', 'kit'] },
-    { room: 'service/bus', mayImport: ['service/bus', ...GROUND] },
-    { room: 'service/limits', mayImport: ['service/limits', ...GROUND] },
-    { room: 'service/store', mayImport: GROUND },
-
-    { room: 'kit', mayImport: ['kit'] },
+    { room: 'complete', mayImport: ['cli', 'kit'] },
+    { room: 'start', mayImport: ['cli'] },
   ],
 
   packages: [
     { what: /^undici$/, only: ['client/http'], reason: 'only client/http sends requests' },
-    { what: /^ws$/, only: ['client/realtime', 'service/realtime'], reason: 'only the realtime rooms import ws' },
+    {
+      what: /^ws$/,
+      only: ['client/realtime', 'service/http/realtime', 'service/messaging/live-socket'],
+      reason: 'only the realtime rooms import ws',
+    },
     {
       what: /^(node:sqlite|@photostructure\/sqlite|better-sqlite3|pg)$/,
       only: ['service/store', 'client/credentials/process-lock'],
@@ -101,9 +61,14 @@ const HOUSE: HouseRules = {
       only: ['cli/terminal'],
       reason: 'only cli/terminal speaks to a terminal',
     },
-    { what: /^@nats-io\//, only: ['service/bus'], reason: 'only service/bus speaks to a bus' },
-    { what: /^prom-client$/, only: ['service/metrics'], reason: 'only service/metrics counts' },
+    { what: /^@nats-io\//, only: ['service/messaging/nats'], reason: 'only messaging/nats speaks to NATS' },
+    { what: /^prom-client$/, only: ['service/operator/metrics'], reason: 'only operator/metrics counts' },
     { what: /^@?fastify(\/|$)/, only: ['service'], reason: 'only service answers HTTP' },
+    {
+      what: /^zod\/mini$/,
+      only: ['wire/schemas', 'client', 'cli', 'service'],
+      reason: 'the facts of the contract load no package',
+    },
     { what: /^zod$/, only: ['service'], reason: 'what the program loads at its start imports zod/mini' },
   ],
 
@@ -140,6 +105,18 @@ function readHouse(): VirtualFiles {
 
 const check = (files: Record<string, string>): string[] => findViolations(HOUSE, new Map(Object.entries(files)));
 
+/** What a file exports with no comment before its first declaration: a type beside a schema shares the name and the comment. */
+function nameUndocumented([path, text]: [string, string]): string[] {
+  const lines = text.split('\n');
+  const before = new Map<string, string>();
+  for (const [at, line] of lines.entries()) {
+    const [, name] =
+      /^export (?:abstract )?(?:async )?(?:const|function\*?|class|interface|type|enum) (\w+)/.exec(line) ?? [];
+    if (name !== undefined && !before.has(name)) before.set(name, lines[at - 1] ?? '');
+  }
+  return [...before].filter(([, line]) => !line.trimEnd().endsWith('*/')).map(([name]) => `${path}: ${name}`);
+}
+
 describe('the house', () => {
   it('keeps its rules', () => {
     expect(findViolations(HOUSE, readHouse())).toEqual([]);
@@ -147,6 +124,21 @@ describe('the house', () => {
 
   it('keeps its rules while it is empty', () => {
     expect(check({})).toEqual([]);
+  });
+
+  it('has five classes of errors: what callers tell apart is a code', () => {
+    const classes = [...readHouse()]
+      .filter(([path]) => path.startsWith('src/'))
+      .flatMap(([, text]) => [...text.matchAll(/^\s*(?:export )?class (\w+) extends \w*Error\b/gm)])
+      .map(([, name]) => name);
+    expect(classes.sort()).toEqual(['CliError', 'OAuthError', 'OperatorError', 'RequestError', 'ServiceError']);
+  });
+
+  it('documents every name that wire, client and kit export', () => {
+    const undocumented = [...readHouse()]
+      .filter(([path]) => /^src\/(wire|client|kit)\//.test(path))
+      .flatMap(nameUndocumented);
+    expect(undocumented).toEqual([]);
   });
 
   it('names every room once', () => {
@@ -162,12 +154,21 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     'src/client/x.ts imports src/service/y.ts: client may import only client, wire, kit',
   ],
   'the service imports a type of the client': [
-    { 'src/service/rest/x.ts': "import type { Y } from '../../client/rest/y.js';" },
-    'src/service/rest/x.ts imports src/client/rest/y.ts: service/rest may import only service, wire, kit',
+    { 'src/service/http/x.ts': "import type { Y } from '../../client/rest/y.js';" },
+    `src/service/http/x.ts imports src/client/rest/y.ts: service/http may import only ${[...SERVICE, 'http'].map((room) => `service/${room}`).join(', ')}, wire, kit`,
   ],
   'a command imports the service dynamically': [
     { 'src/cli/commands/send.ts': "const s = await import('../../service/service.js');" },
-    'src/cli/commands/send.ts imports src/service/service.ts: cli/commands may import only cli, client, wire, kit',
+    `src/cli/commands/send.ts imports src/service/service.ts: cli/commands may import only ${[
+      'terminal',
+      'profile',
+      'context',
+      'login',
+      'commands',
+    ]
+      .map((name) => `cli/${name}`)
+      .concat(CLI_FILES)
+      .join(', ')}, client, wire, kit`,
   ],
   'a re-export crosses a wall': [
     { 'src/client/x.ts': "export * from '../cli/run.js';" },
@@ -189,17 +190,17 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     { 'src/wire/x.ts': "import { y } from '../kit/y.js';", ...usersOfKit('y') },
     'src/wire/x.ts imports src/kit/y.ts: wire may import only wire',
   ],
-  'the domain imports a transport': [
-    { 'src/service/sessions/x.ts': "import { y } from '../rest/y.js';" },
-    `src/service/sessions/x.ts imports src/service/rest/y.ts: service/sessions may import only ${DOMAIN.join(', ')}, wire, kit`,
+  'the store imports what stands above it': [
+    { 'src/service/store/x.ts': "import { y } from '../messaging/y.js';" },
+    'src/service/store/x.ts imports src/service/messaging/y.ts: service/store may import only service/core, service/store, wire, kit',
   ],
   'a child imports its parent': [
     {
-      'src/service/rest/x.ts': "import type { Service } from '../service.js';",
-      'src/service/service.ts': "export * from './parts.js';",
-      'src/service/parts.ts': "await import('./store/y.js');",
+      'src/client/realtime/x.ts': "import type { Client } from '../client.js';",
+      'src/client/client.ts': "export * from './parts.js';",
+      'src/client/parts.ts': "await import('./rest/y.js');",
     },
-    'src/service/rest/x.ts imports src/service/service.ts, which needs src/service/store/y.ts: parents know children, children never parents',
+    'src/client/realtime/x.ts imports src/client/client.ts, which needs src/client/rest/y.ts: parents know children, children never parents',
   ],
   'someone imports main': [
     { 'src/cli/x.ts': "import '../main.js';" },
@@ -219,12 +220,12 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     'src/client/http/x.ts imports ws: only the realtime rooms import ws',
   ],
   'a database driver is imported elsewhere': [
-    { 'src/service/bus/x.ts': "const { DatabaseSync } = await import('node:sqlite');" },
-    'src/service/bus/x.ts imports node:sqlite: only service/store imports a database driver',
+    { 'src/service/messaging/x.ts': "const { DatabaseSync } = await import('node:sqlite');" },
+    'src/service/messaging/x.ts imports node:sqlite: only service/store imports a database driver',
   ],
   'a database driver is imported by a constant': [
-    { 'src/service/bus/x.ts': "const DRIVER: string = 'pg';\nawait import(DRIVER);" },
-    'src/service/bus/x.ts imports pg: only service/store imports a database driver',
+    { 'src/service/messaging/x.ts': "const DRIVER: string = 'pg';\nawait import(DRIVER);" },
+    'src/service/messaging/x.ts imports pg: only service/store imports a database driver',
   ],
   'the keychain is opened elsewhere': [
     { 'src/cli/commands/x.ts': "import keytar from 'keytar';" },
@@ -241,6 +242,10 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
   'the client serves': [
     { 'src/client/x.ts': "import multipart from '@fastify/multipart';" },
     'src/client/x.ts imports @fastify/multipart: only service answers HTTP',
+  ],
+  'a fact of the contract loads a schema library': [
+    { 'src/wire/x.ts': "import * as z from 'zod/mini';" },
+    'src/wire/x.ts imports zod/mini: the facts of the contract load no package',
   ],
   'the contract loads all of zod': [
     { 'src/wire/x.ts': "import * as z from 'zod';" },
@@ -334,10 +339,10 @@ const ALLOWED: Record<string, Record<string, string>> = {
     'src/cli/commands/serve/agent-add.ts': "import { x } from '../../../service/agents/x.js';",
     'src/cli/commands/demo.ts': "import { startService } from '../../service/service.js';",
   },
-  'a child uses the words that stand beside its parent': {
-    'src/service/context.ts': "import type { Bus } from './bus/bus.js';",
-    'src/service/bus/y.ts': "import type { ServiceContext } from '../context.js';",
-    'src/service/store/x.ts': "import { ServiceError } from '../service-error.js';",
+  'a folder uses the files that stand beside it': {
+    'src/cli/command.ts': "import type { Style } from './terminal/style.js';",
+    'src/cli/login/x.ts': "import type { Command } from '../command.js';",
+    'src/cli/context/y.ts': "import { CliError } from '../errors.js';",
   },
   'types go round in a circle': {
     'src/wire/x.ts': "import type { Y } from './y.js';",

@@ -30,7 +30,7 @@ interface Cited {
 function citedIn(source: string): Cited {
   const text = source.replace(/\n\s*(?:\*|\/\/) ?/g, ' ');
   return {
-    wire: [...text.matchAll(/\bwire: ([A-Z][^;)]*)[;)]/g)].map(([, place = '']) => place.trim()),
+    wire: [...text.matchAll(/\bwire: ([A-Z0-9][^;)]*)[;)]/g)].map(([, place = '']) => place.trim()),
     decisions: [...text.matchAll(/\bD-\d+\b/g)].map(([number]) => number),
   };
 }

@@ -58,6 +58,9 @@ export async function startService(options = [], program = OWN_PROGRAM) {
 
   return {
     baseUrl,
+    wsUrl: `${new URL(baseUrl).origin.replace('http', 'ws')}/connect`,
+    /** Where the service says how its operator reaches it. */
+    recordPath: join(home, 'run', 'asp-cli', 'serve', 'default.json'),
     pid: service.pid,
     call,
     tokenOf,

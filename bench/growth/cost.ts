@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-import type { Database } from '../../src/service/store/database.js';
+import type { Database } from '../../src/service/core/database.js';
 
 /** Milliseconds of CPU that were spent so far by this process and, with PostgreSQL, by the server's processes that serve it. */
 export type ReadCost = () => Promise<number>;

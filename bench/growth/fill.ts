@@ -1,9 +1,7 @@
-import { indexMessages } from '../../src/service/agents/index-messages.js';
-import type { AgentActor } from '../../src/service/context.js';
-import { createSession } from '../../src/service/sessions/create-session.js';
-import { joinSession } from '../../src/service/sessions/join-session.js';
-import { sendMessage } from '../../src/service/sessions/send-message.js';
-import type { Transaction } from '../../src/service/store/database.js';
+import type { AgentActor } from '../../src/service/core/context.js';
+import type { Transaction } from '../../src/service/core/database.js';
+import { indexMessages } from '../../src/service/messaging/search-messages.js';
+import { createSession, joinSession, sendMessage } from '../../src/service/messaging/sessions.js';
 import type { Place } from './place.js';
 
 const PER_TRANSACTION = 500;
@@ -52,9 +50,11 @@ async function inBatches(
   count: number,
   step: (index: number, transaction: Transaction) => Promise<void>,
 ): Promise<void> {
-  for (let start = 0; start < count; start += PER_TRANSACTION)
+  for (let start = 0; start < count; start += PER_TRANSACTION) {
     await context.database.write(async (transaction) => {
       for (let index = start; index < Math.min(count, start + PER_TRANSACTION); index += 1)
         await step(index, transaction);
     });
+    await context.inboxes.settle();
+  }
 }

@@ -1,8 +1,8 @@
-import { searchMessages } from '../../src/service/agents/search-messages.js';
-import type { AgentActor } from '../../src/service/context.js';
-import { replayEvents } from '../../src/service/events/replay-events.js';
-import { listSessions } from '../../src/service/sessions/list-sessions.js';
-import { sendMessage } from '../../src/service/sessions/send-message.js';
+import type { AgentActor } from '../../src/service/core/context.js';
+import { replayEvents } from '../../src/service/messaging/events.js';
+import { listSessions } from '../../src/service/messaging/list-sessions.js';
+import { searchMessages } from '../../src/service/messaging/search-messages.js';
+import { sendMessage } from '../../src/service/messaging/sessions.js';
 import { costOf, type ReadCost } from './cost.js';
 import { fillEvents, fillSessions, indexEverything } from './fill.js';
 import { openPlace, type Place } from './place.js';
@@ -102,7 +102,9 @@ function listMeasured(sides: readonly [Side, Side]): Measured[] {
     both('send to a session', (side) => send(side.place, carol(side), side.carolsSession)),
     both('search, a word that is often said, by one who is in all', (side) => search(side.place, alice(side), 'heron')),
     both('search, the same by one who is in 500', (side) => search(side.place, carol(side), 'heron')),
-    both('search, a word that nobody says, by one who is in 500', (side) => search(side.place, carol(side), 'nowhere')),
+    both('search, a word that never occurs, by one who is in 500', (side) =>
+      search(side.place, carol(side), 'nowhere'),
+    ),
     {
       ...both('search, the same by one who is in all', (side) => search(side.place, alice(side), 'nowhere')),
       atMost: undefined,
@@ -126,7 +128,11 @@ const replay = ({ context }: Place, actor: AgentActor, session_id: string, after
 
 const send = ({ context }: Place, actor: AgentActor, session_id: string): Call => {
   const input = { path: { session_id }, body: { content: 'one more' } };
-  return () => context.database.write((transaction) => sendMessage(context, actor, input, transaction));
+  return async () => {
+    await context.database.write((transaction) => sendMessage(context, actor, input, transaction));
+    // The service fills inboxes a moment later, for many messages at once.
+    await context.inboxes.settle();
+  };
 };
 
 const search = ({ context }: Place, actor: AgentActor, q: string, session_id?: string): Call => {

@@ -3,16 +3,19 @@ import { join } from 'node:path';
 
 import { createIds } from '../../src/kit/ids.js';
 import { systemRandom } from '../../src/kit/random.js';
-import { createAccount } from '../../src/service/agents/create-account.js';
-import { createAgentRecord } from '../../src/service/agents/create-agent.js';
-import { openAttachmentFiles } from '../../src/service/attachments/attachment-files.js';
-import { createLocalBus } from '../../src/service/bus/local-bus.js';
-import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../src/service/context.js';
-import { unlimited } from '../../src/service/limits/rate-limits.js';
-import { unmetered } from '../../src/service/meter.js';
-import type { Database, SharedDatabase } from '../../src/service/store/database.js';
-import { openPostgres } from '../../src/service/store/postgres-database.js';
-import { openSqlite } from '../../src/service/store/sqlite-database.js';
+import { createAccount } from '../../src/service/agents/accounts.js';
+import { createAgentRecord } from '../../src/service/agents/agents.js';
+import { openAttachmentFiles } from '../../src/service/attachments/files.js';
+import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../src/service/core/context.js';
+import type { Database, SharedDatabase } from '../../src/service/core/database.js';
+import { unmetered } from '../../src/service/core/meter.js';
+import { unlimited } from '../../src/service/core/rate-limits.js';
+import { createHeldBytes } from '../../src/service/core/semaphore.js';
+import { createInboxes } from '../../src/service/messaging/inboxes.js';
+import { createLocalBus } from '../../src/service/messaging/shared-bus.js';
+import { openPostgres } from '../../src/service/store/postgres.js';
+import { openSqlite } from '../../src/service/store/sqlite.js';
+import { UNREAD_MAX_BYTES } from '../../src/wire/limit.js';
 
 /** The domain of a service on a database of its own, without HTTP. */
 export interface Place {
@@ -36,14 +39,20 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
   let now = Date.now();
   // Each moment is another one, so that the order of changes is that of the calls.
   const clock = { now: () => ++now, monotonic: () => performance.now(), schedule: () => () => {} };
+  const bus = createLocalBus(fail);
+  const log = { info: () => {}, error: (_event: string, error: unknown) => fail(error) };
+  const inboxes = createInboxes({ clock, database, bus, log });
+  inboxes.start();
   const context: ServiceContext = {
     clock,
     ids: createIds(clock, systemRandom),
     random: systemRandom,
     database,
     files,
-    bus: createLocalBus(fail),
+    bus,
+    inboxes,
     limits: unlimited,
+    unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
       addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
       trust: 'recipient',
@@ -56,7 +65,7 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
       isAddressShared: false,
     },
     meter: unmetered,
-    log: { info: () => {}, error: (_event, error) => fail(error) },
+    log,
   };
   const addAgent = (username: string): Promise<AgentActor> =>
     database.write(async (transaction) => {

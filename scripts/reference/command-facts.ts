@@ -46,8 +46,8 @@ export function spellingsOf({ path, aliases }: Command): { first: string; others
 export const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
   none: 'It changes nothing and asks no service.',
   local: 'It changes something on this machine.',
-  read: 'It asks the service and changes nothing there.',
-  write: 'It changes what the service holds.',
+  read: 'It reads from the service and changes nothing there.',
+  write: 'It changes data at the service.',
 };
 
 /** A note as a sentence: it begins with a capital letter unless with a name, and has an end. */

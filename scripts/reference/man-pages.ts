@@ -1,7 +1,5 @@
 import type { Command, Option } from '../../src/cli/command.js';
-import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
-import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
-import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
 import { optionText, usageOf } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { OVERVIEW } from '../../src/cli/program.js';
@@ -16,7 +14,7 @@ const seeAlso = (names: readonly string[]): string =>
   names.map((name, at) => `.BR ${escapeRoff(name)} (1)${at === names.length - 1 ? '' : ','}`).join('\n');
 
 function heading(name: string, version: string): string {
-  return `.\\" Made of the command table: npm run generate
+  return `.\\" Generated from the command table: npm run generate
 .TH ${escapeRoff(name.toUpperCase())} 1 ${DATE} "asp ${escapeRoff(version)}" "asp manual"
 .nh
 .ad l`;
@@ -41,7 +39,7 @@ function examples({ examples: list }: Command): string {
   return list.map(({ line, about }) => `.PP\n${escapeRoff(sentence(about, ':'))}\n${verbatim(line)}`).join('\n');
 }
 
-/** What is told of a command; `title` begins a part of it. */
+/** The description of a command; `title` begins a part of it. */
 function commandParts(command: Command, title: (text: string) => string): string[] {
   const { others } = spellingsOf(command);
   const shape = jsonText(command);
@@ -109,7 +107,7 @@ function topPage(top: TopWord, version: string): string {
       : commandParts(command, upperSection)),
     ...(below.length === 0 ? [] : [section('COMMANDS'), ...below.map((one) => commandBelow(one, top))]),
     section('EXIT STATUS'),
-    `As told in\n${seeAlso(['asp'])}.`,
+    `See\n${seeAlso(['asp'])}.`,
     section('SEE ALSO'),
     seeAlso(['asp', ...nearTo(top)]),
   ]);

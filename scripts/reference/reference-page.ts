@@ -1,11 +1,10 @@
 import type { Command, Option } from '../../src/cli/command.js';
 import { SETTING_ABOUT } from '../../src/cli/commands/config.js';
-import { ENVIRONMENT_VARIABLES } from '../../src/cli/commands/help/environment-variables.js';
-import { EXIT_CODES } from '../../src/cli/commands/help/exit-codes.js';
-import { OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from '../../src/cli/commands/help/meanings.js';
-import { TOPICS } from '../../src/cli/commands/help/topics.js';
+import { MEANING } from '../../src/cli/commands/help/explain.js';
+import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
 import { SETTING_NAMES, variableOf } from '../../src/cli/commands/serve/settings.js';
 import { exitCodeOf } from '../../src/cli/context/describe-failure.js';
+import { isOwnErrorCode } from '../../src/cli/errors.js';
 import { optionText, usageOf } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
@@ -45,7 +44,7 @@ function commandSection(command: Command): string {
   const facts = [
     `**stdout**: ${plain(sentence(command.stdout))}`,
     ...(shape === undefined ? [] : [`**\`--json\`**: \`${shape}\``]),
-    `**Effect**: ${effect}. ${EFFECT_TEXT[effect]}${isEndless ? ' It runs until it is done or told to stop.' : ''}`,
+    `**Effect**: ${effect}. ${EFFECT_TEXT[effect]}${isEndless ? ' It runs until it is done or stopped.' : ''}`,
     ...(others.length === 0 ? [] : [`**Also**: ${others.map((spelling) => `\`asp ${spelling}\``).join(', ')}`]),
   ];
   const args = command.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]);
@@ -83,9 +82,9 @@ function commandSections(): string {
 const errorTable = (): string =>
   table(
     ['Code', 'From', 'Exit', 'HTTP', 'What it means', 'What helps'],
-    Object.entries({ ...OWN_MEANING, ...SERVICE_MEANING, ...OAUTH_MEANING }).map(([name, { means, helps }]) => [
+    Object.entries(MEANING).map(([name, { means, helps }]) => [
       code(name),
-      isErrorCode(name) ? 'service' : Object.hasOwn(OWN_MEANING, name) ? 'asp' : 'OAuth',
+      isErrorCode(name) ? 'service' : isOwnErrorCode(name) ? 'asp' : 'OAuth',
       String(exitCodeOf(name, undefined)),
       isErrorCode(name) ? String(ERROR[name].status) : '',
       plain(means),
@@ -105,7 +104,7 @@ const topicSections = (): string[] =>
 export function referencePage(): string {
   return `${[
     '# Reference',
-    'Made of the command table (`npm run generate`). The same stands in `asp <command> --help`, `man asp` and, for programs, `asp commands --json`.',
+    'Generated from the command table (`npm run generate`). `asp <command> --help`, `man asp` and, for programs, `asp commands --json` have the same content.',
     '## Options of every command',
     optionTable(GLOBAL_OPTIONS),
     '## Options of commands that write',

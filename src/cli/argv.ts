@@ -3,13 +3,13 @@ import { everyOption } from './options.js';
 
 /** The command that argv names, before its options are checked. */
 export interface Request {
-  /** Undefined where the path leads to a noun, or nowhere. */
+  /** Undefined if the path leads to a noun, or nowhere. */
   readonly command: Command | undefined;
   /** The path in its canonical spelling: a noun alone when it ends there. */
   readonly path: readonly string[];
   /** The path as it was typed. */
   readonly typed: readonly string[];
-  /** The first word that leads nowhere. */
+  /** The first word that is not part of any path. */
   readonly stray: string | undefined;
   /** Everything else, in order: options and arguments. */
   readonly rest: readonly string[];
@@ -28,7 +28,7 @@ const isOption = (token: string): boolean => token.startsWith('-') && token !== 
 
 const HELP_FLAGS = ['-h', '--help'];
 
-/** Help is asked for often and alone: where argv has no other option, the parser is not even loaded. */
+/** People ask for help often and without other options; then the parser is not even loaded. */
 const HELP_ALONE = {
   countOptions(_: readonly Option[], argv: readonly string[]): number {
     const count = argv.findIndex((token) => !isOption(token));
@@ -39,7 +39,7 @@ const HELP_ALONE = {
   }),
 };
 
-/** The command that argv names; options may stand before, between and after the words of its path. */
+/** The command that argv names; options may come before, between and after the words of its path. */
 export async function findCommand(program: Program, argv: readonly string[]): Promise<Request> {
   const spellings = program.commands.flatMap((command) =>
     spellingsOf(command, program).map((spelling) => ({ command, words: spelling.split(' ') })),
@@ -63,7 +63,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
         break;
       }
       typed.push(word);
-      // `serve` is a command, and `serve agent` a noun below it that is not.
+      // `serve` is a command; `serve agent` is a noun below it that is not.
       command = fitting.find(({ words }) => words.length === typed.length)?.command;
     }
     before.push(...remaining.slice(0, isOption(word) ? count + 1 : count));

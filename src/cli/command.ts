@@ -1,11 +1,11 @@
 import type { Context } from './context/context.js';
-import { UsageError } from './errors.js';
+import { usageError } from './errors.js';
 import { type GLOBAL_OPTIONS, WRITE_OPTIONS } from './options.js';
 import { readCount, readDuration } from './values.js';
 
 const DEFAULT_DEADLINE_MS = 60_000;
 
-/** What a command changes: nothing outside this process, files on this machine, or what a service holds. */
+/** What a command changes: nothing outside this process, files on this machine, or data at a service. */
 export type Effect = 'none' | 'local' | 'read' | 'write';
 
 /** One option. `flags` is written as a user reads it: `-m, --message <text>`. No option takes an optional value. */
@@ -50,14 +50,14 @@ type TextName<Known extends Option> = Known extends Repeatable
     ? NameOf<Known>
     : never;
 type ListName<Known extends Option> = Known extends Repeatable ? NameOf<Known> : never;
-/** The text of each option: one of its choices where it has some. */
+/** The text of each option: one of its choices if it has some. */
 type TextOf<Known extends Option> = {
   readonly [Each in Known as NameOf<Each>]: Each extends { readonly choices: readonly (infer Choice)[] }
     ? Choice
     : string;
 };
 
-/** The options of a command as a program gives them: a number stands for its text. */
+/** The options of a command as a program passes them: a number stands for its text. */
 export type OptionInput<Known extends Option> = {
   readonly [Each in Known as NameOf<Each>]?: Each extends Repeatable
     ? readonly string[]
@@ -83,9 +83,9 @@ type ValueOf<Known extends Argument> = {
 };
 
 /**
- * What was typed after a command: its arguments by the name in their usage, its options by their long name. A name that the
- * command does not define does not compile, nor does a flag read as a value. Members are properties, not methods: a function
- * that reads an option does not take the arguments of a command without it.
+ * The input after a command: its arguments by the name in their usage, its options by their long name. A name that the
+ * command does not define does not compile, nor does a flag read as a value. Members are properties, not methods, so
+ * that a function which reads an option does not accept the arguments of a command without it.
  */
 export interface Args<Known extends Option = never, Positional extends Argument = never> {
   readonly argument: <Name extends keyof ValueOf<Positional>>(name: Name) => ValueOf<Positional>[Name];
@@ -97,7 +97,7 @@ export interface Args<Known extends Option = never, Positional extends Argument 
   readonly duration: (name: TextName<Known>) => number | undefined;
   readonly count: (name: TextName<Known>, range?: { min?: number; max?: number }) => number | undefined;
   readonly isGiven: (name: NameOf<Known>) => boolean;
-  /** The value of any option, as it was typed. */
+  /** The value of any option, as typed. */
   readonly value: (name: NameOf<Known>) => OptionValue | undefined;
   /** Refuses two options that contradict each other. */
   readonly refuseBoth: (first: NameOf<Known>, second: NameOf<Known>) => void;
@@ -124,7 +124,7 @@ interface UncheckedArgs {
   refuseBoth(first: string, second: string): void;
 }
 
-/** The typed view of what was parsed. The parser has checked required arguments and choices. */
+/** The typed view of the parsed input. The parser has checked required arguments and choices. */
 export function createArgs<Known extends Option, Positional extends Argument = never>(
   { options, positional }: ParsedArgs,
   known: readonly Argument[] = [],
@@ -158,7 +158,7 @@ export function createArgs<Known extends Option, Positional extends Argument = n
     value: (name) => options.get(name),
     refuseBoth(first, second) {
       if (args.isGiven(first) && args.isGiven(second))
-        throw new UsageError(`--${first} and --${second} cannot be used together.`);
+        throw usageError(`--${first} and --${second} cannot be used together.`);
     },
   };
   return args as Args<Known, Positional>;
@@ -169,7 +169,7 @@ const argumentName = (usage: string): string => usage.replace(/^[<[]|(\.\.\.|\|-
 type OptionOf<Table extends readonly Option[]> = Table[number];
 /** Options of every command. */
 export type GlobalOption = OptionOf<typeof GLOBAL_OPTIONS>;
-/** Options of the commands that send one write of the user's. */
+/** Options of the commands that send one write for the user. */
 export type WriteOption = OptionOf<typeof WRITE_OPTIONS>;
 type WriteOptionOf<Changes extends Effect, OwnKeys> = Changes extends 'write'
   ? OwnKeys extends true
@@ -185,7 +185,7 @@ interface Definition<
   OwnKeys extends boolean,
   Parsed,
 > {
-  /** As it is typed: `session list`. */
+  /** As typed: `session list`. */
   readonly path: Path;
   /** Other exact spellings: `tail`. */
   readonly aliases?: readonly string[];
@@ -196,24 +196,24 @@ interface Definition<
   readonly options?: Own;
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Changes;
-  /** What stdout carries when no JSON is asked for. */
+  /** The contents of stdout without JSON. */
   readonly stdout: string;
-  /** The command runs until it is told to stop: `--timeout` has no default. */
+  /** The command runs until it is stopped: `--timeout` has no default. */
   readonly isEndless?: boolean;
-  /** How long it may take where `--timeout` does not say (default 60 s). */
+  /** The default deadline, if `--timeout` is not set (default 60 s). */
   readonly deadlineMs?: number;
-  /** With one of these flags it runs as long as its input: `--timeout` has no default then. */
+  /** With one of these flags, it runs as long as its input, and `--timeout` has no default. */
   readonly endlessWith?: readonly FlagName<NoInfer<Own>[number]>[];
-  /** With one of these flags it prints documents of more than one shape: `--fields` is not checked then. */
+  /** With one of these flags, it prints documents of more than one shape, and `--fields` is not checked. */
   readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
-  /** A signal is its ordinary end: it finishes what is under way, however long that takes, and its exit code counts. */
+  /** A signal ends it normally: it finishes its work, however long that takes, and its exit code counts. */
   readonly finishesOnSignal?: boolean;
-  /** After a signal or its deadline it removes what it made, however long that takes. */
+  /** After a signal or its deadline, it removes what it created, however long that takes. */
   readonly tidiesUp?: boolean;
-  /** What it writes is not one request of the user's: it takes no key of theirs. */
+  /** Its write is not a single request of the user's, so it takes no key from them. */
   readonly makesOwnKeys?: OwnKeys;
   readonly isHidden?: boolean;
-  /** Turns what was typed into options. Nothing happens yet; `nowMs` is for times that mean "ago". */
+  /** Turns the input into options. Nothing happens yet; `nowMs` is for times that mean "ago". */
   readonly parse?: (
     args: Args<OptionOf<NoInfer<Own>> | WriteOptionOf<Changes, OwnKeys> | GlobalOption, NoInfer<Positional>[number]>,
     nowMs: number,
@@ -221,7 +221,7 @@ interface Definition<
   readonly run: (context: Context, options: NoInfer<Parsed>) => Promise<void>;
 }
 
-/** One command: everything that help, suggestions, completions and the reference say, and what starts it. */
+/** One command: the text for help, suggestions, completions and the reference, and the function that runs it. */
 export interface Command<
   Path extends string = string,
   Known extends Option = Option,
@@ -232,7 +232,7 @@ export interface Command<
   readonly summary: string;
   readonly details: string | undefined;
   readonly arguments: readonly Positional[];
-  /** The options beside those of every command. */
+  /** The options in addition to those of every command. */
   readonly options: readonly Known[];
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Effect;
@@ -249,8 +249,8 @@ export interface Command<
 }
 
 /**
- * Defines a command. This file and every definition are loaded whenever the program starts: a definition imports nothing that
- * is slow to load, and what runs long or seldom stands behind an `import()` in `run`.
+ * Defines a command. This file and every definition are loaded whenever the program starts, so a definition imports
+ * nothing that is slow to load. Large or rarely used code goes behind an `import()` in `run`.
  */
 export function command<
   const Path extends string,
@@ -292,14 +292,14 @@ export function command<
   };
 }
 
-/** What stdout of a list carries. */
+/** The stdout of a list. */
 export const describeTable = (columns: string): string =>
-  `a table; in a pipe a line each, with tabs between the columns: ${columns}`;
+  `a table; in a pipe one line per item, with tabs between the columns: ${columns}`;
 
-/** A noun and what its commands are about. */
+/** A noun and a description of its commands. */
 export interface Noun {
   readonly noun: string;
-  /** Accepted in its place. */
+  /** Accepted as a synonym. */
   readonly plural?: string;
   readonly summary: string;
 }
@@ -321,6 +321,6 @@ const FLAGS = /^(?:(-\w), )?--([a-z][a-z0-9-]*)(?: <[^>]+>)?$/;
 
 export function optionName(flags: string): OptionName {
   const match = FLAGS.exec(flags);
-  if (match?.[2] === undefined) throw new TypeError(`the flags of an option are not well-formed: ${flags}`);
+  if (match?.[2] === undefined) throw new TypeError(`the flags of an option are malformed: ${flags}`);
   return { short: match[1], long: match[2], takesValue: flags.endsWith('>') };
 }

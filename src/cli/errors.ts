@@ -1,7 +1,6 @@
-/** What is known of a write that failed. */
-export type Outcome = 'not_applied' | 'applied' | 'unknown';
+import type { OwnErrorCode as ClientErrorCode, Outcome } from '../client/http/request-error.js';
 
-/** Codes of failures that arise on this side, and their exit codes. */
+/** Codes of failures that arise on this side, those of the client among them, and their exit codes. */
 export const OWN_ERROR = {
   ASP_USAGE: 2,
   ASP_CONFIG: 2,
@@ -24,33 +23,34 @@ export const OWN_ERROR = {
   ASP_TLS: 9,
   ASP_DISCOVERY: 9,
   ASP_BAD_ANSWER: 9,
+  ASP_ABORTED: 9,
   ASP_LOCAL_NOT_RUNNING: 9,
   ASP_PARTIAL: 10,
   ASP_CANCELED: 1,
   ASP_OUTPUT: 1,
   ASP_UNHEALTHY: 1,
   ASP_BUG: 1,
-} as const;
+} as const satisfies Record<ClientErrorCode, number> & Record<string, number>;
 export type OwnErrorCode = keyof typeof OWN_ERROR;
 
 export function isOwnErrorCode(code: string): code is OwnErrorCode {
   return Object.hasOwn(OWN_ERROR, code);
 }
 
-/** What a command knows of its failure. `message` starts with the user's object. */
+/** The command's knowledge of its failure. `message` starts with the user's object. */
 export interface ErrorFacts {
   readonly message: string;
   readonly why?: string | undefined;
-  /** The command to run next, word by word, as it can be run. */
+  /** The next command to run, as a list of arguments. */
   readonly next?: readonly string[] | undefined;
   readonly outcome?: Outcome | undefined;
   readonly isRetryable?: boolean | undefined;
   readonly cause?: unknown;
 }
 
-/** A failure that a command found itself. */
+/** A failure that a command detected itself. */
 export class CliError extends Error {
-  override readonly name: string = 'CliError';
+  override readonly name = 'CliError';
   readonly code: OwnErrorCode;
   readonly why: string | undefined;
   readonly next: readonly string[] | undefined;
@@ -67,11 +67,12 @@ export class CliError extends Error {
   }
 }
 
-/** The words of the user do not make a command. */
-export class UsageError extends CliError {
-  override readonly name = 'UsageError';
+/** The arguments do not make a command: `ASP_USAGE`, exit code 2. */
+export function usageError(message: string, facts: Omit<ErrorFacts, 'message'> = {}): CliError {
+  return new CliError('ASP_USAGE', { message, ...facts });
+}
 
-  constructor(message: string, facts: Omit<ErrorFacts, 'message'> = {}) {
-    super('ASP_USAGE', { message, ...facts });
-  }
+/** Whether the arguments of the user caused an error. */
+export function isUsageError(error: unknown): error is CliError {
+  return error instanceof CliError && error.code === 'ASP_USAGE';
 }

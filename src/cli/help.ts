@@ -11,12 +11,12 @@ export interface Section {
   readonly commands: readonly string[];
 }
 
-/** The command as it is typed, with its arguments. */
+/** The command as typed, with its arguments. */
 export function usageOf(command: Command, spelling: string = shortest(command)): string {
   return [spelling, ...command.arguments.map(({ usage }) => usage.replace('...', '…'))].join(' ');
 }
 
-/** The spelling people use: an alias where there is one. */
+/** The usual spelling: an alias if there is one. */
 function shortest({ aliases, path }: Command): string {
   return aliases[0] ?? path;
 }
@@ -27,7 +27,7 @@ function optionRows(options: readonly Option[]): Row[] {
     .map((option) => [option.flags.startsWith('--') ? `    ${option.flags}` : option.flags, optionText(option)]);
 }
 
-/** What an option does, whether it may be repeated, its choices and its variable. */
+/** The description of an option, whether it may be repeated, its choices and its variable. */
 export function optionText({ about, isRepeatable, choices, environment }: Option): string {
   return [
     about,
@@ -37,7 +37,7 @@ export function optionText({ about, isRepeatable, choices, environment }: Option
   ].join('');
 }
 
-/** What `asp` alone shows. */
+/** The output of `asp` alone. */
 export function overview(
   program: Program,
   sections: readonly Section[],
@@ -70,7 +70,7 @@ export function overview(
   ].join('\n\n');
 }
 
-/** What a noun alone shows: its commands. */
+/** The output for a noun alone: its commands. */
 export function nounHelp({ nouns, commands }: Program, noun: string, style: Style, width: number): string {
   const summary = nouns.find((each) => each.noun === noun)?.summary;
   const rows = commands
@@ -95,7 +95,7 @@ export function commandsBelow({ commands }: Program, path: string, style: Style,
   return `\n${style.bold('Commands below')}\n${columnsText(rows, width, style.cyan)}\n`;
 }
 
-/** What `--help` of a command shows: two examples first. */
+/** The output of `--help`: two examples first. */
 export function commandHelp(command: Command, style: Style, width: number): string {
   const { summary, details, path, aliases } = command;
   const sentence = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
@@ -112,7 +112,7 @@ export function commandHelp(command: Command, style: Style, width: number): stri
   if (command.options.length > 0)
     blocks.push(`${style.bold('Options')}\n${columnsText(optionRows(command.options), width, style.cyan)}`);
   const global = optionRows(GLOBAL_OPTIONS).map(([flags]) => flags.trim().replace(/^-\w, /, ''));
-  // An option and its value stay together.
+  // Keep an option and its value together.
   const together = global.map((flags) => flags.replaceAll(' ', NO_BREAK)).join(', ');
   blocks.push(`${style.bold('Everywhere')}\n${wrapText(together, width, '  ').replaceAll(NO_BREAK, ' ')}`);
   const others = [path, ...aliases].filter((spelling) => spelling !== shortest(command));

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 
 import { isFileError } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
-import { CliError, UsageError } from './errors.js';
+import { CliError, usageError } from './errors.js';
 
 /** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
 export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
@@ -16,7 +16,7 @@ export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes:
   return Buffer.concat(parts);
 }
 
-/** The bytes of a file that the user named. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
+/** The bytes of a file named by the user. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
 export async function readNamedFile(path: string, maxBytes: number): Promise<Buffer> {
   try {
     const parts: Uint8Array[] = [];
@@ -37,12 +37,12 @@ export function readSource(context: Context, source: string, maxBytes: number): 
   return source === '-' ? readStdin(context, maxBytes) : readNamedFile(source, maxBytes);
 }
 
-/** Bytes as text. @throws UsageError when they are not UTF-8 */
+/** Bytes as text. @throws CliError when they are not UTF-8 */
 export function decodeText(bytes: Uint8Array, name: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new UsageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.', cause: error });
+    throw usageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.', cause: error });
   }
 }
 
@@ -51,10 +51,11 @@ export function tooLarge(name: string, maxBytes: number): CliError {
   return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}. Nothing was sent.` });
 }
 
-/** Why a file that the user named cannot be read. */
+/** Why a file named by the user cannot be read. */
 export function fileFailure(path: string, error: unknown): unknown {
-  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return new UsageError(`${path} does not exist. Nothing was sent.`);
-  if (isFileError(error, 'EACCES', 'EPERM')) return new UsageError(`${path} may not be read. Nothing was sent.`);
-  if (isFileError(error, 'EISDIR')) return new UsageError(`${path} is a folder. Nothing was sent.`);
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`${path} does not exist. Nothing was sent.`);
+  if (isFileError(error, 'EACCES', 'EPERM'))
+    return usageError(`${path} cannot be read by this user. Nothing was sent.`);
+  if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder. Nothing was sent.`);
   return error;
 }

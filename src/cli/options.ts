@@ -5,51 +5,54 @@ export const GLOBAL_OPTIONS = [
   { flags: '-a, --as <handle>', about: 'act as this agent', environment: 'ASP_AGENT' },
   { flags: '-p, --profile <name>', about: 'which service to talk to', environment: 'ASP_PROFILE' },
   { flags: '--json', about: 'print one JSON document; errors as JSON too', environment: 'ASP_FORMAT' },
-  { flags: '--jsonl', about: 'print JSON, one item of a list a line' },
+  { flags: '--jsonl', about: 'print JSON, one list item per line' },
   { flags: '--fields <names>', about: 'keep only these fields (a,b.c); implies --json' },
   { flags: '-q, --quiet', about: 'print no notes' },
   { flags: '-v, --verbose', about: 'print more notes' },
   { flags: '--debug', about: 'print a redacted trace of HTTP and WebSocket', environment: 'ASP_DEBUG' },
-  { flags: '--no-input', about: 'never ask a question', environment: 'ASP_NO_INPUT' },
-  { flags: '-y, --yes', about: 'answer yes to every question' },
+  { flags: '--no-input', about: 'never prompt', environment: 'ASP_NO_INPUT' },
+  { flags: '-y, --yes', about: 'answer yes to every prompt' },
   {
     flags: '--timeout <duration>',
-    about: 'deadline of the whole command (60s; 5m for login; none for tail and serve)',
+    about: 'deadline of the whole command (default 60s; login 5m; tail and serve none)',
     environment: 'ASP_TIMEOUT',
   },
-  { flags: '--retries <count>', about: 'tries after the first (4)', environment: 'ASP_RETRIES' },
+  { flags: '--retries <count>', about: 'retries of each request (default 4)', environment: 'ASP_RETRIES' },
   {
     flags: '--color <when>',
-    about: 'colour: auto, always or never',
+    about: 'color: auto, always or never',
     choices: ['auto', 'always', 'never'],
     environment: 'NO_COLOR',
   },
-  { flags: '--accessible', about: 'static text instead of redrawn lines', environment: 'ACCESSIBLE' },
+  { flags: '--accessible', about: 'print static text instead of redrawing lines', environment: 'ACCESSIBLE' },
   { flags: '-h, --help', about: 'show help' },
   { flags: '-V, --version', about: 'show the version' },
 ] as const satisfies readonly Option[];
 
-/** Options of every command that changes what a service holds. */
+/** Options of every command that changes data at a service. */
 export const WRITE_OPTIONS = [
-  { flags: '--dry-run', about: 'print the request and send nothing' },
-  { flags: '--idempotency-key <key>', about: 'send this key: the same key and request is done once' },
-  { flags: '--once <name>', about: 'do this once: a stable key from agent, endpoint and name' },
+  { flags: '--dry-run', about: 'print the request without sending it' },
+  {
+    flags: '--idempotency-key <key>',
+    about: 'send this idempotency key: the same request with the same key runs once',
+  },
+  { flags: '--once <name>', about: 'run this only once, with a key made from agent, endpoint and this name' },
 ] as const satisfies readonly Option[];
 
-/** Every option a command takes, its own first. */
+/** Every option of a command, its own first. */
 export function everyOption(command: Command | undefined): readonly Option[] {
   return command === undefined ? GLOBAL_OPTIONS : [...command.options, ...GLOBAL_OPTIONS];
 }
 
-/** Options of the lists that the service gives page by page. */
+/** Options of paginated lists. */
 export const pageOptions = (defaultLimit: number) =>
   [
     { flags: '--limit <count>', about: `maximum number of results (default ${defaultLimit})` },
-    { flags: '--all', about: 'every page' },
-    { flags: '--cursor <cursor>', about: 'continue after the next_cursor of the page before' },
+    { flags: '--all', about: 'fetch every page' },
+    { flags: '--cursor <cursor>', about: 'continue after the next_cursor of the previous page' },
   ] as const satisfies readonly Option[];
 
-/** How much of a list is wanted. */
+/** How much of a list to fetch. */
 export interface PageOptions {
   readonly limit: number;
   readonly isAll: boolean;

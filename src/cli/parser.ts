@@ -1,10 +1,9 @@
 import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
-import { UsageError } from './errors.js';
+import { type CliError, usageError } from './errors.js';
 import { everyOption } from './options.js';
-import { suggest } from './suggest.js';
-import { handleOf } from './values.js';
+import { handleOf, suggest } from './values.js';
 
 function createParser(): Parser {
   return new Parser('asp')
@@ -32,7 +31,7 @@ export function countOptions(options: readonly Option[], argv: readonly string[]
       .parseOptions([...argv]);
     return argv.length - operands.length - unknown.length;
   } catch {
-    // The last option lacks its value.
+    // The last option has no value.
     return argv.length;
   }
 }
@@ -42,20 +41,20 @@ export function findFlags(options: readonly Option[], rest: readonly string[]): 
   try {
     scanner.parseOptions([...rest]);
   } catch {
-    // What came before the option that lacks its value counts.
+    // Count only the tokens before the option without a value.
   }
   return scanner.opts();
 }
 
-/** A command, and its path as it was typed. */
+/** A command, and its path as typed. */
 export interface Typed {
   readonly command: Command;
   readonly typed: readonly string[];
-  /** The words that may follow it: `status`, where `serve` was typed. */
+  /** The words that may follow it: for example `status` after `serve`. */
   readonly below?: readonly string[];
 }
 
-/** Parses the options and arguments of one command. @throws UsageError */
+/** Parses the options and arguments of one command. @throws CliError */
 export function parseArgs({ command, typed, below }: Typed, rest: readonly string[]): ParsedArgs {
   const parser = createParser();
   for (const { usage } of command.arguments) parser.argument(usage);
@@ -89,7 +88,7 @@ function isCommanderError(error: unknown): error is CommanderError {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
 }
 
-function toUsageError(error: CommanderError, { command, typed }: Typed): UsageError {
+function toUsageError(error: CommanderError, { command, typed }: Typed): CliError {
   const message = error.message.replace(/^error: /, '').split('\n', 1)[0] ?? '';
   const help = ['asp', ...typed, '--help'];
   if (error.code === 'commander.unknownOption') {
@@ -98,15 +97,15 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): UsageEr
       .filter(({ isHidden }) => isHidden !== true)
       .map(({ flags }) => `--${optionName(flags).long}`);
     const [near] = suggest(option, known);
-    return new UsageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
+    return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
       why: near === undefined ? undefined : `did you mean ${near}?`,
       next: help,
     });
   }
-  return new UsageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
+  return usageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
 }
 
-/** More arguments than the command takes. Where the last of them is a text, its quotes were forgotten. */
+/** More arguments than the command takes. If the last argument is a text, its quotes are probably missing. */
 function refuseTooMany(
   args: readonly string[],
   { command, typed, below }: Required<Typed>,
@@ -118,7 +117,7 @@ function refuseTooMany(
   const where = `asp ${typed.join(' ')}`;
   if (known.length === 0 && below.length > 0) {
     const [near] = suggest(args[0] ?? '', below);
-    throw new UsageError(`Unknown command '${args[0]}' for ${where}.`, {
+    throw usageError(`Unknown command '${args[0]}' for ${where}.`, {
       why: near === undefined ? undefined : `did you mean '${near}'?`,
       next: ['asp', ...typed, ...(near === undefined ? [] : [near]), '--help'],
     });
@@ -127,7 +126,7 @@ function refuseTooMany(
     known.length === 0
       ? `${where} takes no arguments, but '${args[0]}' was given.`
       : `${where} takes at most ${known.length} argument${known.length > 1 ? 's' : ''}, not ${args.length}.`;
-  if (!/^\[(message|text)\]$/.test(last)) throw new UsageError(message, { next: ['asp', ...typed, '--help'] });
+  if (!/^\[(message|text)\]$/.test(last)) throw usageError(message, { next: ['asp', ...typed, '--help'] });
   const pending = [...args];
   const options = rest.filter((word) => {
     const isArgument = word === pending[0];
@@ -138,7 +137,7 @@ function refuseTooMany(
   if (known[0]?.usage === '<to>' && recipients !== 0 && recipients !== 1) {
     const count = recipients === -1 ? args.length : recipients;
     const texts = args.slice(count);
-    throw new UsageError(message, {
+    throw usageError(message, {
       why: 'separate several recipients with commas.',
       next: [
         ...['asp', ...typed, args.slice(0, count).join(',')],
@@ -148,7 +147,7 @@ function refuseTooMany(
     });
   }
   const text = args.slice(known.length - 1).join(' ');
-  throw new UsageError(message, {
+  throw usageError(message, {
     why: 'put a message with spaces in quotes.',
     next: ['asp', ...typed, ...args.slice(0, known.length - 1), text, ...options],
   });

@@ -28,16 +28,20 @@ import {
   authWhoami,
 } from './commands/auth/auth.js';
 import { blockAdd, blockList, blockRemove } from './commands/block.js';
+import { chat } from './commands/chat/chat.js';
 import { completion } from './commands/completion/completion.js';
 import { configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
 import { demo } from './commands/demo/demo.js';
 import { doctor } from './commands/doctor/doctor.js';
 import { commands, explain, help, version } from './commands/help/help.js';
+import { inbox, inboxRead } from './commands/inbox/inbox.js';
 import { mcp } from './commands/mcp/mcp.js';
 import { messageList, messageSearch } from './commands/message/message.js';
+import { open } from './commands/open.js';
 import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
 import { run } from './commands/run/run.js';
 import { schema } from './commands/schema/schema.js';
+import { reply } from './commands/send/reply.js';
 import { messageSend } from './commands/send/send.js';
 import {
   serveAccountList,
@@ -88,7 +92,7 @@ const COMMANDS: readonly Command[] = [
   ...[authLogin, authLogout, authWhoami, authStatus, authToken, authRefresh, authClients, authCi],
   ...[agentUse, agentShow, agentCard, agentList, agentSearch, agentCreate, agentUpdate, agentRemove],
   ...[profileList, profileShow, profileAdd, profileSet, profileRemove, profileUse],
-  ...[messageSend, messageList, messageSearch],
+  ...[messageSend, chat, reply, inbox, inboxRead, messageList, messageSearch],
   ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
   ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
   run,
@@ -102,7 +106,7 @@ const COMMANDS: readonly Command[] = [
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
   ...[serveAccountTier, serveAccountRemove, serveAccountResetPassword],
   ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
-  ...[demo, status, doctor],
+  ...[demo, open, status, doctor],
   ...[configList, configGet, configSet, configUnset, configPath],
   ...[completion, mcp, api, schema, help, version, commands, explain],
 ];
@@ -111,11 +115,12 @@ const COMMANDS: readonly Command[] = [
 export const PROGRAM: Program = {
   nouns: [
     { noun: 'session', plural: 'sessions', summary: 'list, create, join, invite, end and read sessions' },
+    { noun: 'inbox', summary: 'what is new, and reading it' },
     { noun: 'message', plural: 'messages', summary: 'send, list and search messages' },
     { noun: 'attachment', plural: 'attachments', summary: 'upload and download files' },
     { noun: 'agent', plural: 'agents', summary: 'look up, create and manage agents' },
-    { noun: 'allowlist', plural: 'allowlists', summary: 'who may reach this agent' },
-    { noun: 'block', plural: 'blocks', summary: 'whom this agent has blocked' },
+    { noun: 'allowlist', plural: 'allowlists', summary: 'manage who may reach this agent' },
+    { noun: 'block', plural: 'blocks', summary: 'manage the agents that this agent blocks' },
     { noun: 'auth', summary: 'sign in and out, tokens, clients' },
     { noun: 'profile', plural: 'profiles', summary: 'the services you use' },
     { noun: 'config', summary: 'settings of this machine' },
@@ -124,11 +129,11 @@ export const PROGRAM: Program = {
   commands: COMMANDS,
 };
 
-/** What `asp` alone shows. A name that is neither a command nor a noun with commands is left out. */
+/** The output of `asp` alone. A name that is neither a command nor a noun with commands is left out. */
 export const OVERVIEW: readonly Section[] = [
-  { title: 'Talk', commands: ['send', 'tail', 'run', 'session', 'message', 'attachment'] },
+  { title: 'Talk', commands: ['send', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'] },
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'block'] },
-  { title: 'This machine', commands: ['serve', 'demo', 'status', 'doctor', 'config', 'completion'] },
+  { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'completion'] },
   { title: 'For scripts and agents', commands: ['mcp', 'api', 'schema', 'commands', 'explain'] },
 ];

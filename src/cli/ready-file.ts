@@ -12,8 +12,8 @@ export interface ReadyFile {
 }
 
 /**
- * Opens a ready file, or none. One that a process left behind when it was killed is removed, so that nobody starts too early;
- * `isCurrent` tells it from that of a process which still runs.
+ * Opens a ready file, if there is one. A file left behind by a killed process is removed, so that no other program
+ * starts too early; `isCurrent` tells it from the file of a process that is still running.
  */
 export async function openReadyFile(
   path: string | undefined,
@@ -21,7 +21,7 @@ export async function openReadyFile(
 ): Promise<ReadyFile> {
   if (path === undefined) return { write: async () => {}, remove: async () => {} };
   const unwritable = (cause: unknown): CliError =>
-    new CliError('ASP_CONFIG', { message: `The ready file ${path} cannot be written.`, cause });
+    new CliError('ASP_CONFIG', { message: `Could not write the ready file ${path}.`, cause });
   try {
     const found = await readIfPresent(path);
     if (found !== undefined && !isCurrent(found)) await rm(path, { force: true });

@@ -5,7 +5,7 @@ import { type Globals, guessFormat } from './context/globals.js';
 import { failureLine, failureText } from './terminal/failure.js';
 import { isColoured, loadStyle } from './terminal/style.js';
 
-/** Tells a failure on stderr, in the form that was asked for, and gives its exit code. */
+/** Reports a failure on stderr, in the requested format, and returns its exit code. */
 export async function reportFailure(
   error: unknown,
   facts: RunFacts,

@@ -2,19 +2,19 @@ import { findCommand, type Request, spellingsOf } from './argv.js';
 import { type Command, createArgs, type GlobalOption, optionName, type WriteOption } from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
-import { CliError, UsageError } from './errors.js';
+import { CliError, usageError } from './errors.js';
 import { GLOBAL_OPTIONS } from './options.js';
 import { OVERVIEW, PROGRAM } from './program.js';
-import { suggest } from './suggest.js';
-import { ReaderGoneError } from './terminal/streams.js';
+import { isReaderGone } from './terminal/streams.js';
 import { isColoured, loadStyle } from './terminal/style.js';
+import { suggest } from './values.js';
 
 /** A test's replacement for the effects of a command. */
 export interface RunOptions {
   readonly insteadOfRun?: (options: unknown) => void;
 }
 
-/** What is known of a run once it failed. */
+/** Facts about a run after a failure. */
 interface Progress {
   globals?: Globals;
   context?: ClosableContext;
@@ -22,7 +22,7 @@ interface Progress {
   isDeadlinePassed: boolean;
 }
 
-/** Runs what argv asks for and gives the exit code. It writes to the streams it was given and to nothing else. */
+/** Runs the command in argv and returns the exit code. It writes only to the streams it got. */
 export async function run(
   argv: readonly string[],
   surroundings: Surroundings,
@@ -34,7 +34,7 @@ export async function run(
     return 0;
   } catch (error) {
     const { signal, environment } = surroundings;
-    if (error instanceof ReaderGoneError || signal.reason instanceof ReaderGoneError) return 0;
+    if (isReaderGone(error) || isReaderGone(signal.reason)) return 0;
     const isOutputLost = signal.reason instanceof CliError;
     if (signal.aborted && !isOutputLost) return 1;
     const { reportFailure } = await import('./report-failure.js');
@@ -101,7 +101,7 @@ async function dispatch(
   }
 }
 
-/** `--version`: the bare number, or what `asp version` says where a document was asked for. */
+/** `--version`: the bare number, or the document of `asp version` if JSON is requested. */
 async function showVersion(
   argv: readonly string[],
   surroundings: Surroundings,
@@ -114,7 +114,7 @@ async function showVersion(
   return dispatch(['version', `--${format}`], surroundings, options, progress);
 }
 
-/** A command that does not heed its signal must not outlive it. */
+/** A command that ignores its signal must not outlive it. */
 async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
@@ -128,7 +128,7 @@ async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<v
   }
 }
 
-/** What a command gets to end in its own words once its signal was given. */
+/** How long a command may take to end on its own after its signal. */
 const GRACE_MS = 500;
 
 async function showHelp(request: Request, surroundings: Surroundings): Promise<void> {
@@ -152,26 +152,26 @@ function wordsBelow({ path }: Command): string[] {
     .map((each) => each.path.slice(path.length + 1).split(' ', 1)[0] ?? '');
 }
 
-/** Options lead nowhere without a command. */
+/** Options mean nothing without a command. */
 function refuseStrayOptions({ rest: [first], typed }: Request): void {
   if (first === undefined) return;
   const known = GLOBAL_OPTIONS.map(({ flags }) => `--${optionName(flags).long}`);
   const [near] = known.some((flag) => flag === first) ? [] : suggest(first, known);
-  throw new UsageError(near === undefined ? `'${first}' needs a command.` : `'${first}' is not an option of asp.`, {
+  throw usageError(near === undefined ? `'${first}' needs a command.` : `'${first}' is not an option of asp.`, {
     why: near === undefined ? undefined : `did you mean ${near}?`,
     next: ['asp', ...typed, '--help'],
   });
 }
 
-/** What people who know other programs type. */
+/** Commands that people know from other programs. */
 const MEANT: Readonly<Record<string, string>> = {
   ...{ ls: 'session list', list: 'session list', inbox: 'session list' },
   ...{ chat: 'send', reply: 'send', watch: 'tail', listen: 'tail', follow: 'tail' },
   ...{ signin: 'login', signout: 'logout', start: 'serve', stop: 'serve stop', logs: 'serve logs' },
 };
 
-/** A word that leads nowhere: what was probably meant, as it can be run. */
-function strayWordError({ path, typed, stray = '' }: Request): UsageError {
+/** An unknown word: the command that the user probably meant, ready to run. */
+function strayWordError({ path, typed, stray = '' }: Request): CliError {
   const { nouns, commands } = PROGRAM;
   const spellings = commands.filter(({ isHidden }) => !isHidden).flatMap((command) => spellingsOf(command, PROGRAM));
   const prefix = path.length === 0 ? '' : `${path.join(' ')} `;
@@ -182,7 +182,7 @@ function strayWordError({ path, typed, stray = '' }: Request): UsageError {
   const meant = path.length === 0 && Object.hasOwn(MEANT, stray) ? MEANT[stray] : undefined;
   const near = meant === undefined ? suggest(stray, candidates) : [meant];
   const where = ['asp', ...typed].join(' ');
-  return new UsageError(`'${stray}' is not a command of ${where}.`, {
+  return usageError(`'${stray}' is not a command of ${where}.`, {
     why: near.length === 0 ? undefined : `did you mean ${near.map((word) => `'${prefix}${word}'`).join(' or ')}?`,
     next: ['asp', ...typed, ...(near[0]?.split(' ') ?? []), '--help'],
   });

@@ -1,4 +1,4 @@
-import { UsageError } from './errors.js';
+import { usageError } from './errors.js';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -19,7 +19,7 @@ export function durationMs(text: string): number | undefined {
   return value <= LONGEST_MS ? value : undefined;
 }
 
-/** Milliseconds as they are written: `1ms`, `30s`, `5m`. */
+/** Milliseconds as people write them: `1ms`, `30s`, `5m`. */
 export function durationText(ms: number): string {
   const [unit = 'ms', size = 1] =
     Object.entries(UNIT_MS).findLast(([, unitMs]) => ms >= unitMs && ms % unitMs === 0) ?? [];
@@ -29,7 +29,7 @@ export function durationText(ms: number): string {
 export function readDuration(option: string, text: string): number {
   const value = durationMs(text);
   if (value === undefined)
-    throw new UsageError(`${option} '${text}' is not a duration.`, {
+    throw usageError(`${option} '${text}' is not a duration.`, {
       why: 'durations look like 500ms, 30s, 10m, 2h, 7d.',
     });
   return value;
@@ -42,7 +42,7 @@ export function readSize(option: string, text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)$/i.exec(text) ?? [];
   const bytes = Number(digits) * (SIZE_UNIT[unit.toLowerCase()] ?? 1);
   if (digits !== '' && Number.isSafeInteger(bytes)) return bytes;
-  throw new UsageError(`${option} '${text}' is not a size.`, { why: 'sizes look like 500, 64K, 10M, 2G.' });
+  throw usageError(`${option} '${text}' is not a size.`, { why: 'sizes look like 500, 64K, 10M, 2G.' });
 }
 
 /** RFC 3339, epoch milliseconds, or a duration that means "ago"; in epoch milliseconds. */
@@ -54,7 +54,7 @@ export function readTime(option: string, text: string, nowMs: number): number {
     ? Date.parse(text.replace(' ', 'T'))
     : Number.NaN;
   if (Number.isNaN(parsed))
-    throw new UsageError(`${option} '${text}' is not a time.`, {
+    throw usageError(`${option} '${text}' is not a time.`, {
       why: 'times look like 2026-11-21T09:00:00Z, 1795251600000 (epoch ms), or 2h (ago).',
     });
   return parsed;
@@ -64,7 +64,7 @@ export function readCount(option: string, text: string, range: { min?: number; m
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
   if (!Number.isInteger(value) || value < min || value > max)
-    throw new UsageError(`${option} '${text}' is not a whole number from ${min}${max < 1e15 ? ` to ${max}` : ''}.`);
+    throw usageError(`${option} '${text}' is not a whole number from ${min}${max < 1e15 ? ` to ${max}` : ''}.`);
   return value;
 }
 
@@ -84,7 +84,7 @@ export function ownerGlobOf(text: string): string | undefined {
   return glob === undefined ? undefined : `@${glob}`;
 }
 
-/** The `{owner}` and `{name}` that the path of an endpoint takes. */
+/** The `{owner}` and `{name}` of an endpoint's path. */
 export function toHandlePath(handle: string): { owner: string; name: string } {
   const dot = handle.indexOf('.');
   return { owner: handle.slice(1, dot), name: handle.slice(dot + 1) };
@@ -95,16 +95,16 @@ export function readHandle(text: string): string {
   if (handle !== undefined) return handle;
   const kind = findIdKind(text);
   if (kind !== undefined)
-    throw new UsageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
+    throw usageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
       next: commandAbout(kind, text),
     });
   const lower = handleOf(text.toLowerCase());
-  throw new UsageError(`'${text}' is not a handle.`, {
+  throw usageError(`'${text}' is not a handle.`, {
     why: `a handle has the form @owner.agent_name, in lower case${lower === undefined ? '' : `: ${lower}`}.`,
   });
 }
 
-/** Items from texts that may each be a list with commas; each once, in order. */
+/** Items from texts that may each be a comma-separated list; each once, in order. */
 export function readList<Item>(texts: readonly string[], read: (text: string) => Item): Item[] {
   const each = texts.flatMap((text) => text.split(',')).filter((text) => text !== '');
   return [...new Set(each.map(read))];
@@ -118,7 +118,7 @@ const SEARCH_TEXT_LENGTHS = { min: 2, max: 100 } as const;
 export function readSearchText(text: string): string {
   const { length } = [...text.trim()];
   if (length >= SEARCH_TEXT_LENGTHS.min && length <= SEARCH_TEXT_LENGTHS.max) return text.trim();
-  throw new UsageError(`A search has ${SEARCH_TEXT_LENGTHS.min} to ${SEARCH_TEXT_LENGTHS.max} characters.`);
+  throw usageError(`A search has ${SEARCH_TEXT_LENGTHS.min} to ${SEARCH_TEXT_LENGTHS.max} characters.`);
 }
 
 type IdKind = 'session' | 'message' | 'event' | 'attachment' | 'agent' | 'account' | 'oauthClient';
@@ -136,34 +136,94 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
 /** The kind of id that a text claims to be by its prefix. */
 export function findIdKind(text: string): IdKind | undefined {
-  // `sess_a.bot` is a handle: the owner is called so.
+  // `sess_a.bot` is a handle: its owner has that name.
   if (handleOf(text) !== undefined) return undefined;
   for (const [kind, { prefix }] of Object.entries(KINDS)) if (text.startsWith(prefix)) return kind as IdKind;
   return undefined;
 }
 
-/** The command that an id belongs to, with the id where that takes one. */
+/** The command that an id belongs to, with the id if it takes one. */
 function commandAbout(kind: IdKind, text: string): readonly string[] {
   const { prefix, help } = KINDS[kind];
   const takesId = !help.includes('--help') && help.length > 2 && kind !== 'oauthClient';
   return takesId && ULID.test(text.slice(prefix.length)) ? [...help, text] : help;
 }
 
-/** An id of `kind`. A text that is something else gets an error that names the command it belongs to. */
+/** An id of `kind`. Any other text gets an error that names the command it belongs to. */
 export function readId(kind: IdKind, text: string): string {
   const { prefix, name } = KINDS[kind];
   if (text.startsWith(prefix) && ULID.test(text.slice(prefix.length))) return text;
   const other = findIdKind(text);
   if (other !== undefined && other !== kind) {
-    throw new UsageError(`'${text}' is ${KINDS[other].name}, but ${name} (${prefix}…) belongs here.`, {
+    throw usageError(`'${text}' is ${KINDS[other].name}, but ${name} (${prefix}…) belongs here.`, {
       next: commandAbout(other, text),
     });
   }
   if (other === undefined && handleOf(text) !== undefined)
-    throw new UsageError(`'${text}' is a handle, but ${name} (${prefix}…) belongs here.`, {
+    throw usageError(`'${text}' is a handle, but ${name} (${prefix}…) belongs here.`, {
       next: kind === 'session' ? ['asp', 'session', 'list'] : ['asp', 'agent', 'show', text],
     });
-  throw new UsageError(`'${text}' is not ${name}.`, {
+  throw usageError(`'${text}' is not ${name}.`, {
     why: `${name} is ${prefix} and 26 upper-case letters and digits.`,
   });
+}
+
+/** How help describes an argument that names a session. */
+export const SESSION_ABOUT = 'sess_…, its beginning, @owner.name, or the address of its page';
+
+const SESSION_PREFIX = /^sess_([0-7][0-9A-HJKMNP-TV-Z]{3,25})(…|\.\.\.)?$/i;
+const SESSION_IN_URL = /\/(sess_[0-7][0-9A-HJKMNP-TV-Z]{25})(?=[/?#]|$)/;
+
+/**
+ * A session as people name it: its id, the beginning of its id, the handle of the agent they talk to in it, or the
+ * address of its page. Returns `sess_…`, whole or not, or `@owner.name`.
+ */
+export function readSessionName(text: string): string {
+  const handle = handleOf(text);
+  if (handle !== undefined) return handle;
+  if (/^https?:\/\//i.test(text)) {
+    const id = SESSION_IN_URL.exec(text)?.[1];
+    if (id !== undefined) return id;
+    throw usageError(`'${text}' is not the address of a session.`, {
+      why: 'the address of a session contains its id (sess_…).',
+    });
+  }
+  const prefix = SESSION_PREFIX.exec(text)?.[1];
+  return prefix === undefined ? readId('session', text) : `${KINDS.session.prefix}${prefix.toUpperCase()}`;
+}
+
+/** Whether a session's name is a whole id. */
+export function isSessionId(name: string): boolean {
+  const { prefix } = KINDS.session;
+  return name.startsWith(prefix) && ULID.test(name.slice(prefix.length));
+}
+
+/** How many insertions, deletions, replacements and swaps of neighbors turn one word into the other. */
+function distance(from: string, to: string): number {
+  let before: number[] = [];
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const cost = from[i - 1] === to[j - 1] ? 0 : 1;
+      let best = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + cost);
+      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1])
+        best = Math.min(best, (before[j - 2] ?? 0) + 1);
+      next.push(best);
+    }
+    before = row;
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
+
+/** The candidates that the user probably meant by `word`, the nearest first. */
+export function suggest(word: string, candidates: Iterable<string>): string[] {
+  const typed = word.toLowerCase().slice(0, 40);
+  return [...new Set(candidates)]
+    .map((candidate) => ({ candidate, apart: distance(typed, candidate.toLowerCase()) }))
+    .filter(({ candidate, apart }) => apart <= 2 && apart / Math.max(typed.length, candidate.length) < 0.5)
+    .sort((a, b) => a.apart - b.apart || (a.candidate < b.candidate ? -1 : 1))
+    .slice(0, 3)
+    .map(({ candidate }) => candidate);
 }

@@ -1,4 +1,4 @@
 declare const ASP_VERSION: string | undefined;
 
-/** The version of this program, written in by the build. */
+/** The version of this program, inserted by the build. */
 export const VERSION: string = typeof ASP_VERSION === 'string' ? ASP_VERSION : '0.0.0';

@@ -1,14 +1,16 @@
 import { setMaxListeners } from 'node:events';
 
-import { systemClock } from '../kit/clock.js';
+import { abortAfter, systemClock } from '../kit/clock.js';
 import { type Random, systemRandom } from '../kit/random.js';
-import type { Attachment } from '../wire/attachment.js';
-import type { Operation, ReplyOf } from '../wire/endpoint.js';
+import type { Operation } from '../wire/endpoint.js';
+import type { Attachment } from '../wire/schemas/attachment.js';
+import type { ReplyOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
+import type { ServiceAddresses } from './http/address.js';
 import { secureUrl } from './http/address.js';
 import { timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
-import type { TailItem, TailOptions } from './realtime/tail.js';
+import type { TailItem, TailOptions } from './realtime/resume.js';
 import type { Download, DownloadOptions, Upload } from './rest/attachments.js';
 import {
   type CallInput,
@@ -20,7 +22,6 @@ import {
   type RestContext,
   sendRaw,
 } from './rest/call.js';
-import type { ServiceAddresses } from './service-addresses.js';
 
 export type {
   AccessToken,
@@ -29,44 +30,47 @@ export type {
   CredentialSource,
   Resource,
 } from './credentials/credential.js';
+export type { ServiceAddresses } from './http/address.js';
 export { type FailedRequest, type Outcome, type OwnErrorCode, RequestError } from './http/request-error.js';
-export type { TraceEntry } from './http/trace.js';
-export type { ProxyRule, RetryPause, Transport, TransportOptions } from './http/transport.js';
-export type { TailItem, TailOptions, TailStart } from './realtime/tail.js';
+export type { ProxyRule, RetryPause, TraceEntry, Transport, TransportOptions } from './http/transport.js';
+export type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
 export type { Download, DownloadOptions, Upload } from './rest/attachments.js';
 export type { CallInput, CallOptions, CallResult, RawAnswer, RawRequest } from './rest/call.js';
-export type { ServiceAddresses } from './service-addresses.js';
 
 const RETRIES = 4;
 
 /**
- * Speaks to one service as one agent. Its methods retry what is safe to retry (a write keeps one idempotency key on all
+ * Talks to one service as one agent. Its methods retry what is safe to retry (a write keeps one idempotency key for all
  * attempts) and throw a {@link RequestError}, whose `outcome` says whether a write happened.
  */
 export interface Client {
   /**
-   * Calls an operation of the service by its name and returns the decoded reply. A service that leaves out an optional member
-   * is read as if it had sent `null`.
+   * Calls an operation of the service by its name and returns the decoded reply. If a service leaves out an optional
+   * member, the reply has `null`.
    * @throws RequestError
    */
   call<Name extends Exclude<Operation, 'uploadAttachment'>>(
     operation: Name,
     input: CallInput<Name>,
   ): Promise<CallResult<ReplyOf<Name>>>;
-  /** Uploads a file, for use in messages by its id. @throws RequestError */
+  /** Uploads a file, so that messages can refer to it by its id. @throws RequestError */
   upload(file: Upload, options?: CallOptions): Promise<CallResult<Attachment>>;
   /**
-   * Opens the bytes of an attachment. A connection that breaks is resumed where it stopped.
+   * Opens the bytes of an attachment. If the connection breaks, the download resumes where it stopped.
    * @throws RequestError `ASP_FILE_TOO_LARGE` for more than `maxBytes` (default 10 MiB).
    */
   download(attachmentId: string, options?: DownloadOptions): Promise<Download>;
-  /** Sends any request below the base URL and returns the answer, whatever its status. @throws RequestError without an answer. */
+  /**
+   * Sends any request below the base URL and returns the answer, whatever its status. @throws RequestError if there is
+   * no answer.
+   */
   raw(request: RawRequest): Promise<RawAnswer>;
   /**
-   * Follows sessions: each event once, in the order of its session, across reconnects. It waits for a service that is away for
-   * as long as it takes, and reports that as `reconnecting` items; with `retries: 0` it does not wait for its first connection.
-   * Named sessions are asked for every few seconds where the credential may read them, but not open the event stream.
-   * @throws RequestError for what waiting cannot fix: a login that ended, a missing scope, a wrong address.
+   * Follows sessions: each event once, in the order of its session, across reconnects. It waits for an unavailable
+   * service for as long as necessary and reports that as `reconnecting` items; with `retries: 0` it does not wait for
+   * its first connection. It polls named sessions every few seconds if the credential may read them but may not open
+   * the event stream.
+   * @throws RequestError for errors that waiting cannot fix: a login that ended, a missing scope, a wrong address.
    */
   tail(options?: TailOptions): AsyncIterable<TailItem>;
 }
@@ -80,16 +84,16 @@ export interface ClientOptions {
   /** Attempts after the first (default 4). */
   readonly retries?: number | undefined;
   /**
-   * How long each call may take, attempts and pauses included, in milliseconds. Without it a call has no deadline, but it never
-   * pauses for more than two minutes in all: a rate limit that asks for more fails at once with `RATE_LIMITED` and the time to
-   * wait in `retryAfterMs`.
+   * How long each call may take, including attempts and pauses, in milliseconds. Without it a call has no deadline, but
+   * it never pauses for more than two minutes in total: a longer rate limit fails at once with `RATE_LIMITED` and the
+   * time to wait in `retryAfterMs`.
    */
   readonly timeoutMs?: number | undefined;
-  /** Where jitter and idempotency keys come from; for tests. */
+  /** The source of jitter and idempotency keys; for tests. */
   readonly random?: Random | undefined;
 }
 
-/** Makes a client. It sends nothing before its first call. @throws RequestError `ASP_INSECURE_ADDRESS` */
+/** Creates a client. It sends nothing before its first call. @throws RequestError `ASP_INSECURE_ADDRESS` */
 export function connect(options: ClientOptions): Client {
   const { service, credential, random = systemRandom, timeoutMs } = options;
   const transport = options.transport ?? createTransport({ clock: systemClock });
@@ -123,7 +127,7 @@ export function connect(options: ClientOptions): Client {
   };
 }
 
-/** Aborts `work` when the caller's signal does, or when the time is over. */
+/** Aborts `work` when the caller's signal does, or when the time is up. */
 async function withinTime<Result>(
   transport: Transport,
   timeoutMs: number | undefined,
@@ -133,16 +137,6 @@ async function withinTime<Result>(
   // One signal may end any number of calls at once, which Node.js would report as a leak.
   if (signal !== undefined) setMaxListeners(0, signal);
   if (timeoutMs === undefined) return work(signal);
-  const controller = new AbortController();
-  const onAbort = (): void => controller.abort(signal?.reason);
-  if (signal?.aborted === true) onAbort();
-  signal?.addEventListener('abort', onAbort, { once: true });
   const late = `The call was not done within its ${timeoutMs} ms.`;
-  const stop = transport.clock.schedule(timeoutMs, () => controller.abort(timeout('unknown', late)));
-  try {
-    return await work(controller.signal);
-  } finally {
-    stop();
-    signal?.removeEventListener('abort', onAbort);
-  }
+  return abortAfter(transport.clock, timeoutMs, () => timeout('unknown', late), work, signal);
 }

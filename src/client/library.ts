@@ -10,14 +10,20 @@
  * ```
  */
 export { systemClock } from '../kit/clock.js';
-export type { Agent } from '../wire/agent.js';
-export type { Attachment } from '../wire/attachment.js';
-export type { Operation, ReplyOf } from '../wire/endpoint.js';
+export type { Operation } from '../wire/endpoint.js';
 export type { ErrorCode } from '../wire/error.js';
-export { type EventEnvelope, type EventPayload, type EventType, isMessageEvent } from '../wire/event.js';
-export type { Content, Message } from '../wire/message.js';
-export type { Session } from '../wire/session.js';
+export { type EventType, isMessageEvent } from '../wire/event.js';
+export type { Agent } from '../wire/schemas/agent.js';
+export type { Attachment } from '../wire/schemas/attachment.js';
+export type { ReplyOf } from '../wire/schemas/endpoint.js';
+export type { EventEnvelope, EventPayload } from '../wire/schemas/event.js';
+export type { Message } from '../wire/schemas/message.js';
+export type { Content } from '../wire/schemas/requests.js';
+export type { Session } from '../wire/schemas/session.js';
 export * from './client.js';
-export { type ClientCredentialOptions, createClientCredential } from './credentials/client-credential.js';
-export { createTokenCredential } from './credentials/token-credential.js';
+export {
+  type ClientCredentialOptions,
+  createClientCredential,
+  createTokenCredential,
+} from './credentials/credential.js';
 export { createTransport, proxyFromEnvironment } from './http/transport.js';

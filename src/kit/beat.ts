@@ -1,8 +1,9 @@
 import type { Clock } from './clock.js';
 
 /**
- * Runs `beat` every `pauseMs`, in the background; the answer stops it. The next one is timed only after the event loop has
- * been round: what has arrived meanwhile is seen first, and a process that stood still beats once for all that time.
+ * Runs `beat` every `pauseMs` in the background; the returned function stops it. The next beat is scheduled only after
+ * the event loop has gone around, so events that arrived meanwhile come first, and a process that was frozen beats once
+ * for all that time.
  */
 export function beatEvery(clock: Clock, pauseMs: number, beat: () => void): () => void {
   let isOver = false;

@@ -1,14 +1,17 @@
-/** The time, injected, so that tests decide it. */
+/** The time, injected so that tests control it. */
 export interface Clock {
-  /** Milliseconds since the epoch, as the machine believes them. */
+  /** Milliseconds since the epoch, by this machine's clock. */
   now(): number;
-  /** Milliseconds that only ever grow; their origin means nothing. */
+  /** Monotonic milliseconds; the origin has no meaning. */
   monotonic(): number;
-  /** Runs `action` once after `delayMs`; the answer cancels it. A pending timer does not keep the process alive when `isBackground`. */
+  /**
+   * Runs `action` once after `delayMs`; the returned function cancels it. A pending timer does not keep the process
+   * alive if `isBackground`.
+   */
   schedule(delayMs: number, action: () => void, isBackground?: boolean): () => void;
   /**
-   * Whether it tells the machine's own time, which other machines can be asked about. Not by identity: the build holds this
-   * module twice, once for the program and once for the service.
+   * Whether this is the machine's own time, which can be compared with other machines. Not a check by identity: the
+   * build contains this module twice, once for the program and once for the service.
    */
   readonly isSystem?: boolean;
 }
@@ -19,7 +22,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 export const systemClock: Clock = {
   isSystem: true,
   now: () => Date.now(),
-  // The global `performance` is loaded when it is first touched, which a short run would notice.
+  // The global `performance` is loaded on first use, which would slow down a short run.
   monotonic: () => Number(process.hrtime.bigint()) / 1e6,
   schedule(delayMs, action, isBackground = false) {
     const timer = setTimeout(action, Math.min(Math.max(0, delayMs), LONGEST_TIMER_MS));
@@ -42,4 +45,41 @@ export function wait(clock: Clock, delayMs: number, signal?: AbortSignal): Promi
     });
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+/**
+ * Runs `work` with a signal that aborts with `late()` after `limitMs`, or with the reason of `signal` when that aborts first. The
+ * work itself decides how it ends; the timer does not outlive it.
+ */
+export async function abortAfter<T>(
+  clock: Clock,
+  limitMs: number,
+  late: () => unknown,
+  work: (signal: AbortSignal) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted === true) onAbort();
+  signal?.addEventListener('abort', onAbort, { once: true });
+  const cancel = clock.schedule(limitMs, () => controller.abort(late()));
+  try {
+    return await work(controller.signal);
+  } finally {
+    cancel();
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+/** The result of `work`, or that of `late` (which may throw) when `limitMs` pass first; the work then goes on unheard. */
+export async function within<T, L>(clock: Clock, limitMs: number, work: Promise<T>, late: () => L): Promise<T | L> {
+  let cancel = (): void => {};
+  const timedOut = new Promise<void>((resolve) => {
+    cancel = clock.schedule(limitMs, resolve);
+  });
+  try {
+    return await Promise.race([work, timedOut.then(late)]);
+  } finally {
+    cancel();
+  }
 }

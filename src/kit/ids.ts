@@ -3,13 +3,13 @@ import { monotonicFactory } from 'ulid';
 import type { Clock } from './clock.js';
 import type { Random } from './random.js';
 
-/** Gives ids that sort by the time at which they were given. */
+/** Generates ids that sort by creation time. */
 export interface Ids {
-  /** 26 characters of upper-case Crockford base 32: time, then chance; each greater than the one before. */
+  /** 26 characters of upper-case Crockford base 32: time, then randomness; each greater than the one before. */
   ulid(): string;
 }
 
-/** Ids from a clock and a source of chance. */
+/** Ids from a clock and a source of randomness. */
 export function createIds(clock: Clock, random: Random): Ids {
   const next = monotonicFactory(() => (random.bytes(1)[0] ?? 0) / 256);
   return { ulid: () => next(clock.now()) };

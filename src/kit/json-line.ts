@@ -1,8 +1,11 @@
-/** Whatever drives a terminal, breaks a line for some reader, turns text around or is not seen; tabs and line feeds are none of it. */
+/**
+ * Characters that control a terminal, break a line for some reader, reverse text or are invisible; tabs and line feeds
+ * are not included.
+ */
 const UNSAFE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
-/** A letter or mark of a script whose letters joiners shape; in the others they are not seen. */
+/** A letter or mark of a script whose letters are shaped by joiners; in other scripts joiners are invisible. */
 const SHAPED = String.raw`(?![\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hangul}])[\p{L}\p{M}]`;
 const BEGINS_SHAPED = new RegExp(`^${SHAPED}`, 'u');
 const ENDS_SHAPED = new RegExp(`${SHAPED}$`, 'u');
@@ -10,7 +13,7 @@ const BEGINS_EMOJI = /^\p{Extended_Pictographic}/u;
 const ENDS_EMOJI = /(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f)$/u;
 const ENDS_EMOJI_BASE = /\p{Emoji}$/u;
 
-/** Whether a joiner stands between two letters or emoji, or a selector behind an emoji: that is text. */
+/** Whether a joiner is between two letters or emoji, or a selector follows an emoji: then it is text. */
 function isText(character: string, offset: number, text: string): boolean {
   const isJoiner = character === '\u200d';
   if (!isJoiner && character !== '\u200c' && character !== '\ufe0f') return false;
@@ -24,7 +27,10 @@ function isText(character: string, offset: number, text: string): boolean {
   );
 }
 
-/** `text` with `replace` for every character that is unsafe to show: controls, separators, and what is not seen. */
+/**
+ * `text` with `replace` applied to every character that is unsafe to show: controls, separators and invisible
+ * characters.
+ */
 export function replaceUnsafe(text: string, replace: (character: string) => string): string {
   return text.replace(UNSAFE, (character, offset: number) =>
     isText(character, offset, text) ? character : replace(character),
@@ -32,15 +38,15 @@ export function replaceUnsafe(text: string, replace: (character: string) => stri
 }
 
 /**
- * `value` as JSON on one line that stays one line for every reader: controls, U+2028, U+2029, bidirectional and invisible
- * characters are written as `\u` escapes, which parse back to the same text. Lone surrogates are escaped by JSON itself.
- * Without the line feed.
+ * `value` as JSON on one line that stays one line for every reader: controls, U+2028, U+2029, bidirectional and
+ * invisible characters are written as `\u` escapes, which parse back to the same text. JSON itself escapes lone
+ * surrogates. Without the line feed.
  */
 export function toJsonLine(value: unknown): string {
   return escapeJson(JSON.stringify(value));
 }
 
-/** Escapes in a JSON text what a terminal, a line reader or the reader of a review could be deceived by. */
+/** Escapes everything in a JSON text that could deceive a terminal, a line reader or a reviewer. */
 export function escapeJson(json: string): string {
   return replaceUnsafe(json, escapeUnits);
 }

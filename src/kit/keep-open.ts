@@ -4,8 +4,8 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
 /**
- * Opens a line anew whenever it is lost: `stayOpen` resolves or throws when it is. Pauses grow from a quarter of a second
- * to five, and start anew after a line that lasted. Resolves once `signal` is aborted.
+ * Reopens a connection whenever it is lost: `stayOpen` resolves or throws when that happens. Pauses grow from a quarter
+ * of a second to five seconds, and start over after a connection that lasted. Resolves once `signal` is aborted.
  */
 export async function keepOpen(
   clock: Clock,

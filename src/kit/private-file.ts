@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-// Reads are small and at once: neither a thread nor `node:fs/promises` is needed for them, which every command would pay for.
-// `promises` is loaded when a write first touches it.
+// Reads are small and synchronous: they need neither a thread nor `node:fs/promises`, which every command would pay
+// for. The first write loads `promises`.
 import {
   closeSync,
   constants,
@@ -20,9 +20,15 @@ import { dirname, join } from 'node:path';
 const READ_MAX_BYTES = 4 * 1024 * 1024;
 const isPosix = process.platform !== 'win32';
 
-/** A file or directory that someone else could have written or could read. */
-export class UnsafeFileError extends Error {
-  override readonly name = 'UnsafeFileError';
+const UNSAFE_FILE = 'UNSAFE_FILE';
+
+/** Whether an error says that someone else could have written or could read a file or directory. Its message says how. */
+export function isUnsafeFile(error: unknown): error is Error {
+  return isFileError(error, UNSAFE_FILE);
+}
+
+function unsafeFile(message: string): Error {
+  return Object.assign(new Error(message), { code: UNSAFE_FILE });
 }
 
 /** Whether a file operation failed with one of these codes. */
@@ -30,7 +36,7 @@ export function isFileError(error: unknown, ...codes: readonly string[]): boolea
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
-/** The text of a file, whoever else may read it, or undefined where there is none. */
+/** The text of a file, even one that others can read, or undefined if there is none. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
     return readFileSync(path, 'utf8');
@@ -42,15 +48,15 @@ export async function readIfPresent(path: string): Promise<string | undefined> {
 
 /**
  * The text of a file that is this user's alone, or undefined when there is none.
- * @throws UnsafeFileError for a link, anything but a regular file, another owner, or rights for group or world.
+ * @throws an error of {@link isUnsafeFile} for a link, anything but a regular file, another owner, or rights for group or world.
  */
 export async function readPrivateFile(path: string): Promise<string | undefined> {
   return readChecked(path, READ_MAX_BYTES, refuseForeign);
 }
 
 /**
- * The text of a file that only this user or root can have written, whoever may read it; undefined when there is none.
- * @throws UnsafeFileError for a link, anything but a regular file, a larger one, another owner, or other writers.
+ * The text of a file that only this user or root can have written, even if others can read it; undefined if there is none.
+ * @throws an error of {@link isUnsafeFile} for a link, anything but a regular file, a larger one, another owner, or other writers.
  */
 export async function readTrustedFile(path: string, maxBytes: number): Promise<string | undefined> {
   return readChecked(path, maxBytes, refuseOtherWriters);
@@ -62,39 +68,43 @@ function readChecked(path: string, maxBytes: number, check: (path: string, state
     file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return undefined;
-    if (isFileError(error, 'ELOOP', 'EMLINK')) throw new UnsafeFileError(`${path} is a symbolic link`);
+    if (isFileError(error, 'ELOOP', 'EMLINK')) throw unsafeFile(`${path} is a symbolic link`);
     throw error;
   }
   try {
     const state = fstatSync(file);
-    if (!state.isFile()) throw new UnsafeFileError(`${path} is not a regular file`);
+    if (!state.isFile()) throw unsafeFile(`${path} is not a regular file`);
     check(path, state);
-    if (state.size > maxBytes) throw new UnsafeFileError(`${path} is too large`);
+    if (state.size > maxBytes) throw unsafeFile(`${path} is too large`);
     return readFileSync(file, 'utf8');
   } finally {
     closeSync(file);
   }
 }
 
-/** Like {@link replaceFile}, in a directory that is this user's alone. @throws UnsafeFileError when it is not. */
+/** Like {@link replaceFile}, in a directory that is this user's alone. @throws an error of {@link isUnsafeFile} when it is not. */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   await makePrivateDirectory(dirname(path));
   await replaceFile(path, text);
 }
 
 /**
- * Replaces a file at once or not at all: a new file (0600) beside it, flushed, renamed, and the directory flushed. A link in
- * its place is replaced, never followed. The directory is made (0700) when it is missing.
+ * Replaces a file at once or not at all: writes a new file beside it, flushes it, renames it, and flushes the directory. The name of
+ * the new file cannot be guessed, since others may write in the directory. A link at `path` is replaced, never followed. Creates
+ * the directory (0700) if it is missing. With `isDurable` false nothing waits for the disk: a power loss may bring the old file back.
  */
-export async function replaceFile(path: string, text: string): Promise<void> {
+export async function replaceFile(
+  path: string,
+  text: string,
+  { mode = 0o600, isDurable = true }: { readonly mode?: number; readonly isDurable?: boolean } = {},
+): Promise<void> {
   const directory = dirname(path);
   makeDirectory(directory);
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-  const file = await promises.open(temporary, flags, 0o600);
+  const file = await openNewFile(temporary, mode);
   try {
     await file.writeFile(text);
-    await file.sync();
+    if (isDurable) await file.sync();
     await file.close();
     await promises.rename(temporary, path);
   } catch (error) {
@@ -102,10 +112,36 @@ export async function replaceFile(path: string, text: string): Promise<void> {
     await promises.rm(temporary, { force: true });
     throw error;
   }
-  await flushDirectory(directory);
+  if (isDurable) await syncDirectory(directory);
 }
 
-/** Removes a file; whether there was one. */
+/** Opens a file for writing that was not there. @throws `EEXIST` where something is, a link too. */
+export function openNewFile(path: string, mode = 0o600): Promise<promises.FileHandle> {
+  return promises.open(
+    path,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0),
+    mode,
+  );
+}
+
+/**
+ * Gives a finished file its name, at once or not at all, and takes its old name away. Unless `isForced`, a name that is taken stays:
+ * a link fails there, unlike a rename, and file systems without links reserve the name first.
+ * @throws `EEXIST` where the name is taken.
+ */
+export async function publishFile(finished: string, path: string, isForced: boolean): Promise<void> {
+  if (isForced) return promises.rename(finished, path);
+  try {
+    await promises.link(finished, path);
+    await promises.rm(finished, { force: true });
+  } catch (error) {
+    if (!isFileError(error, 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV')) throw error;
+    await (await promises.open(path, 'wx')).close();
+    await promises.rename(finished, path);
+  }
+}
+
+/** Removes a file; returns whether it existed. */
 export async function removePrivateFile(path: string): Promise<boolean> {
   try {
     await promises.rm(path);
@@ -113,11 +149,11 @@ export async function removePrivateFile(path: string): Promise<boolean> {
     if (isFileError(error, 'ENOENT', 'ENOTDIR')) return false;
     throw error;
   }
-  await flushDirectory(dirname(path));
+  await syncDirectory(dirname(path));
   return true;
 }
 
-/** The names in a directory that end in `suffix`; none when there is no directory. */
+/** The names in a directory that end in `suffix`; empty if there is no directory. */
 export async function listPrivateFiles(directory: string, suffix: string): Promise<string[]> {
   try {
     const names = readdirSync(directory);
@@ -128,7 +164,9 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
   }
 }
 
-/** Makes a directory and its missing parents, step by step: the recursive mkdir of Node.js never returns inside /proc. */
+/**
+ * Creates a directory and its missing parents, step by step: the recursive mkdir of Node.js never returns inside /proc.
+ */
 export function makeDirectory(path: string, mode = 0o700): void {
   try {
     mkdirSync(path, { mode });
@@ -143,37 +181,38 @@ export function makeDirectory(path: string, mode = 0o700): void {
 
 /**
  * Makes a directory and its missing parents with rights for this user alone.
- * @throws UnsafeFileError when it belongs to another user, is a link, or others may write in it.
+ * @throws an error of {@link isUnsafeFile} when it belongs to another user, is a link, or others may write in it.
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
   makeDirectory(path);
   await requireOwnDirectory(path);
 }
 
-/** @throws UnsafeFileError when a directory belongs to another user, is a link, or others may write in it. */
+/** @throws an error of {@link isUnsafeFile} when a directory belongs to another user, is a link, or others may write in it. */
 export async function requireOwnDirectory(path: string): Promise<void> {
   const state = lstatSync(path);
-  if (!state.isDirectory()) throw new UnsafeFileError(`${path} is not a directory`);
+  if (!state.isDirectory()) throw unsafeFile(`${path} is not a directory`);
   if (!isPosix) return;
-  if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
-  if ((state.mode & 0o022) !== 0) throw new UnsafeFileError(`others may write in ${path}`);
+  if (state.uid !== process.getuid?.()) throw unsafeFile(`${path} belongs to another user`);
+  if ((state.mode & 0o022) !== 0) throw unsafeFile(`other users can write to ${path}`);
 }
 
 function refuseForeign(path: string, state: Stats): void {
   if (!isPosix) return;
-  if (state.uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
-  if ((state.mode & 0o077) !== 0) throw new UnsafeFileError(`others may read or write ${path}: chmod 600 it`);
+  if (state.uid !== process.getuid?.()) throw unsafeFile(`${path} belongs to another user`);
+  if ((state.mode & 0o077) !== 0) throw unsafeFile(`other users can read or write ${path}: run chmod 600 on it`);
 }
 
 function refuseOtherWriters(path: string, { uid, gid, mode }: Stats): void {
   if (!isPosix) return;
-  if (uid !== 0 && uid !== process.getuid?.()) throw new UnsafeFileError(`${path} belongs to another user`);
-  // Where every user has a group of the same number, that group has no other member.
+  if (uid !== 0 && uid !== process.getuid?.()) throw unsafeFile(`${path} belongs to another user`);
+  // If every user has a group with the same number, that group has no other member.
   const others = gid === uid ? 0o002 : 0o022;
-  if ((mode & others) !== 0) throw new UnsafeFileError(`others may write ${path}: chmod go-w it`);
+  if ((mode & others) !== 0) throw unsafeFile(`other users can write to ${path}: run chmod go-w on it`);
 }
 
-async function flushDirectory(path: string): Promise<void> {
+/** Makes the names in a directory durable: a rename is so only once its directory is. Windows cannot, and need not. */
+export async function syncDirectory(path: string): Promise<void> {
   if (!isPosix) return;
   const directory = await promises.open(path, constants.O_RDONLY);
   try {

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 
-/** Chance, injected, so that tests decide it. */
+/** Randomness, injected so that tests control it. */
 export interface Random {
   /** `count` unpredictable bytes. */
   bytes(count: number): Uint8Array;
-  /** A number from 0 up to but not including 1, for jitter; no secret may come of it. */
+  /** A number from 0 up to but not including 1, for jitter; never use it for a secret. */
   fraction(): number;
 }
 

@@ -1,8 +1,8 @@
 import type { Clock } from './clock.js';
 
 /**
- * Runs `work` now (with `isDelayed` first after a pause) and again `pauseMs` after each time it has ended, whether it threw or not; `onFault` is told what it
- * threw. The answer stops it, and resolves when it is at rest.
+ * Runs `work` now (or with `isDelayed`, after a pause) and again `pauseMs` after each time it has ended, even if it
+ * threw; `onFault` gets what it threw. The returned function stops it, and resolves once `work` is no longer running.
  */
 export function repeat(
   clock: Clock,

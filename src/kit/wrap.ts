@@ -4,18 +4,18 @@ import { stripVTControlCharacters } from 'node:util';
 const WIDEST = 100;
 const GAP = 3;
 const INDENT = '  ';
-/** How much of a line the left of two columns may take, and the least that the right one gets. */
+/** How much of a line the left of two columns may take, and the minimum for the right one. */
 const LEFT_SHARE = 0.42;
 const RIGHT_MIN = 20;
 
-/** How many columns running text gets: those of the terminal, or 80 where that has none. */
+/** How many columns running text gets: those of the terminal, or 80 if it does not say. */
 export const textWidth = ({ columns }: { readonly columns: number }): number => Math.min(columns, WIDEST);
 
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const COMBINING = /\p{M}/u;
 
-/** How many columns a terminal gives to a text. */
+/** How many columns a terminal has for text. */
 export function displayWidth(text: string): number {
   let width = 0;
   for (const character of text) width += COMBINING.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
@@ -24,7 +24,7 @@ export function displayWidth(text: string): number {
 
 const widthOf = (text: string): number => displayWidth(stripVTControlCharacters(text));
 
-/** The lines of a text, broken between words. A word that is too wide has a line of its own. */
+/** The lines of a text, broken between words. A word that is too wide gets a line of its own. */
 function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
@@ -38,14 +38,14 @@ function wrapWords(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** One paragraph; `first` stands before its first line, and `rest` before the others. */
+/** One paragraph; `first` precedes its first line, and `rest` the others. */
 export function wrapText(text: string, width: number, first = '', rest = ' '.repeat(widthOf(first))): string {
   if (!text.includes('\n') && widthOf(first) + widthOf(text) <= width) return `${first}${text}`;
   const [begin = '', ...more] = wrapWords(text, width - rest.length);
   return [`${first}${begin}`, ...more.map((line) => `${rest}${line}`)].join('\n');
 }
 
-/** Paragraphs, apart where an empty line is; how their lines were broken before does not count. */
+/** Paragraphs, separated by empty lines; the original line breaks do not matter. */
 export function wrapParagraphs(text: string, width: number): string {
   return text
     .split(/\n{2,}/)
@@ -53,15 +53,16 @@ export function wrapParagraphs(text: string, width: number): string {
     .join('\n\n');
 }
 
+/** One line of a list in two columns. */
 export type Row = readonly [left: string, right: string];
 
-/** How wide the left column of these rows is: a left side that is wider has a line of its own. */
+/** The width of the left column of these rows; a left side that is wider gets a line of its own. */
 export function leftWidth(rows: readonly Row[], width: number): number {
   const most = Math.floor(width * LEFT_SHARE);
   return Math.max(2, ...rows.map(([left]) => widthOf(left)).filter((each) => each <= most));
 }
 
-/** Two columns, of which the right one is running text; `paint` sets the left one apart. */
+/** Two columns, the right one with running text; `paint` highlights the left one. */
 export function columnsText(
   rows: readonly Row[],
   width: number,
@@ -80,7 +81,7 @@ export function columnsText(
 
 const ROW = /^ {2,}(\S.*?) {3,}(\S.*)$/;
 
-/** A page of running text and of rows in two columns (three spaces between them), for this width. */
+/** A page of running text and two-column rows (three spaces between the columns), for this width. */
 export function wrapPage(page: string, width: number): string {
   const parts: string[] = [];
   let block: string[] = [];

@@ -1,36 +1,44 @@
-import type { ServiceContext } from './context.js';
-import { ServiceError } from './service-error.js';
-import { DatabaseLostError, isShared } from './store/database.js';
-import { findSchemaVersion } from './store/operator-rows.js';
-import { reportProcess } from './store/postgres-processes.js';
-import { putProcess } from './store/process-rows.js';
+import { within } from '../kit/clock.js';
+import { repeat } from '../kit/repeat.js';
+import { discardOrphans, sweepAttachments } from './attachments/attachments.js';
+import type { ServiceContext } from './core/context.js';
+import { isShared } from './core/database.js';
+import { isDatabaseLost, ServiceError } from './core/errors.js';
+import { forgetOldKeys } from './messaging/idempotency.js';
+import { startIndexing } from './messaging/search-messages.js';
+import type { SigningKeys } from './oauth/access-tokens.js';
+import { findSchemaVersion } from './store/operator.js';
+import { reportProcess, takeTurn } from './store/postgres-processes.js';
+import { putProcess } from './store/processes.js';
+import { forgetIdleBudgets } from './store/stored-limits.js';
+import { sweep as sweepAuthorizations } from './web/authorization-server.js';
 
 const HEARTBEAT_MS = 5_000;
 /** While something is wrong. */
 const QUICK_HEARTBEAT_MS = 1_000;
-/** Two heartbeats, and what a slow one may take. */
+/** Two heartbeats, plus the time a slow one may take. */
 const SILENT_MAX_MS = 15_000;
 const CLOCK_OFFSET_MAX_MS = 30_000;
 const DATABASE_ANSWERS_WITHIN_MS = 2_000;
 
-/** Whether requests should be sent to this process: what it writes is kept, and its clock is right. */
+/** Whether requests should be sent to this process: its writes succeed, and its clock is right. */
 export interface Health {
-  /** By this name the other processes on these data know this one. */
+  /** The name by which the other processes on these data know this one. */
   readonly processId: string;
-  /** False: what depends on the time must wait. */
+  /** False: work that depends on the time must wait. */
   readonly isClockRight: boolean;
   /** Throws a 503 while the process is not ready. */
   requireReady(): Promise<void>;
   start(): Promise<void>;
-  /** Tells the other processes that this one is gone. */
+  /** Removes this process from the list that the others see. */
   stop(): Promise<void>;
 }
 
 type HealthContext = Pick<ServiceContext, 'clock' | 'database' | 'ids' | 'log' | 'meter'>;
 
 /**
- * A heartbeat is written every few seconds, so that readiness rests on a write that was kept, and asks the database nothing:
- * a probe must not wait in the queue of the traffic.
+ * A heartbeat is written every few seconds, so readiness depends on a successful write and a probe does not query the
+ * database, where it would wait behind other traffic.
  */
 export function createHealth(context: HealthContext): Health {
   const { clock, database, log, meter } = context;
@@ -49,7 +57,7 @@ export function createHealth(context: HealthContext): Health {
       watch.compare(await reportProcess(database.aside, processId, before), before, clock.now());
       await database.refreshEpoch();
     }
-    // A process that is alone tells nobody; it writes to find out whether a disk is well again.
+    // A process that is alone has no one to notify; it writes only to find out whether the disk works again.
     else if (database.writeFault() !== undefined) await put(before);
     beatAtMs = clock.monotonic();
   };
@@ -62,7 +70,7 @@ export function createHealth(context: HealthContext): Health {
     try {
       await beat();
     } catch (error) {
-      if (!(error instanceof DatabaseLostError)) log.error('heartbeat_failed', error);
+      if (!isDatabaseLost(error)) log.error('heartbeat_failed', error);
     }
     arm();
   };
@@ -105,29 +113,23 @@ export function createHealth(context: HealthContext): Health {
   };
 }
 
-/** A file that is gone, or a disk that does not answer, is not noticed while nobody writes. */
+/** A missing file, or a disk that does not respond, goes unnoticed while nothing is written. */
 async function mustAnswer({ database, clock }: HealthContext): Promise<void> {
-  let cancel = (): void => {};
-  const tooLong = new Promise<never>((_, reject) => {
-    cancel = clock.schedule(DATABASE_ANSWERS_WITHIN_MS, () => reject(new Error('no answer in time')), true);
+  await within(clock, DATABASE_ANSWERS_WITHIN_MS, database.read(findSchemaVersion), () => {
+    throw new Error('no answer in time');
   });
-  try {
-    await Promise.race([database.read(findSchemaVersion), tooLong]);
-  } finally {
-    cancel();
-  }
 }
 
-/** Compares the clock of this machine with that of the database, which is one for all services. */
+/** Compares the clock of this machine with the database's clock, which is the same for all services. */
 function createClockWatch({ clock, log, meter }: HealthContext) {
   let isRight = true;
   return {
     get isRight() {
       return isRight;
     },
-    /** The database was asked at `before` and had answered at `after`. */
+    /** The query was sent at `before` and answered at `after`. */
     compare(databaseNow: number, before: number, after: number): void {
-      // A test decides the time.
+      // A test controls the time.
       if (clock.isSystem !== true) return;
       const offsetMs = databaseNow < before ? before - databaseNow : Math.min(0, after - databaseNow);
       meter.clockOffset(offsetMs);
@@ -139,5 +141,57 @@ function createClockWatch({ clock, log, meter }: HealthContext) {
         });
       if (!wasRight && isRight) log.info('clock_right', { offset_ms: offsetMs });
     },
+  };
+}
+
+const MINUTE_MS = 60_000;
+const LOCK_LOOK_MS = 5_000;
+/** Processes that share the data run at slightly different times. */
+const TURN_SHARE = 0.9;
+
+interface Chore {
+  readonly everyMs: number;
+  /** Not at startup, when the data may still turn out to be the wrong ones. */
+  readonly isDelayed?: boolean;
+  readonly work: () => Promise<unknown>;
+}
+
+/**
+ * Removes what has expired, in small batches between other work. Of several processes on the same data, one does each
+ * chore, and none whose clock is wrong: what is old by such a clock may be new. The returned function stops it.
+ */
+export function startHousekeeping(context: ServiceContext, keys: SigningKeys, health: Health): () => Promise<void> {
+  const { clock, database, log } = context;
+  const chores: Readonly<Record<string, Chore>> = {
+    ...(database.keepLock !== undefined && {
+      keep_lock: { everyMs: LOCK_LOOK_MS, work: async () => database.keepLock?.() },
+    }),
+    forget_old_keys: { everyMs: MINUTE_MS, work: () => forgetOldKeys(context) },
+    keep_keys_fresh: { everyMs: MINUTE_MS, work: () => keys.keepFresh() },
+    sweep_attachments: { everyMs: MINUTE_MS, work: () => sweepAttachments(context) },
+    discard_orphans: { everyMs: 60 * MINUTE_MS, isDelayed: true, work: () => discardOrphans(context) },
+    sweep_authorizations: { everyMs: 10 * MINUTE_MS, work: () => sweepAuthorizations(context) },
+    forget_idle_budgets: { everyMs: 10 * MINUTE_MS, work: () => forgetIdleBudgets(database) },
+  };
+  const isOurTurn = async (name: string, everyMs: number): Promise<boolean> => {
+    if (!health.isClockRight) return false;
+    if (!isShared(database)) return true;
+    // One time for all, unless a test controls it.
+    return takeTurn(database.aside, name, everyMs * TURN_SHARE, clock.isSystem === true ? null : clock.now());
+  };
+  const stops = Object.entries(chores).map(([name, { everyMs, isDelayed, work }]) =>
+    repeat(
+      clock,
+      everyMs,
+      async () => {
+        if (await isOurTurn(name, everyMs)) await work();
+      },
+      (error) => log.error('housekeeping_failed', error, { chore: name }),
+      isDelayed,
+    ),
+  );
+  stops.push(startIndexing(context));
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()));
   };
 }

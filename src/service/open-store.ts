@@ -1,22 +1,18 @@
 import { access, constants } from 'node:fs/promises';
-
 import { type Clock, systemClock } from '../kit/clock.js';
 import { createIds } from '../kit/ids.js';
 import { type Random, systemRandom } from '../kit/random.js';
-import type { Bus } from './bus/bus.js';
-import { readBusAddress } from './bus/bus-address.js';
-import { createLocalBus } from './bus/local-bus.js';
-import { createSharedBus } from './bus/shared-bus.js';
-import type { Log } from './context.js';
-import { type RateLimits, unlimited } from './limits/rate-limits.js';
-import { createSlidingWindow } from './limits/sliding-window.js';
-import { createStoredLimits } from './limits/stored-limits.js';
-import { countRefusals, type Meter } from './meter.js';
-import { StartError } from './start-error.js';
-import { type Database, DatabaseUnusableError, type SharedDatabase } from './store/database.js';
-import { seal } from './store/service-key.js';
-import { openSqlite } from './store/sqlite-database.js';
-import { DataInUseError } from './store/sqlite-lock.js';
+import type { Bus } from './core/bus.js';
+import type { Log } from './core/context.js';
+import type { Database, SharedDatabase } from './core/database.js';
+import { OperatorError } from './core/errors.js';
+import { countRefusals, type Meter } from './core/meter.js';
+import { createMemoryLimits, type RateLimits, unlimited } from './core/rate-limits.js';
+import { readBusAddress } from './messaging/bus-address.js';
+import { createLocalBus, createSharedBus } from './messaging/shared-bus.js';
+import { seal } from './store/keys.js';
+import { openSqlite } from './store/sqlite.js';
+import { createStoredLimits } from './store/stored-limits.js';
 
 export interface BusOptions {
   /** `nats://…` */
@@ -28,35 +24,29 @@ export interface StoreOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`; without it the data are in SQLite. */
   readonly databaseUrl?: string | undefined;
-  /** By what services that share a database hear of each other; without it by that database. */
+  /** How services that share a database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
-  /** Refuse to create new data: what stands beside them belongs to data that should be there. */
+  /** Refuse to create new data: an attachments folder shows that data should exist. */
   readonly mustExist?: boolean;
   readonly areLimitsOn?: boolean;
   readonly clock?: Clock;
   readonly random?: Random;
 }
 
-/** What a service keeps, and by what its parts hear of it: in one process, or in all that use one database. */
+/** The storage of a service, and the bus between its parts: in one process, or across all that use one database. */
 export interface Store {
   readonly database: Database;
   readonly bus: Bus;
   readonly limits: RateLimits;
 }
 
-/** Throws a `StartError` that says why the data cannot be used. */
+/** Throws an `OperatorError` that says why the data cannot be used. */
 export async function openStore(options: StoreOptions, log: Log, meter: Meter): Promise<Store> {
-  try {
-    const store =
-      options.databaseUrl === undefined
-        ? await openOwn(options, log, meter)
-        : await openShared(options.databaseUrl, options, log, meter);
-    return { ...store, limits: options.areLimitsOn === false ? unlimited : countRefusals(store.limits, meter) };
-  } catch (error) {
-    if (error instanceof DataInUseError) throw new StartError('DATA_IN_USE', error.message, error);
-    if (error instanceof DatabaseUnusableError) throw new StartError('DATABASE_NOT_USABLE', error.message, error);
-    throw error;
-  }
+  const store =
+    options.databaseUrl === undefined
+      ? await openOwn(options, log, meter)
+      : await openShared(options.databaseUrl, options, log, meter);
+  return { ...store, limits: options.areLimitsOn === false ? unlimited : countRefusals(store.limits, meter) };
 }
 
 const SUBJECT_LENGTH = 32;
@@ -71,7 +61,7 @@ async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, l
       mustExist,
     }),
     bus: createLocalBus(told(log, 'bus_failed')),
-    limits: createSlidingWindow(clock),
+    limits: createMemoryLimits(clock),
   };
 }
 
@@ -81,8 +71,8 @@ async function openShared(
   log: Log,
   meter: Meter,
 ): Promise<Store> {
-  // Loaded here, so that nobody else waits for the driver.
-  const { openPostgres } = await import('./store/postgres-database.js');
+  // Loaded here, so that nothing else waits for the driver.
+  const { openPostgres } = await import('./store/postgres.js');
   if (bus !== undefined) await checkBus(bus);
   const onFault = told(log, 'database_failed');
   const database = await openPostgres(url, {
@@ -107,32 +97,32 @@ async function openShared(
         await calls?.close();
       },
     },
-    // One time for all services, unless a test decides it.
+    // One time for all services, unless a test controls it.
     limits: createStoredLimits(database.aside, clock.isSystem === true ? undefined : () => clock.now()),
   };
 }
 
-/** Throws where its operator can mend something; that it cannot be reached is no such thing. */
+/** Throws for errors that the operator can fix; an unreachable bus is not one of them. */
 async function checkBus({ url, credentialsFile }: BusOptions): Promise<void> {
   try {
     if (credentialsFile !== undefined) await access(credentialsFile, constants.R_OK);
     readBusAddress(url);
   } catch (error) {
-    const message = error instanceof TypeError ? error.message : `The credentials ${credentialsFile} cannot be read.`;
-    throw new StartError('BUS_NOT_USABLE', message, error);
+    const message = error instanceof TypeError ? error.message : `Cannot read the credentials ${credentialsFile}.`;
+    throw new OperatorError('BUS_NOT_USABLE', message, error);
   }
 }
 
-/** Those who have other data may use the same bus, and do not hear each other. */
+/** Services with other data may use the same bus without hearing each other. */
 async function subjectOf(database: Database): Promise<string> {
   const sealed = await database.read((query) => seal(query, 'bells', 'subject'));
   return `asp.bells.${sealed.toString('hex').slice(0, SUBJECT_LENGTH)}`;
 }
 
-/** Never waits for the bus: a service does without it. */
+/** Never waits for the bus: a service works without it. */
 async function openBus({ url, credentialsFile }: BusOptions, database: SharedDatabase, log: Log) {
   const subject = await subjectOf(database);
-  const { createNatsCalls } = await import('./bus/nats-calls.js');
+  const { createNatsCalls } = await import('./messaging/nats.js');
   const options = { address: readBusAddress(url), credentialsFile, subject, clock: systemClock, log };
   return createNatsCalls(options, database.calls);
 }

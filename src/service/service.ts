@@ -1,112 +1,217 @@
 import type { RequestListener, Server } from 'node:http';
-
-import { type Clock, systemClock } from '../kit/clock.js';
+import { type Clock, systemClock, within } from '../kit/clock.js';
 import { createIds, type Ids } from '../kit/ids.js';
 import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
-import { PARTICIPANTS_PER_SESSION_MAX } from '../wire/limit.js';
-import { openSigningKeys } from './access-token/signing-keys.js';
-import { createTokenVerifier } from './access-token/verify.js';
-import { type AttachmentFiles, lookAtFolder, openAttachmentFiles } from './attachments/attachment-files.js';
-import { claimFolder } from './attachments/claim-folder.js';
-import { registerDownloads } from './attachments/register-downloads.js';
-import { createSignInLinks } from './authorization-server/account/sign-in-links.js';
-import { registerAuthorizationServer } from './authorization-server/authorization-server.js';
-import type { DocumentNetwork } from './authorization-server/fetch-document.js';
-import { resourceMetadataUrl } from './authorization-server/metadata.js';
+import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
+import { SOCKET_PATH } from '../wire/realtime.js';
+import { claimFolder, lookAtFolder, openAttachmentFiles } from './attachments/files.js';
+import type { AttachmentFiles } from './core/attachment-store.js';
 import {
   type AccountPolicy,
   type Addresses,
   DEFAULT_ACCOUNT_POLICY,
   type Log,
   type ServiceContext,
-} from './context.js';
-import { type Dashboard, registerDashboard } from './dashboard/dashboard.js';
-import type { FaultPlan } from './faults/fault-plan.js';
-import { createFaults } from './faults/faults.js';
-import { createHealth, type Health } from './health.js';
-import { startHousekeeping } from './housekeeping.js';
-import { listen } from './listen.js';
+} from './core/context.js';
+import type { Database } from './core/database.js';
+import { isUnusable, OperatorError, ServiceError } from './core/errors.js';
+import { createFaults, type FaultPlan } from './core/faults.js';
+import { type Meter, unmetered } from './core/meter.js';
+import { createHeldBytes } from './core/semaphore.js';
+import { createHealth, type Health, startHousekeeping } from './health.js';
+import { answerOf } from './http/answers.js';
+import { type App, createApp, createHostGuard, createHttpServer, listen, loopbackNames } from './http/app.js';
+import { registerDownloads } from './http/downloads.js';
+import { createRest } from './http/pipeline.js';
+import { attachRealtime, type Realtime } from './http/realtime.js';
+import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
+import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
+import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
+import type { DocumentNetwork } from './oauth/client-documents.js';
+import { resourceMetadataUrl } from './oauth/metadata.js';
+import { createSignInLinks } from './oauth/server.js';
 import { type BusOptions, openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
-import { type OperatorServer, offerOperator } from './operator/operator-server.js';
-import { addressesOf, directRoot, isAddressShared, requireSafePlace } from './place.js';
-import { attachRealtime, type Realtime } from './realtime/attach-realtime.js';
-import { type App, createApp } from './rest/create-app.js';
-import { answerOf } from './rest/error-answer.js';
-import { createHostGuard, loopbackNames } from './rest/host-guard.js';
-import { createHttpServer } from './rest/http-server.js';
-import { registerProbes } from './rest/register-probes.js';
-import { registerRest } from './rest/register-rest.js';
-import { createRest } from './rest/rest.js';
-import { ServiceError } from './service-error.js';
-import { StartError } from './start-error.js';
-import { type Database, DatabaseUnusableError } from './store/database.js';
-import { createWatch, type Watch } from './watch.js';
+import type { Metrics } from './operator/metrics.js';
+import { type OperatorServer, offerOperator } from './operator/operator.js';
+import { measureDatabase } from './store/operator.js';
+import { registerAuthorizationServer } from './web/authorization-server.js';
+import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
+
+const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
+
+export interface PlaceOptions {
+  readonly host: string;
+  readonly publicUrl?: string | undefined;
+  readonly isBehindProxy: boolean;
+}
+
+/**
+ * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service
+ * does not speak TLS: an https address alone says that something encrypts, not that no one can get around it.
+ */
+export function requireSafePlace({ host, publicUrl, isBehindProxy }: PlaceOptions): void {
+  const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
+  if (isBehindProxy) return;
+  if (!isLoopbackHost(host))
+    throw new OperatorError(
+      'NOT_ENCRYPTED',
+      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS. Put a proxy that does in front of it.`,
+    );
+  if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
+  throw new OperatorError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');
+}
+
+/**
+ * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and its word
+ * about addresses is not trusted. One stranger must not use up what all of them share.
+ */
+export function isAddressShared({ publicUrl, isBehindProxy }: PlaceOptions): boolean {
+  return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
+}
+
+function readPublicUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain = url?.search === '' && url.hash === '' && url.username === '' && url.password === '';
+  if (url === undefined || !isPlain || !/^https?:$/.test(url.protocol))
+    throw new OperatorError('INVALID_PUBLIC_URL', 'The public URL must be a plain http or https address.');
+  return url;
+}
+
+/** The addresses of a service, from its configuration and its actual port. */
+export function addressesOf(options: PlaceOptions, port: number): Addresses {
+  const root = rootOf(options, port);
+  return {
+    baseUrl: `${root}${BASE_PATH}`,
+    authUrl: root,
+    webUrl: root,
+    wsUrl: `${root.replace(/^http/, 'ws')}${SOCKET_PATH}`,
+  };
+}
+
+/**
+ * The service's own address for programs on this machine, which it recognizes as local; undefined behind a proxy, where
+ * all clients look local.
+ */
+export function directRoot({ host, isBehindProxy }: Partial<PlaceOptions>, port: number): string | undefined {
+  if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
+  return rootOf({ host, isBehindProxy: false }, port);
+}
+
+function rootOf({ host, publicUrl }: PlaceOptions, port: number): string {
+  if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
+  const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
+  const isBareV6 = name.includes(':') && !name.startsWith('[');
+  return new URL(`http://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
+}
+
+function withoutSlashes(url: string): string {
+  let end = url.length;
+  while (url.charAt(end - 1) === '/') end -= 1;
+  return url.slice(0, end);
+}
+
+/** Collects metrics and serves them. */
+export interface Watch {
+  readonly meter: Meter;
+  /** The address of the metrics; undefined: they are off. */
+  start(context: Pick<ServiceContext, 'database' | 'log'>): Promise<string | undefined>;
+  stop(): Promise<void>;
+}
+
+const NO_WATCH: Watch = { meter: unmetered, start: async () => undefined, stop: async () => {} };
+
+/** Without a port, nothing is counted and no metrics code is loaded. */
+export async function createWatch(port: number | undefined, version: string): Promise<Watch> {
+  if (port === undefined) return NO_WATCH;
+  const { createMetrics } = await import('./operator/metrics.js');
+  const metrics: Metrics = createMetrics(version);
+  let close = async (): Promise<void> => {};
+  return {
+    meter: metrics.meter,
+    async start({ database, log }) {
+      const databaseBytes = (): Promise<number | undefined> =>
+        database.read(measureDatabase).catch((error) => {
+          log.error('database_not_measured', error);
+          return undefined;
+        });
+      metrics.observe({ databaseBytes });
+      const { serveMetrics } = await import('./operator/metrics.js');
+      const server = await serveMetrics(metrics, port, log);
+      close = server.close;
+      return server.url;
+    },
+    async stop() {
+      await close();
+      metrics.close();
+    },
+  };
+}
 
 const DRAIN_MS = 10_000;
-/** For what closes the books. Nothing that was acknowledged depends on it, and a database that is away holds it up. */
+/** Time limit for the final bookkeeping. No acknowledged data depends on it. */
 const LEAVE_MS = 10_000;
 const SECRET_BYTES = 32;
 const SILENT: Log = { info: () => {}, error: () => {} };
 
 export interface ServiceOptions {
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
-  /** Where everything is kept; `memory` keeps nothing beyond the service's life. */
+  /** The data folder; `memory` keeps nothing beyond the service's life. */
   readonly data: { readonly directory: string } | 'memory';
-  /** `postgres://…`: everything but attachments is kept there, where other services may use it too. */
+  /** `postgres://…`: everything but attachments is stored there, and other services may use it too. */
   readonly databaseUrl?: string | undefined;
-  /** By what services on one database hear of each other; without it by that database. */
+  /** How services on one database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
-  /** By what others call this service; without it, its own address. */
+  /** The address that others use; default: its own address. */
   readonly publicUrl?: string | undefined;
-  /** Somebody in front of it encrypts, and tells by `X-Forwarded-*` who called. */
+  /** A proxy in front of it encrypts, and identifies callers by `X-Forwarded-*`. */
   readonly isBehindProxy?: boolean;
-  /** Whether the specification's rate limits hold; they do unless said. */
+  /** Whether the specification's rate limits apply (default: true). */
   readonly areLimitsOn?: boolean;
   readonly trust?: 'recipient' | 'symmetric';
-  /** What differs from the default policy. */
+  /** Differences from the default policy. */
   readonly accountPolicy?: Partial<AccountPolicy>;
-  /** How many a session may have, those who left included. */
+  /** Maximum participants of a session, including those who left. */
   readonly participantsMax?: number;
   readonly presenceGraceMs?: number | undefined;
-  /** Agents, and their accounts, that are there from the start. */
+  /** Agents, and their accounts, that exist from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
-  /** For tests alone: from where client documents are fetched, in place of the public internet. */
+  /** Only for tests: where client documents are fetched from, instead of the public internet. */
   readonly documentNetwork?: DocumentNetwork;
   readonly clock?: Clock;
   readonly ids?: Ids;
   readonly random?: Random;
   readonly log?: Log;
-  /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: counts nothing. */
+  /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
   readonly metricsPort?: number | undefined;
-  /** The attachments folder belongs to this database, whatever stands in it. */
+  /** The attachments folder belongs to this database, whatever it contains. */
   readonly adoptsAttachments?: boolean;
-  /** What fails on purpose, to try clients with; undefined: nothing. */
+  /** Injected faults, for testing clients; undefined: none. */
   readonly faults?: FaultPlan | undefined;
 }
 
 export interface RunningService extends Addresses {
-  /** Below it the operator's endpoints are. */
+  /** The operator's endpoints are below this address. */
   readonly operatorUrl: string;
   /** Lets its holder, on this machine, sign in as a local account and use the operator's endpoints. */
   readonly operatorSecret: string;
   readonly host: string;
   readonly port: number;
-  /** All clients seem to come from this machine, through a proxy that was not named. */
+  /** All clients seem to come from this machine, through an undeclared proxy. */
   readonly isAddressShared: boolean;
   readonly startedAt: number;
   readonly metricsUrl: string | undefined;
-  /** Resolves when the operator has asked the service to stop; the asked one calls `stop`. */
+  /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
-  /** Refuses what is new, finishes what is in work for up to 10 s, closes the sockets, then the data. */
+  /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets, then the data. */
   stop(): Promise<void>;
 }
 
-/** Starts a service, or throws a `StartError` and leaves nothing behind. */
+/** Starts a service, or throws an `OperatorError` and leaves nothing behind. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
   const place = { host: options.host, publicUrl: options.publicUrl, isBehindProxy: options.isBehindProxy === true };
   requireSafePlace(place);
@@ -144,14 +249,17 @@ async function claim(database: Database, files: AttachmentFiles, path: string, i
   try {
     await claimFolder({ database, files, path, isAdopted });
   } catch (error) {
-    if (error instanceof DatabaseUnusableError) throw new StartError('ATTACHMENTS_NOT_USABLE', error.message, error);
+    if (isUnusable(error)) throw new OperatorError('ATTACHMENTS_NOT_USABLE', error.message, error);
     throw error;
   }
 }
 
+/** The inputs of a service's parts before they are assembled. */
+type ServiceGround = Omit<ServiceContext, 'inboxes'>;
+
 export interface ServiceParts {
   readonly options: ServiceOptions;
-  readonly context: ServiceContext;
+  readonly context: ServiceGround;
   readonly server: Server;
   readonly port: number;
   readonly useListener: (listener: RequestListener) => void;
@@ -159,9 +267,11 @@ export interface ServiceParts {
   readonly metricsUrl: string | undefined;
 }
 
-/** The service on what it was given: `server` is bound, or is handed its connections. */
+/** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, context, server, port, useListener, watch, metricsUrl } = parts;
+  const { options, server, port, useListener, watch, metricsUrl } = parts;
+  const inboxes = createInboxes(parts.context);
+  const context: ServiceContext = { ...parts.context, inboxes };
   const { settings, clock, meter, log } = context;
   const startedAt = clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);
@@ -173,7 +283,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const isGuarded = isLoopbackHost(options.host) && !isBehindProxy;
   const guardHost = createHostGuard(isGuarded ? loopbackNames(port, settings.addresses.authUrl) : undefined);
   const metadataUrl = resourceMetadataUrl(settings.addresses.baseUrl);
-  // Until handshakes are answered too, everything gets 503: a 404 would tell a client that its session is gone.
+  // Until handshakes are answered too, everything gets 503: a 404 would mean to a client that its session is gone.
   let listener: RequestListener | undefined;
   const keepListener = (next: RequestListener): void => {
     listener = next;
@@ -218,6 +328,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     whenFree: app.exchanges.whenFree,
   });
   if (listener !== undefined) useListener(listener);
+  inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
 
   let stopping: Promise<void> | undefined;
@@ -232,7 +343,9 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     metricsUrl,
     stopRequested: request.asked,
     stop() {
-      stopping ??= stopAll({ context, server, app, dashboard, realtime, stopHousekeeping, operator, watch, health });
+      stopping ??= stopAll({
+        ...{ context, server, app, dashboard, realtime, inboxes, stopHousekeeping, operator, watch, health },
+      });
       return stopping;
     },
   };
@@ -244,6 +357,7 @@ interface Running {
   readonly app: App;
   readonly dashboard: Dashboard;
   readonly realtime: Realtime;
+  readonly inboxes: InboxKeeper;
   readonly stopHousekeeping: () => Promise<void>;
   readonly operator: OperatorServer;
   readonly watch: Watch;
@@ -251,33 +365,34 @@ interface Running {
 }
 
 async function stopAll(running: Running): Promise<void> {
-  const { context, server, app, realtime, stopHousekeeping, operator, watch, health } = running;
+  const { context, server, app, realtime, inboxes, stopHousekeeping, operator, watch, health } = running;
   const closed = close(server);
   realtime.refuseNew();
   running.dashboard.stop();
-  await withinMs(context.clock, DRAIN_MS, app.exchanges.drain());
+  await within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {});
   await realtime.closeSockets();
   server.closeAllConnections();
   await closed;
   await app.fastify.close();
-  // Once its sockets are gone, the others may take it for gone too.
-  const steps = [realtime.stop, health.stop, stopHousekeeping, operator.close, watch.stop];
+  // Once its sockets are gone, the others may consider it dead too.
+  const steps = [realtime.stop, inboxes.stop, health.stop, stopHousekeeping, operator.close, watch.stop];
   const doors = [context.bus, context.database, context.files];
-  await withinMs(context.clock, LEAVE_MS, leave(context, [...steps, ...doors.map((door) => () => door.close())]));
+  const left = leave(context, [...steps, ...doors.map((door) => () => door.close())]);
+  await within(context.clock, LEAVE_MS, left, () => {});
 }
 
 async function leave({ log }: ServiceContext, steps: readonly (() => Promise<void>)[]): Promise<void> {
   for (const step of steps) await step().catch((error) => log.error('stop_failed', error));
 }
 
-/** A seed that is there already stays as it is. */
+/** An existing seed stays as it is. */
 async function plantSeeds(context: ServiceContext, seeds: readonly LocalAgent[]): Promise<void> {
   for (const seed of seeds)
     try {
       await context.database.write((transaction) => putLocalAgent(context, transaction, seed));
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
-      throw new StartError('SEED_NOT_AVAILABLE', `${seed.handle} cannot be added: the handle is taken.`, error);
+      throw new OperatorError('SEED_NOT_AVAILABLE', `Cannot add ${seed.handle}: the handle is taken.`, error);
     }
 }
 
@@ -285,13 +400,14 @@ function createContext(
   options: ServiceOptions,
   addresses: Addresses,
   parts: Pick<ServiceContext, 'database' | 'bus' | 'limits' | 'files' | 'meter'>,
-): ServiceContext {
+): ServiceGround {
   const { clock = systemClock, random = systemRandom, log = SILENT, trust = 'recipient' } = options;
   return {
     clock,
     random,
     log,
     ...parts,
+    unread: createHeldBytes(UNREAD_MAX_BYTES),
     faults: options.faults && createFaults(options.faults, { clock, random, log, meter: parts.meter }),
     ids: options.ids ?? createIds(clock, random),
     settings: {
@@ -325,14 +441,4 @@ function createRequest(): { asked: Promise<void>; ask: () => void } {
 
 function close(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
-}
-
-function withinMs(clock: Clock, limitMs: number, work: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(limitMs, resolve);
-    void work.then(() => {
-      cancel();
-      resolve();
-    });
-  });
 }

@@ -1,9 +1,3 @@
-import * as z from 'zod/mini';
-
-import { lazily } from './lazily.js';
-
-import { EpochMs } from './page.js';
-
 /** The supported types (spec: Other limits); `signature`: the leading bytes an upload must show. */
 export const ATTACHMENT_TYPE = {
   'application/pdf': { extensions: ['pdf'], signatures: ['255044462d'] },
@@ -15,10 +9,11 @@ export const ATTACHMENT_TYPE = {
   'text/markdown': { extensions: ['md', 'markdown'], signatures: [] },
   'text/csv': { extensions: ['csv'], signatures: [] },
 } as const satisfies Record<string, { extensions: readonly string[]; signatures: readonly string[] }>;
-/** A MIME type that the service takes. */
+
+/** A MIME type that the service accepts. */
 export type AttachmentType = keyof typeof ATTACHMENT_TYPE;
 
-/** Whether the service takes this MIME type. */
+/** Whether the service accepts this MIME type. */
 export function isAttachmentType(type: string): type is AttachmentType {
   return Object.hasOwn(ATTACHMENT_TYPE, type);
 }
@@ -31,34 +26,10 @@ export function attachmentTypeOfName(name: string): AttachmentType | undefined {
   return undefined;
 }
 
-/** Whether `head`, the first bytes of a file (16 are enough), carries the signature that `type` asks for. */
+/** Whether `head`, the first bytes of a file (16 are enough), carries the signature that `type` requires. */
 export function hasSignatureOf(type: AttachmentType, head: Uint8Array): boolean {
   const { signatures } = ATTACHMENT_TYPE[type];
   if (signatures.length === 0) return true;
   const hex = Array.from(head.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
   return signatures.some((signature) => hex.startsWith(signature));
 }
-
-/** Reply of POST /attachments; `size` in bytes (spec: Attachment). */
-export const Attachment = lazily(() =>
-  z.looseObject({
-    id: z.string(),
-    filename: z.string(),
-    content_type: z.string(),
-    size: z.int(),
-  }),
-);
-export type Attachment = z.infer<typeof Attachment>;
-
-/** Reply of GET /attachments/{attachment_id}: with a fresh signed download address (wire: Content and attachments). */
-export const AttachmentLink = lazily(() =>
-  z.looseObject({
-    id: z.string(),
-    filename: z.string(),
-    content_type: z.string(),
-    size: z.int(),
-    url: z.string(),
-    url_expires_at: EpochMs,
-  }),
-);
-export type AttachmentLink = z.infer<typeof AttachmentLink>;

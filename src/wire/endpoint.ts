@@ -1,42 +1,7 @@
-import type * as z from 'zod/mini';
-
-import { Account } from './account.js';
-import {
-  Agent,
-  AgentView,
-  CreateAgentRequest,
-  ListAgentsQuery,
-  ListAgentsReply,
-  SearchAgentsReply,
-  SearchDirectoryReply,
-  SearchMessagesQuery,
-  SearchMessagesReply,
-  SearchQuery,
-  UpdateActingAgentRequest,
-  UpdateAgentRequest,
-} from './agent.js';
-import { Attachment, AttachmentLink } from './attachment.js';
-import { ReplayQuery, ReplayReply } from './event.js';
 import type { RateLimitName } from './limit.js';
-import { SendMessageReply, SendMessageRequest } from './message.js';
-import { PageQuery } from './page.js';
 import type { Scope } from './scope.js';
-import {
-  CreateSessionReply,
-  CreateSessionRequest,
-  EmptyRequest,
-  InviteReply,
-  InviteRequest,
-  ListAccountSessionsReply,
-  ListSessionsQuery,
-  ListSessionsReply,
-  Ok,
-  ReopenRequest,
-  Session,
-} from './session.js';
-import { AddAllowlistRequest, Allowlist, Block, BlockRequest, ListBlocksReply, UnblockReply } from './trust.js';
 
-/** Who a token must act as: an agent, the account itself, or either. */
+/** What a token must act as: an agent, the account itself, or either. */
 export type Actor = 'agent' | 'account' | 'either';
 
 /** One row of the endpoint table. */
@@ -47,31 +12,27 @@ export interface EndpointRow {
   readonly actor: Actor;
   /** All of these; for an account token, the account scopes of the row. */
   readonly scopes: readonly Scope[];
-  /** What an account token needs instead of `scopes`, where `actor` is `either`. */
+  /** The scopes that an account token needs instead of `scopes`, if `actor` is `either`. */
   readonly accountScopes?: readonly Scope[];
-  readonly query?: z.ZodMiniType;
-  /** A JSON body, or one multipart file. `isOptional`: no body at all is the same as `{}`. */
-  readonly body?: { readonly schema: z.ZodMiniType; readonly isOptional: boolean } | 'file';
+  /** A JSON body, one that may be left out (which is the same as `{}`), or one multipart file. */
+  readonly body?: 'json' | 'optional' | 'file';
   readonly status: 200 | 201 | 204;
-  /** A JSON reply, Markdown, or nothing. */
-  readonly reply: z.ZodMiniType | 'markdown' | 'nothing';
-  /** The limit beside the general one (spec: Rate limits). */
+  /** A JSON reply, by the file of `schemas` that holds its schema, which is the only one a client loads; Markdown; or nothing. */
+  readonly reply: 'session' | 'event' | 'delivery' | 'attachment' | 'agent' | 'markdown' | 'nothing';
+  /** The endpoint's own limit, in addition to the general one (spec: Rate limits). */
   readonly limit: RateLimitName;
 }
 
-const nothingNeeded = { schema: EmptyRequest, isOptional: true } as const;
-const needed = <Schema extends z.ZodMiniType>(schema: Schema) => ({ schema, isOptional: false }) as const;
-
-/** Every endpoint of the specification, one row a line of its table (spec: Endpoints; wire: 2, 5, 7). */
+/** Every endpoint: those of the specification's table, and what the contract adds (spec: Endpoints). */
 export const ENDPOINT = {
   createSession: {
     method: 'POST',
     path: '/sessions',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: needed(CreateSessionRequest),
+    body: 'json',
     status: 201,
-    reply: CreateSessionReply,
+    reply: 'session',
     limit: 'createSession',
   },
   listSessions: {
@@ -79,9 +40,8 @@ export const ENDPOINT = {
     path: '/sessions',
     actor: 'agent',
     scopes: ['sessions:read'],
-    query: ListSessionsQuery,
     status: 200,
-    reply: ListSessionsReply,
+    reply: 'session',
     limit: 'general',
   },
   getSession: {
@@ -90,7 +50,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['sessions:read'],
     status: 200,
-    reply: Session,
+    reply: 'session',
     limit: 'general',
   },
   joinSession: {
@@ -98,9 +58,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/join',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: nothingNeeded,
+    body: 'optional',
     status: 200,
-    reply: Ok,
+    reply: 'session',
     limit: 'general',
   },
   inviteToSession: {
@@ -108,9 +68,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/invite',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: needed(InviteRequest),
+    body: 'json',
     status: 200,
-    reply: InviteReply,
+    reply: 'session',
     limit: 'general',
   },
   sendMessage: {
@@ -118,9 +78,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/messages',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: needed(SendMessageRequest),
+    body: 'json',
     status: 201,
-    reply: SendMessageReply,
+    reply: 'session',
     limit: 'sendMessage',
   },
   leaveSession: {
@@ -128,9 +88,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/leave',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: nothingNeeded,
+    body: 'optional',
     status: 200,
-    reply: Ok,
+    reply: 'session',
     limit: 'general',
   },
   endSession: {
@@ -138,9 +98,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/end',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: nothingNeeded,
+    body: 'optional',
     status: 200,
-    reply: Ok,
+    reply: 'session',
     limit: 'general',
   },
   reopenSession: {
@@ -148,9 +108,9 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/reopen',
     actor: 'agent',
     scopes: ['sessions:write'],
-    body: { schema: ReopenRequest, isOptional: true },
+    body: 'optional',
     status: 200,
-    reply: Ok,
+    reply: 'session',
     limit: 'general',
   },
   replayEvents: {
@@ -158,9 +118,27 @@ export const ENDPOINT = {
     path: '/sessions/{session_id}/events',
     actor: 'agent',
     scopes: ['sessions:read'],
-    query: ReplayQuery,
     status: 200,
-    reply: ReplayReply,
+    reply: 'event',
+    limit: 'general',
+  },
+  getDelivery: {
+    method: 'GET',
+    path: '/sessions/{session_id}/delivery',
+    actor: 'agent',
+    scopes: ['sessions:read'],
+    status: 200,
+    reply: 'delivery',
+    limit: 'general',
+  },
+  reportTaken: {
+    method: 'POST',
+    path: '/sessions/{session_id}/taken',
+    actor: 'agent',
+    scopes: ['sessions:write'],
+    body: 'json',
+    status: 200,
+    reply: 'delivery',
     limit: 'general',
   },
   getAccount: {
@@ -169,7 +147,7 @@ export const ENDPOINT = {
     actor: 'account',
     scopes: ['account:read'],
     status: 200,
-    reply: Account,
+    reply: 'agent',
     limit: 'general',
   },
   listAccountSessions: {
@@ -177,9 +155,8 @@ export const ENDPOINT = {
     path: '/accounts/me/sessions',
     actor: 'account',
     scopes: ['account:read'],
-    query: ListSessionsQuery,
     status: 200,
-    reply: ListAccountSessionsReply,
+    reply: 'session',
     limit: 'general',
   },
   uploadAttachment: {
@@ -189,7 +166,7 @@ export const ENDPOINT = {
     scopes: ['sessions:write'],
     body: 'file',
     status: 201,
-    reply: Attachment,
+    reply: 'attachment',
     limit: 'uploadAttachment',
   },
   getAttachment: {
@@ -198,7 +175,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['sessions:read'],
     status: 200,
-    reply: AttachmentLink,
+    reply: 'attachment',
     limit: 'general',
   },
   getActingAgent: {
@@ -207,7 +184,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['agents:read'],
     status: 200,
-    reply: Agent,
+    reply: 'agent',
     limit: 'general',
   },
   updateActingAgent: {
@@ -215,9 +192,9 @@ export const ENDPOINT = {
     path: '/agents/me',
     actor: 'agent',
     scopes: ['agents:read'],
-    body: needed(UpdateActingAgentRequest),
+    body: 'json',
     status: 200,
-    reply: Agent,
+    reply: 'agent',
     limit: 'general',
   },
   listAgents: {
@@ -226,9 +203,8 @@ export const ENDPOINT = {
     actor: 'either',
     scopes: ['agents:read'],
     accountScopes: ['account:agents:read'],
-    query: ListAgentsQuery,
     status: 200,
-    reply: ListAgentsReply,
+    reply: 'agent',
     limit: 'general',
   },
   createAgent: {
@@ -236,9 +212,9 @@ export const ENDPOINT = {
     path: '/agents',
     actor: 'account',
     scopes: ['account:agents:read'],
-    body: needed(CreateAgentRequest),
+    body: 'json',
     status: 201,
-    reply: Agent,
+    reply: 'agent',
     limit: 'general',
   },
   getAgent: {
@@ -248,7 +224,7 @@ export const ENDPOINT = {
     scopes: ['agents:read'],
     accountScopes: ['account:agents:read'],
     status: 200,
-    reply: AgentView,
+    reply: 'agent',
     limit: 'general',
   },
   updateAgent: {
@@ -256,9 +232,9 @@ export const ENDPOINT = {
     path: '/agents/{owner}/{name}',
     actor: 'account',
     scopes: ['account:agents:read'],
-    body: needed(UpdateAgentRequest),
+    body: 'json',
     status: 200,
-    reply: Agent,
+    reply: 'agent',
     limit: 'general',
   },
   removeAgent: {
@@ -285,9 +261,8 @@ export const ENDPOINT = {
     path: '/search/agents',
     actor: 'agent',
     scopes: ['agents:read'],
-    query: SearchQuery,
     status: 200,
-    reply: SearchAgentsReply,
+    reply: 'agent',
     limit: 'search',
   },
   searchDirectory: {
@@ -295,9 +270,8 @@ export const ENDPOINT = {
     path: '/search/directory',
     actor: 'agent',
     scopes: ['agents:read'],
-    query: SearchQuery,
     status: 200,
-    reply: SearchDirectoryReply,
+    reply: 'agent',
     limit: 'search',
   },
   searchMessages: {
@@ -305,9 +279,8 @@ export const ENDPOINT = {
     path: '/search/messages',
     actor: 'agent',
     scopes: ['agents:read', 'sessions:read'],
-    query: SearchMessagesQuery,
     status: 200,
-    reply: SearchMessagesReply,
+    reply: 'agent',
     limit: 'search',
   },
   listAllowlist: {
@@ -316,7 +289,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['allowlist:read'],
     status: 200,
-    reply: Allowlist,
+    reply: 'agent',
     limit: 'general',
   },
   addToAllowlist: {
@@ -324,9 +297,9 @@ export const ENDPOINT = {
     path: '/agents/{owner}/{name}/allowlist',
     actor: 'agent',
     scopes: ['allowlist:write'],
-    body: needed(AddAllowlistRequest),
+    body: 'json',
     status: 200,
-    reply: Allowlist,
+    reply: 'agent',
     limit: 'general',
   },
   removeFromAllowlist: {
@@ -335,7 +308,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['allowlist:write'],
     status: 200,
-    reply: Allowlist,
+    reply: 'agent',
     limit: 'general',
   },
   listBlocks: {
@@ -343,9 +316,8 @@ export const ENDPOINT = {
     path: '/blocks',
     actor: 'agent',
     scopes: ['allowlist:read'],
-    query: PageQuery,
     status: 200,
-    reply: ListBlocksReply,
+    reply: 'agent',
     limit: 'general',
   },
   blockAgent: {
@@ -353,9 +325,9 @@ export const ENDPOINT = {
     path: '/blocks',
     actor: 'agent',
     scopes: ['allowlist:write'],
-    body: needed(BlockRequest),
+    body: 'json',
     status: 201,
-    reply: Block,
+    reply: 'agent',
     limit: 'general',
   },
   unblockAgent: {
@@ -364,7 +336,7 @@ export const ENDPOINT = {
     actor: 'agent',
     scopes: ['allowlist:write'],
     status: 200,
-    reply: UnblockReply,
+    reply: 'agent',
     limit: 'general',
   },
 } as const satisfies Record<string, EndpointRow>;
@@ -373,8 +345,8 @@ export const ENDPOINT = {
 export type Operation = keyof typeof ENDPOINT;
 
 /**
- * Second addresses of endpoints, for newer public clients (wire: Aliases). `me` stands for the acting agent. `isFile`: an
- * attachment goes by the name of a file, with `file_` ids and `size_bytes`, and its download address is a redirect.
+ * Second addresses of endpoints, for newer public clients (wire: Aliases). `me` stands for the acting agent. `isFile`:
+ * an attachment appears as a file, with `file_` ids and `size_bytes`, and its download address is a redirect.
  */
 export const ENDPOINT_ALIAS = [
   { path: '/agents/me/allowlist', operation: 'listAllowlist', agent: 'me' },
@@ -407,47 +379,17 @@ type ParameterOf<Path extends string> = Path extends `${string}{${infer Name}}${
 /** The path parameters of an operation, by name. */
 export type PathOf<Name extends Operation> = { [Key in ParameterOf<(typeof ENDPOINT)[Name]['path']>]: string };
 
-/** The query of an operation as the service reads it: decoded, with its defaults. */
-export type QueryOf<Name extends Operation> = (typeof ENDPOINT)[Name] extends {
-  query: infer Schema extends z.ZodMiniType;
-}
-  ? z.output<Schema>
-  : Record<never, never>;
-
-/** The query of an operation as a client gives it. */
-export type QueryInputOf<Name extends Operation> = (typeof ENDPOINT)[Name] extends {
-  query: infer Schema extends z.ZodMiniType;
-}
-  ? z.input<Schema>
-  : Record<never, never>;
-
-/** The JSON body of an operation. */
-export type BodyOf<Name extends Operation> = (typeof ENDPOINT)[Name] extends {
-  body: { schema: infer Schema extends z.ZodMiniType };
-}
-  ? z.output<Schema>
-  : Record<never, never>;
-
-/** The reply of an operation: decoded JSON, a string for Markdown, undefined for none. */
-export type ReplyOf<Name extends Operation> = (typeof ENDPOINT)[Name]['reply'] extends infer Reply
-  ? Reply extends z.ZodMiniType
-    ? z.output<Reply>
-    : Reply extends 'markdown'
-      ? string
-      : undefined
-  : never;
-
 /** The row of an operation, without its literal types. */
 export function endpointRow(operation: Operation): EndpointRow {
   return ENDPOINT[operation];
 }
 
-/** Whether calls of this row need an idempotency key (spec: Idempotency, rules 1 and 6). */
+/** Whether calls to this endpoint need an idempotency key (spec: Idempotency, rules 1 and 6). */
 export function isWrite(row: Pick<EndpointRow, 'method'>): boolean {
   return row.method !== 'GET';
 }
 
-/** The concrete path of a row: each parameter as one percent-encoded segment. */
+/** The concrete path of an endpoint, with each parameter as one percent-encoded segment. */
 export function fillPath(path: string, parameters: Readonly<Record<string, string>>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = parameters[name];

@@ -1,20 +1,16 @@
-import * as z from 'zod/mini';
-
-import { lazily } from './lazily.js';
-
-/** What a client does about an error (spec: Errors, Client handling). */
+/** How a client reacts to an error (spec: Errors, Client handling). */
 export type RetryAdvice = 'never' | 'refresh' | 'after' | 'backoff';
 
 /** One row of the error table. */
 export interface ErrorRow {
   /** HTTP status. */
   readonly status: number;
-  /** `error` of the `WWW-Authenticate: Bearer` challenge, where there is one (RFC 6750 §3). */
+  /** `error` of the `WWW-Authenticate: Bearer` challenge, if there is one (RFC 6750 §3). */
   readonly challenge?: 'invalid_token' | 'insufficient_scope';
   readonly retry: RetryAdvice;
   /** Exit code of the command line. */
   readonly exit_code: number;
-  /** The message the service sends when it has nothing better to say. It must not tell one reason from another. */
+  /** The service's default message. It must not reveal which reason applies. */
   readonly message: string;
 }
 
@@ -78,10 +74,11 @@ export const ERROR = {
     message: 'The service failed.',
   },
 } as const satisfies Record<string, ErrorRow>;
+
 /** The code of an error, on which callers branch (spec: Errors). */
 export type ErrorCode = keyof typeof ERROR;
 
-/** Whether `code` is one of the table. */
+/** Whether `code` is in the table. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERROR, code);
 }
@@ -91,15 +88,7 @@ export function errorRow(code: ErrorCode): ErrorRow {
   return ERROR[code];
 }
 
-/** Statuses outside the table that a client tries again: request timeout, too early, rate limit (spec: Client handling). */
+/** Statuses outside the table that a client retries: request timeout, too early, rate limit (spec: Client handling). */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
 }
-
-/** The one envelope of every non-2xx answer (spec: Errors). */
-export const ErrorEnvelope = lazily(() =>
-  z.looseObject({
-    error: z.looseObject({ code: z.string(), message: z.string(), docs_url: z.optional(z.string()) }),
-  }),
-);
-export type ErrorEnvelope = z.infer<typeof ErrorEnvelope>;

@@ -1,7 +1,3 @@
-import * as z from 'zod/mini';
-
-import { lazily } from './lazily.js';
-
 /** Prefix of each kind of id; what follows it is a 26-character upper-case Crockford ULID (spec: What the service does, rule 8). */
 export const ID_PREFIX = {
   session: 'sess_',
@@ -12,13 +8,15 @@ export const ID_PREFIX = {
   account: 'acct_',
   oauthClient: 'oac_',
 } as const;
+
+/** What an id names; its prefix says so. */
 export type IdKind = keyof typeof ID_PREFIX;
 
 const ULID = '[0-7][0-9A-HJKMNP-TV-Z]{25}';
 
 /** Whether `text` is a well-formed id of `kind`. */
 export function isId(kind: IdKind, text: string): boolean {
-  return text.length === ID_PREFIX[kind].length + 26 && PATTERN[kind].test(text);
+  return text.length === ID_PREFIX[kind].length + 26 && ID_PATTERN[kind].test(text);
 }
 
 /** The kind of id that `text` claims to be by its prefix, or undefined. */
@@ -28,7 +26,9 @@ export function kindOfId(text: string): IdKind | undefined {
 }
 
 const patternOf = (kind: IdKind): RegExp => new RegExp(`^${ID_PREFIX[kind]}${ULID}$`);
-const PATTERN: Record<IdKind, RegExp> = {
+
+/** The form of each kind of id. */
+export const ID_PATTERN: Record<IdKind, RegExp> = {
   session: patternOf('session'),
   message: patternOf('message'),
   event: patternOf('event'),
@@ -38,19 +38,13 @@ const PATTERN: Record<IdKind, RegExp> = {
   oauthClient: patternOf('oauthClient'),
 };
 
-/** `att_…` (spec: Attachment). */
-export const AttachmentId = lazily(() =>
-  z.string().check(z.regex(PATTERN.attachment, 'an attachment id has the form att_…')),
-);
-
 /** What newer public clients call an attachment: the same id with another prefix (wire: Aliases). */
 const FILE_PREFIX = 'file_';
-const FILE_PATTERN = new RegExp(`^${FILE_PREFIX}${ULID}$`);
 
-/** `file_…`: another name for an attachment id (wire: Aliases). */
-export const FileId = lazily(() => z.string().check(z.regex(FILE_PATTERN, 'a file id has the form file_…')));
+/** The form of a `file_…` id. */
+export const FILE_ID_PATTERN = new RegExp(`^${FILE_PREFIX}${ULID}$`);
 
-/** The `att_…` id that a `file_…` id stands for; any other text unchanged. */
+/** The `att_…` id that a `file_…` id stands for; any other text is unchanged. */
 export function toAttachmentId(id: string): string {
   return id.startsWith(FILE_PREFIX) ? `${ID_PREFIX.attachment}${id.slice(FILE_PREFIX.length)}` : id;
 }

@@ -1,70 +1,112 @@
-/** Every number of the specification and of the contract, once, with its unit in its name (spec: Limits). */
+/** Every number in the specification and the contract, once, with its unit in its name (spec: Limits). */
 
+/** Access tokens, from their issue (spec: Tokens). */
 export const ACCESS_TOKEN_LIFETIME_S = 900;
+/** Refresh tokens, from their last use. */
 export const REFRESH_TOKEN_IDLE_LIFETIME_S = 30 * 24 * 60 * 60;
+/** A client renews an access token this long before it expires. */
 export const REFRESH_THRESHOLD_S = 60;
+/** Authorization codes, from their issue to their exchange. */
 export const AUTHORIZATION_CODE_LIFETIME_S = 60;
+/** Authorization requests that wait for the account holder. */
 export const AUTHORIZATION_REQUEST_LIFETIME_S = 10 * 60;
+/** Characters of a PKCE code verifier (RFC 7636 §4.1). */
 export const CODE_VERIFIER_MIN_LENGTH = 43;
+/** Characters of a PKCE code verifier (RFC 7636 §4.1). */
 export const CODE_VERIFIER_MAX_LENGTH = 128;
 
+/** Attachments that one message may refer to. */
 export const ATTACHMENTS_PER_MESSAGE_MAX = 5;
+/** The content of one attachment. */
 export const ATTACHMENT_MAX_BYTES = 10 * 1024 * 1024;
+/** Download links of attachments. */
 export const ATTACHMENT_URL_LIFETIME_S = 5 * 60;
+/** Uploads of one agent received at the same time. */
 export const UPLOADS_PER_AGENT_MAX = 16;
-/** Of one agent, beside those that are being received. */
+/** Per agent, in addition to those being received. */
 export const UPLOADS_WAITING_MAX = 100;
+/** Attachments that no message refers to; then they are deleted. */
 export const PENDING_ATTACHMENT_LIFETIME_S = 60 * 60;
+/** A file name, in bytes of UTF-8. */
 export const ATTACHMENT_FILENAME_MAX_LENGTH = 180;
 
+/** The JSON body of a request, a message among them. */
 export const MESSAGE_BODY_MAX_BYTES = 256 * 1024;
+/** Characters of the topic of a session. */
 export const TOPIC_MAX_LENGTH = 500;
+/** Handles that one call may invite. */
 export const INVITEES_PER_CALL_MAX = 100;
+/** Levels of nesting in JSON. */
 export const JSON_DEPTH_MAX = 64;
 /** Members and elements at any depth, the whole counted as one. */
 export const JSON_VALUES_MAX = 10_000;
 
-/** Requests that are in work, or whose answers have not gone out whole. */
+/** Requests in progress, or whose answers have not been sent completely. */
 export const REQUESTS_PER_AGENT_MAX = 32;
+/** Like {@link REQUESTS_PER_AGENT_MAX}, for all agents of one account. */
 export const REQUESTS_PER_ACCOUNT_MAX = 64;
-/** Behind a proxy, which says whose they are. */
+/** Behind a proxy, which identifies the caller. */
 export const REQUESTS_PER_ADDRESS_MAX = 256;
-/** Of one agent, beside those that are in work. */
+/** Per agent, in addition to those in progress. */
 export const REQUESTS_WAITING_MAX = 2_000;
-/** What the requests of one agent may bring each second, each counted as 4 KiB and its JSON body; and at once after a pause. */
+/** A request that has waited this long for one of those to end is refused. */
+export const REQUEST_WAIT_MAX_MS = 20_000;
+/** What is kept, over all answers, for readers that take nothing. Beyond it each keeps what its connection buffers. */
+export const UNREAD_MAX_BYTES = 8 * 1024 * 1024;
+/**
+ * How much data the requests of one agent may carry per second, each counted as 4 KiB plus its JSON body; and at once
+ * after a pause.
+ */
 export const AGENT_BYTES_PER_SECOND = 2 * 1024 * 1024;
+/** What an agent may send at once after a pause. */
 export const AGENT_BURST_BYTES = 8 * 1024 * 1024;
+/** Like {@link AGENT_BYTES_PER_SECOND}, for all agents of one account. */
 export const ACCOUNT_BYTES_PER_SECOND = 8 * 1024 * 1024;
+/** What the agents of one account may send at once after a pause. */
 export const ACCOUNT_BURST_BYTES = 32 * 1024 * 1024;
-/** A body up to this size is received whatever else is on its way. */
+/** A body up to this size is received no matter how many others are arriving. */
 export const SMALL_BODY_MAX_BYTES = 16 * 1024;
-/** Larger bodies that are on their way at one moment, of all agents together. */
+/** Larger bodies arriving at the same time, across all agents. */
 export const LARGE_BODIES_MAX = 128;
 
+/** How long the service remembers an Idempotency-Key and its answer. */
 export const IDEMPOTENCY_KEY_LIFETIME_S = 24 * 60 * 60;
+/** Characters of an Idempotency-Key. */
 export const IDEMPOTENCY_KEY_MAX_LENGTH = 255;
 
+/** Items in one page of a list. */
 export const LIST_LIMIT_MAX = 100;
+/** Items in one page of a list, where `limit` is not given. */
 export const LIST_LIMIT_DEFAULT = 50;
+/** Events in one page of a session. */
 export const REPLAY_LIMIT_MAX = 1000;
+/** Events in one page of a session, where `limit` is not given. */
 export const REPLAY_LIMIT_DEFAULT = 100;
+/** Agents in one page of a search. */
 export const SEARCH_LIMIT_MAX = 50;
+/** Messages in one page of a search. */
 export const MESSAGE_SEARCH_LIMIT_MAX = 100;
+/** Results in one page of a search, where `limit` is not given. */
 export const SEARCH_LIMIT_DEFAULT = 20;
+/** Characters of the text of a search. */
 export const SEARCH_QUERY_MIN_LENGTH = 2;
+/** Characters of the text of a search. */
 export const SEARCH_QUERY_MAX_LENGTH = 100;
 
+/** One frame that a client sends on a socket. */
 export const SOCKET_FRAME_MAX_BYTES = 64 * 1024;
+/** Maximum buffer of one socket whose client does not read. */
 export const SOCKET_BUFFER_MAX_BYTES = 1024 * 1024;
-/** Between two pings of the service; a client needs one. */
+/** Between two pings of the service; a client needs only one. */
 export const SOCKET_FRAMES_MAX = 1_000;
+/** Sockets that one agent may have open. */
 export const SOCKETS_PER_AGENT_MAX = 16;
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** What a rate limit is counted by (spec: Rate limits, column Scope). */
+/** What a rate limit counts by (spec: Rate limits, column Scope). */
 export type RateLimitSubject = 'agent' | 'session' | 'open_agent' | 'client';
 
 /** One row of the specification's rate-limit table: `count` calls in any window of `window_ms`. */
@@ -84,21 +126,25 @@ export const RATE_LIMIT = {
   general: { count: 300, window_ms: MINUTE_MS, subject: 'agent' },
   issueToken: { count: 120, window_ms: MINUTE_MS, subject: 'client' },
 } as const satisfies Record<string, RateLimit>;
+/** The name of a rate limit of the specification. */
 export type RateLimitName = keyof typeof RATE_LIMIT;
 
-/** Limits of `asp serve` beside those of the specification; what each counts is in docs/contract.md, "Limits of our own". */
+/**
+ * Limits of `asp serve` in addition to those of the specification; docs/contract.md, "Limits of our own", says what
+ * each counts.
+ */
 export const OWN_RATE_LIMIT = {
-  /** Messages of one account to an open agent that does not list it: a fifth of what reaches the agent in all. */
+  /** Messages from one account to an open agent that does not list it: a fifth of the agent's total. */
   sendAsStranger: { count: 100, window_ms: HOUR_MS },
-  /** Invitations of one agent by one account that it does not list. */
+  /** Invitations to one agent from one account that it does not list. */
   inviteAsStranger: { count: 50, window_ms: HOUR_MS },
-  /** Invitations of one agent by all accounts that it does not list. */
+  /** Invitations to one agent from all accounts that it does not list. */
   inviteByStrangers: { count: 500, window_ms: HOUR_MS },
-  /** Sessions that all agents of one account create; the operator may say another count. */
+  /** New sessions of all agents of one account; the operator may set a different number. */
   createSessionOfAccount: { count: 300, window_ms: HOUR_MS },
-  /** Downloads of all that an account has: each may read very much. */
+  /** Downloads of all data of an account: each may read a lot. */
   exportAccount: { count: 10, window_ms: HOUR_MS },
-  /** The rest from one address. */
+  /** The others are counted per address. */
   registerClient: { count: 20, window_ms: HOUR_MS },
   signUp: { count: 20, window_ms: HOUR_MS },
   /** Each leaves a stored request for ten minutes. */
@@ -106,10 +152,12 @@ export const OWN_RATE_LIMIT = {
   /** Each asks a stranger's server for a client document. */
   fetchClientDocument: { count: 60, window_ms: HOUR_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
+/** The name of a rate limit that `asp serve` adds. */
 export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;
 
+/** Participants of one session. */
 export const PARTICIPANTS_PER_SESSION_MAX = 1_000;
-/** A call that invites costs one call of the general limit for each started hundred of those it reaches. */
+/** A call that invites costs one call of the general limit for each hundred agents it reaches, rounded up. */
 export const INVITED_PER_CALL_COST = 100;
 /** Participants in one page of a list of sessions; a page may end before its limit. */
 export const LISTED_PARTICIPANTS_MAX = 2_000;
@@ -124,3 +172,6 @@ export const RETRY_JITTER_MS: readonly (readonly [min: number, max: number])[] =
   [4 * SECOND_MS, 8 * SECOND_MS],
   [10 * SECOND_MS, 20 * SECOND_MS],
 ];
+
+/** Maximum number of messages reported in one call (wire: Delivery). */
+export const TAKEN_PER_CALL_MAX = 100;

@@ -1,7 +1,3 @@
-import * as z from 'zod/mini';
-
-import { lazily } from './lazily.js';
-
 /** Where a server publishes its metadata, below its issuer (spec: Discovery; RFC 8414 §3). */
 export const SERVER_METADATA_PATH = '/.well-known/oauth-authorization-server';
 
@@ -10,131 +6,48 @@ export const RESOURCE_METADATA_PATH = '/.well-known/oauth-protected-resource';
 
 /** The grants (spec: Flows). */
 export const GRANT_TYPES = ['client_credentials', 'authorization_code', 'refresh_token'] as const;
+
+/** One of the grants. */
 export type GrantType = (typeof GRANT_TYPES)[number];
 
-/** Authorization server metadata, the fields that are used here (spec: Discovery; wire: OAuth). */
-export const ServerMetadata = lazily(() =>
-  z.looseObject({
-    issuer: z.string(),
-    authorization_endpoint: z.string(),
-    token_endpoint: z.string(),
-    registration_endpoint: z.optional(z.string()),
-    revocation_endpoint: z.optional(z.string()),
-    jwks_uri: z.optional(z.string()),
-    grant_types_supported: z.optional(z.array(z.string())),
-    response_types_supported: z.optional(z.array(z.string())),
-    scopes_supported: z.optional(z.array(z.string())),
-    code_challenge_methods_supported: z.optional(z.array(z.string())),
-    token_endpoint_auth_methods_supported: z.optional(z.array(z.string())),
-    authorization_response_iss_parameter_supported: z.optional(z.boolean()),
-    client_id_metadata_document_supported: z.optional(z.boolean()),
-    resource_servers: z.optional(z.array(z.looseObject({ resource: z.string() }))),
-  }),
-);
-export type ServerMetadata = z.infer<typeof ServerMetadata>;
+/** One row of the OAuth error table. */
+interface OAuthErrorRow {
+  /** HTTP status. */
+  readonly status: number;
+  /** Exit code of the command line; by the status where there is none. */
+  readonly exit_code?: number;
+}
 
-/** Protected resource metadata (RFC 9728 §2; wire: OAuth). */
-export const ResourceMetadata = lazily(() =>
-  z.looseObject({
-    resource: z.string(),
-    authorization_servers: z.optional(z.array(z.string())),
-    scopes_supported: z.optional(z.array(z.string())),
-    bearer_methods_supported: z.optional(z.array(z.string())),
-    /** (wire: Sessions, epochs) */
-    epoch: z.optional(z.string()),
-  }),
-);
-export type ResourceMetadata = z.infer<typeof ResourceMetadata>;
+/** Errors of the OAuth endpoints (spec: Authentication failures; RFC 6749 §5.2; RFC 6750 §3.1; RFC 7591 §3.2.2; RFC 8707 §2). */
+export const OAUTH_ERROR = {
+  invalid_request: { status: 400 },
+  invalid_client: { status: 401, exit_code: 4 },
+  invalid_grant: { status: 400, exit_code: 4 },
+  unauthorized_client: { status: 400, exit_code: 5 },
+  unsupported_grant_type: { status: 400 },
+  invalid_scope: { status: 403, exit_code: 5 },
+  insufficient_scope: { status: 403, exit_code: 5 },
+  invalid_target: { status: 400, exit_code: 5 },
+  invalid_redirect_uri: { status: 400 },
+  invalid_client_metadata: { status: 400 },
+  access_denied: { status: 403, exit_code: 4 },
+  unsupported_response_type: { status: 400 },
+  slow_down: { status: 429 },
+  server_error: { status: 500 },
+} as const satisfies Record<string, OAuthErrorRow>;
 
-/** Body of POST /register (spec; RFC 7591 §2). Members that are not read are ignored, as that RFC asks. */
-export const RegistrationRequest = lazily(() =>
-  z.looseObject({
-    client_name: z.optional(z.string().check(z.maxLength(200))),
-    redirect_uris: z.array(z.string().check(z.maxLength(2048))).check(z.minLength(1), z.maxLength(10)),
-    grant_types: z.optional(z.array(z.string())),
-    response_types: z.optional(z.array(z.string())),
-    token_endpoint_auth_method: z.optional(z.string()),
-    scope: z.optional(z.string().check(z.maxLength(1000))),
-  }),
-);
-export type RegistrationRequest = z.infer<typeof RegistrationRequest>;
+/** The `error` of an OAuth answer. */
+export type OAuthErrorCode = keyof typeof OAUTH_ERROR;
 
-/** A client ID metadata document: the registration of a client at the URL that is its id. Unknown members are ignored. */
-export const ClientDocument = lazily(() =>
-  z.looseObject({
-    client_id: z.string(),
-    client_name: z.optional(z.string().check(z.maxLength(200))),
-    client_secret: z.optional(z.unknown()),
-    redirect_uris: z.array(z.string().check(z.maxLength(2048))).check(z.minLength(1), z.maxLength(50)),
-    grant_types: z.optional(z.array(z.string())),
-    token_endpoint_auth_method: z.optional(z.string()),
-    scope: z.optional(z.string().check(z.maxLength(1000))),
-  }),
-);
-export type ClientDocument = z.infer<typeof ClientDocument>;
+/** The OAuth error codes that have an exit code of their own. */
+export type OAuthExitCode = {
+  [Code in OAuthErrorCode]: (typeof OAUTH_ERROR)[Code] extends { readonly exit_code: number } ? Code : never;
+}[OAuthErrorCode];
 
-/** Answer of POST /register (RFC 7591 §3.2.1). */
-export const RegistrationReply = lazily(() =>
-  z.looseObject({
-    client_id: z.string().check(z.minLength(1)),
-    client_id_issued_at: z.optional(z.int()),
-  }),
-);
-export type RegistrationReply = z.infer<typeof RegistrationReply>;
-
-/** Success of POST /token (spec: POST /token); `expires_in` in seconds; `agent_handle` without its `@` (wire: OAuth). */
-export const TokenReply = lazily(() =>
-  z.looseObject({
-    access_token: z.string().check(z.minLength(1)),
-    token_type: z.string(),
-    expires_in: z.number(),
-    scope: z.optional(z.string()),
-    refresh_token: z.optional(z.string()),
-    agent_handle: z.optional(z.string()),
-  }),
-);
-export type TokenReply = z.infer<typeof TokenReply>;
-
-/** Claims of an access token (spec: Access token claims; `client_id`: RFC 9068 §2.2). An account token has no `agent_id`. */
-export const AccessTokenClaims = lazily(() =>
-  z.looseObject({
-    iss: z.string(),
-    sub: z.string(),
-    agent_id: z.optional(z.string()),
-    azp: z.string(),
-    client_id: z.optional(z.string()),
-    scope: z.string(),
-    aud: z.union([z.string(), z.array(z.string())]),
-    iat: z.int(),
-    exp: z.int(),
-    token_type: z.literal('access'),
-  }),
-);
-export type AccessTokenClaims = z.infer<typeof AccessTokenClaims>;
-
-/** Errors of the OAuth endpoints and their statuses (spec: Authentication failures; RFC 6749 §5.2; RFC 7591 §3.2.2; RFC 8707 §2). */
-export const OAUTH_ERROR_STATUS = {
-  invalid_request: 400,
-  invalid_client: 401,
-  invalid_grant: 400,
-  unauthorized_client: 400,
-  unsupported_grant_type: 400,
-  invalid_scope: 403,
-  invalid_target: 400,
-  invalid_redirect_uri: 400,
-  invalid_client_metadata: 400,
-  access_denied: 403,
-  unsupported_response_type: 400,
-  slow_down: 429,
-  server_error: 500,
-} as const;
-export type OAuthErrorCode = keyof typeof OAUTH_ERROR_STATUS;
-
-/** The body of an OAuth error answer (RFC 6749 §5.2). */
-export const OAuthErrorBody = lazily(() =>
-  z.looseObject({
-    error: z.string(),
-    error_description: z.optional(z.string()),
-  }),
-);
-export type OAuthErrorBody = z.infer<typeof OAuthErrorBody>;
+/** The exit code of an OAuth error code; undefined where its status decides. */
+export function oauthExitCode(code: string): number | undefined {
+  const row: OAuthErrorRow | undefined = Object.hasOwn(OAUTH_ERROR, code)
+    ? OAUTH_ERROR[code as OAuthErrorCode]
+    : undefined;
+  return row?.exit_code;
+}

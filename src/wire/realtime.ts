@@ -1,11 +1,12 @@
 /** Where `asp serve` offers its WebSocket (wire: Live delivery). */
 export const SOCKET_PATH = '/connect';
 
-/** On the answer of a handshake: the epoch of the data that the socket gives events of (wire: Sessions, epochs). */
+/** A header of the handshake's answer: the epoch of the data whose events the socket sends (wire: Sessions, epochs). */
 export const EPOCH_HEADER = 'asp-epoch';
 
 /** What a client may send, and what it gets back (wire: Live delivery, client frames). */
 export const PING_FRAME = '{"type":"ping"}';
+/** The answer to {@link PING_FRAME}. */
 export const PONG_FRAME = '{"type":"pong"}';
 
 /** Why the service closes a socket (wire: Live delivery, close codes). */
@@ -14,13 +15,13 @@ export const CLOSE_CODE = {
   tokenEnded: 1008,
   /** The service is shutting down: reconnect. */
   shuttingDown: 1001,
-  /** A fault of the service. */
+  /** An internal error in the service. */
   fault: 1011,
   /** The reader is too slow; its cursor stays where it was. */
   tooSlow: 1013,
-  /** The service has lost touch with its data, or was taken for gone by the others: reconnect. */
+  /** The service has lost contact with its data, or the others considered it dead: reconnect. */
   outOfTouch: 1013,
-  /** Far more frames than a client has reason to send. */
+  /** Far more frames than a client has a reason to send. */
   tooManyFrames: 1013,
   /** A frame above the limit. */
   frameTooLarge: 1009,

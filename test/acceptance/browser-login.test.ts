@@ -28,7 +28,7 @@ async function signUp(page: Page, username: string): Promise<void> {
 
 async function createAgent(page: Page, name: string): Promise<void> {
   await page.getByText('A new agent').click();
-  await page.getByLabel('Address').fill(name);
+  await page.getByLabel('Handle', { exact: true }).fill(name);
 }
 
 describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${noChromium ?? ''}`, () => {
@@ -66,7 +66,7 @@ describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${n
     await page.goto(url);
     await signUp(page, 'dora');
     await page.getByRole('button', { name: 'Deny' }).click();
-    await page.getByRole('heading', { name: 'Nothing was approved' }).waitFor();
+    await page.getByRole('heading', { name: 'Sign-in denied' }).waitFor();
     const ended = await login.ended;
     expect(ended).toMatchObject({ status: 4, stdout: '' });
     expect(ended.stderr).toContain('ASP_LOGIN_DENIED');
@@ -74,7 +74,7 @@ describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${n
     await own.dispose();
   });
 
-  it('a wrong state and a stray callback first are answered and ignored; the real one still signs in', async () => {
+  it('a wrong state and an unrelated callback are answered and ignored; the real one still signs in', async () => {
     const own = createHome({ XDG_RUNTIME_DIR: home.environment['XDG_RUNTIME_DIR'] });
     const { login, url } = await startLogin(own);
     const redirect = new URL(new URL(url).searchParams.get('redirect_uri') ?? '');

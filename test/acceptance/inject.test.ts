@@ -36,7 +36,7 @@ describe('asp at a service that fails on purpose', () => {
 
   it('says so when it starts', async () => {
     await start('500:1/2,seed:1');
-    await service.running.until('stderr', /Fails on purpose.*--inject 500:1\/2,seed:1/);
+    await service.running.until('stderr', /Injecting faults into.*--inject 500:1\/2,seed:1/);
   });
 
   for (const fault of ['500', 'lost', 'cut', '429'])

@@ -62,7 +62,7 @@ describe('Keychain', () => {
     async () => {
       const line = `dbus-run-session -- bash -c '${UNLOCK}; asp login @demo.you --yes && asp whoami && asp send @alice.bot hi --end && rm -rf $XDG_RUNTIME_DIR/asp-cli/tokens && asp session list --json && asp logout && asp whoami'`;
       const ended = await home.shell(line);
-      expect(ended.stderr).toContain('kept in the keychain');
+      expect(ended.stderr).toContain('stored in the keychain');
       const [login, whoami, sent, list, logout, ...rest] = ended.stdout.trim().split('\n');
       expect([login, whoami, logout, rest]).toEqual(['@demo.you', '@demo.you', '@demo.you', []]);
       expect(sent).toMatch(/^sess_/);

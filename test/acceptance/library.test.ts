@@ -71,7 +71,7 @@ describe('the examples, with the package as it is published', () => {
       environment: asker,
     }).ended;
     expect(asked).toMatchObject({ status: 0, stderr: '' });
-    const [, session = ''] = /^@me\.echo is asked in (sess_\w+)\nare you there\?\n$/.exec(asked.stdout) ?? [];
+    const [, session = ''] = /^Asked @me\.echo in (sess_\w+)\nare you there\?\n$/.exec(asked.stdout) ?? [];
     echo.kill('SIGTERM');
     expect(await echo.ended).toMatchObject({ status: 0, stderr: '' });
     const { stdout } = await home.asp(['message', 'list', session, '--json'], { environment: asker });

@@ -82,7 +82,7 @@ describe('the log of a service', () => {
     return { secrets: [...secrets, record.secret], log: service.running.stderr() };
   };
 
-  it('as JSON is a document a line, with one line a request, and holds no secret and nothing that was said', async () => {
+  it('as JSON is one document per line, with one line per request, and contains no secrets or message content', async () => {
     const { secrets, log } = await serve('json');
     const lines = log
       .split('\n')

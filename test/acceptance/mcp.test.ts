@@ -3,17 +3,17 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
+import { PROGRAM_FILE } from '../support/built-program-file.js';
 import { startHttpRelay } from '../support/http-relay.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
-const PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
+const PROGRAM = PROGRAM_FILE;
 const READING = [
   ...['agent_search', 'agent_show', 'attachment_list', 'read', 'session_list', 'session_show', 'wait', 'whoami'],
 ];
@@ -294,7 +294,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const other = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKX';
     const open = (await call('session_create')).value.session_id;
     for (const [name, given, code, advice] of [
-      ['send', { to: '@alice.bot' }, 'ASP_USAGE', { hint: 'give text, data or attachments.' }],
+      ['send', { to: '@alice.bot' }, 'ASP_USAGE', { hint: 'set text, data or attachments.' }],
       ['send', { to: session_id, text: 'x', topic: 'y' }, 'ASP_USAGE', { hint: expect.stringMatching(/topic/) }],
       ['send', { to: session_id, text: 'x' }, 'NOT_FOUND', { next: show }],
       [
@@ -335,7 +335,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const [line = '', head = '', said = '', tail = '', ...more] = failed.text.split('\n');
     expect(json<Result['value']>(line).error.code).toBe('VALIDATION_ERROR');
     expect(line).not.toContain(words);
-    const nonce = /^=== (\S{16}) begin untrusted data: what the service said/.exec(head)?.[1];
+    const nonce = /^=== (\S{16}) begin untrusted data: the message of the service/.exec(head)?.[1];
     expect(said).toBe(JSON.stringify([words]));
     expect([tail, ...more]).toEqual([`=== ${nonce} end untrusted data ===`]);
   });
@@ -351,7 +351,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(second).toBe('short');
     expect(first?.length).toBeLessThan(8_300);
     expect(first).toContain(
-      `x… [8000 of 100000 characters; for all of it, read session_id ${session_id} after 0 with limit 1 and max_chars 300000]`,
+      `x… [8000 of 100000 characters; for the rest, read session_id ${session_id} after 0 with limit 1 and max_chars 300000]`,
     );
     const whole = await call('read', { session_id, after: '0', limit: 1, max_chars: 300_000 });
     expect(whole.value.events.map(({ payload }) => payload.content)).toEqual([long]);
@@ -462,7 +462,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     clientInfo: { name: 'test', version: '1' },
   });
 
-  it('stdout carries frames and nothing else; what is no message is passed over; the end of stdin is exit 0', async () => {
+  it('stdout carries only frames; invalid messages are skipped; the end of stdin is exit 0', async () => {
     const input = `${begin}rubbish\n{"jsonrpc":"1.0"}\n${hello(2, 'tools/call', { name: 'whoami', arguments: {} })}`;
     const ended = await home.asp(['mcp', '-a', 'demo.you', '--verbose'], { input });
     expect(ended.status).toBe(0);
@@ -474,7 +474,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       ['2.0', 1],
       ['2.0', 2],
     ]);
-    expect(ended.stderr).toMatch(/no message of the protocol/);
+    expect(ended.stderr).toMatch(/not a message of the protocol/);
   });
 
   it('SIGTERM: what is under way is answered, what waits is let go, and it ends with 0', async () => {

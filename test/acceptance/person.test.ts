@@ -24,11 +24,11 @@ describe('a person who is signed in', () => {
   it('finds the session and the agent of a send again in completions', () => {
     const remembered = (kind: string): string =>
       readFileSync(join(home.directory, '.local/state/asp-cli/completion', kind), 'utf8');
-    expect(remembered('sessions').split('\n')[0]).toBe(session);
+    expect(remembered('sessions').split('\n')[0]).toBe(`${session}\t@alice.bot`);
     expect(remembered('handles').split('\n')).toContain('@alice.bot');
   });
 
-  it('has nothing kept for it where the environment says as whom it acts', async () => {
+  it('leaves no files behind if its identity comes from the environment', async () => {
     const { stdout } = await home.asp(['serve', 'client', 'add', '@alice.bot']);
     const { client_id, client_secret } = JSON.parse(stdout) as { client_id: string; client_secret: string };
     const other = createHome({ ASP_PROFILE: service.url, ASP_CLIENT_ID: client_id, ASP_CLIENT_SECRET: client_secret });

@@ -71,7 +71,7 @@ describe('Every command that the dashboard prints', () => {
     expect(await signInWith(command, { agent: 'new', agent_name: 'main' })).toBe('@ada.main\n');
   });
 
-  it('waits for a first session, or starts one with an agent that there is', { timeout: 120_000 }, async () => {
+  it('waits for a first session, or starts one with an existing agent', { timeout: 120_000 }, async () => {
     const waiting = await onlyCommandOn('sessions');
     expect(waiting).toBe(`asp -p ${service.url} --as @ada.main tail`);
     await press('new-agent', /^create agent$/i, { name: 'second', display_name: 'Second' });

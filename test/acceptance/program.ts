@@ -2,10 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const PROGRAM = join(ROOT, 'bin/asp.js');
+import { PROGRAM_FILE } from '../support/built-program-file.js';
 
 /** Runs its words on a pseudo-terminal and ends as they did. */
 const PTY = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
@@ -64,7 +62,7 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   const runtime = join(directory, 'run');
   mkdirSync(bin);
   mkdirSync(runtime, { mode: 0o700 });
-  symlinkSync(PROGRAM, join(bin, 'asp'));
+  symlinkSync(PROGRAM_FILE, join(bin, 'asp'));
   const base: NodeJS.ProcessEnv = {
     PATH: `${bin}:${process.env['PATH']}`,
     HOME: directory,
@@ -91,11 +89,11 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   return {
     directory,
     environment: base,
-    asp: (words, options) => start(process.execPath, [PROGRAM, ...words], options).ended,
-    start: (words, options) => start(process.execPath, [PROGRAM, ...words], options),
+    asp: (words, options) => start(process.execPath, [PROGRAM_FILE, ...words], options).ended,
+    start: (words, options) => start(process.execPath, [PROGRAM_FILE, ...words], options),
     shell: (line, options) => start('bash', ['-c', line], options).ended,
     terminal: (words, options) =>
-      start('python3', ['-c', PTY, process.execPath, PROGRAM, ...words], { input: { isOpen: true }, ...options }),
+      start('python3', ['-c', PTY, process.execPath, PROGRAM_FILE, ...words], { input: { isOpen: true }, ...options }),
     exists: (path) => existsSync(join(directory, path)),
     spawn: start,
     async dispose() {

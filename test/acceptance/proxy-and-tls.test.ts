@@ -116,7 +116,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     expect(json<{ items: { size: number }[] }>(ended.stdout).items[0]?.size).toBeGreaterThan(9_800_000);
   });
 
-  it('a proxy that refuses is told as what it is, without its password', async () => {
+  it('a proxy that refuses is reported as such, without its password', async () => {
     const wrong = { ...environmentOf('@a.bot'), HTTPS_PROXY: `http://worker:mistaken@127.0.0.1:${proxy.port}` };
     const ended = await whoami(wrong, '--debug');
     expect(ended.status).toBe(9);
@@ -146,20 +146,20 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     expect(unknown.status).toBe(9);
     expect(failureOf(unknown)).toMatchObject({
       code: 'ASP_TLS',
-      hint: 'nobody known here vouches for it: NODE_EXTRA_CA_CERTS=<file.pem> names an authority of your own.',
+      hint: 'its certificate authority is unknown here. To add your own, set NODE_EXTRA_CA_CERTS=<file.pem>.',
       next: ['asp', 'doctor'],
     });
     expect(await whoami(environmentOf('@a.bot'))).toMatchObject({ status: 0 });
   });
 
-  it('a certificate that has expired, or is for another name, is refused', async () => {
+  it('a certificate that has expired, or is for a different name, is refused', async () => {
     expect(failureOf(await whoami(environmentOf('@a.bot', 'old.test')))).toMatchObject({
       code: 'ASP_TLS',
       hint: expect.stringContaining('not valid today'),
     });
     expect(failureOf(await whoami(environmentOf('@a.bot', 'wrong.test')))).toMatchObject({
       code: 'ASP_TLS',
-      hint: expect.stringContaining('another name'),
+      hint: expect.stringContaining('a different name'),
     });
   });
 

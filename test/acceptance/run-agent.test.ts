@@ -195,7 +195,7 @@ describe('asp run › an agent out of any program', () => {
     const sid = (await home.asp(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
     await agent.until('stdout', /\n/);
     expect(agent.stderr()).toMatch(/the command exited with 143 \(SIGTERM\); trying again/);
-    expect(agent.stderr()).toMatch(/the command was killed by SIGKILL; the sender is told/);
+    expect(agent.stderr()).toMatch(/the command was killed by SIGKILL; the sender is notified/);
     const [told] = jsonLines<Told>(agent.stdout());
     expect(told).toMatchObject({ outcome: 'failed', exit_code: null, tries: 2, reply: { sequence: 4 }, code: null });
     expect(told?.at).toBeGreaterThanOrEqual(begin + 1000);
@@ -352,10 +352,13 @@ describe('asp run › an agent out of any program', () => {
     await home.asp(['login', '@alice.other', '--yes']);
     const agent = home.start(['run', '-a', BOT, '--exec', 'echo hello', '--ready-file', 'open-bot']);
     agents.push(agent);
-    await agent.until('stderr', /Answering as @alice\.bot\. Only agents of the same owner and on its allowlist/);
+    await agent.until(
+      'stderr',
+      /Answering as @alice\.bot\. Answering only agents of the same owner and on its allowlist/,
+    );
     expect((await home.asp(['send', BOT, 'hi', '--wait', '-a', '@alice.other'])).stdout).toBe('hello\n');
     const ofStranger = (await home.asp(['send', BOT, 'hi', '-a', '@bob.bot'])).stdout.trim();
-    await agent.until('stderr', /@bob\.bot is not answered: it has another owner/);
+    await agent.until('stderr', /Not answering @bob\.bot: it has a different owner/);
     await home.asp(['allowlist', 'add', '@demo.*', '-a', BOT]);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0 });
@@ -407,7 +410,9 @@ describe('asp run › an agent out of any program', () => {
     // The service tells its time in whole seconds.
     await setTimeout(1100);
     const second = await start('echo two', lost('second.json'));
-    expect(second.stderr()).toMatch(/Nothing is saved of an earlier run: starting now\. --since/);
+    expect(second.stderr()).toMatch(
+      /No progress of an earlier run was found, so the agent starts now\. To answer earlier messages too, add --since/,
+    );
     second.kill('SIGINT');
     await second.ended;
     const third = await start('echo three', [...lost('third.json'), '--since', begin]);
@@ -616,7 +621,7 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
-  it('kill -9 once it is told, again and again: one reply each', { timeout: 120_000 }, async () => {
+  it('kill -9 right after the message arrives, again and again: one reply each', { timeout: 120_000 }, async () => {
     const sid = await asp('session', 'create', BOT);
     for (let number = 0; number < 8; number += 1) await asp('send', sid, String(number));
     for (const round of ['8', '9', '10', '11']) {
@@ -658,7 +663,7 @@ describe('asp run › an agent out of any program', () => {
     const second = await home.asp(['run', '-a', BOT, '--exec', 'echo second', '--json']);
     expect(second).toMatchObject({ status: 6, stdout: '' });
     expect(json(second.stderr)).toMatchObject({
-      error: { code: 'ASP_ALREADY_RUNNING', message: `Another asp run answers as ${BOT} already.` },
+      error: { code: 'ASP_ALREADY_RUNNING', message: `Another asp run already answers as ${BOT}.` },
     });
     const other = await start('echo other', ['--from', 'bob.bot', '--cursor-file', 'other.json']);
     const beside = await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', './other.json']);
@@ -670,7 +675,7 @@ describe('asp run › an agent out of any program', () => {
     await start('echo third');
   });
 
-  it('what was there before its first run is not its business; what it is told wrongly is exit 2', async () => {
+  it('ignores messages from before its first run; invalid options are exit 2', async () => {
     const cursor = join(home.directory, 'fresh.json');
     await start('echo no', ['-c', '1', '--cursor-file', cursor]);
     expect(Object.keys(json<{ sessions: object }>(fileText('fresh.json')).sessions)).toEqual(expect.any(Array));

@@ -109,7 +109,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
     expect(await run('login --finish - --debug', { input: `${location}\n` })).toMatchObject({ status: 0 });
   }
 
-  it('are handed to nobody by a day of commands', async () => {
+  it('are killed when their run is killed, even if they would take a day', async () => {
     await signIn();
     for (const resource of ['api', 'ws'])
       secrets.set(

@@ -45,7 +45,7 @@ describe('the compiled code that is kept between runs', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it('is not run when a single bit of it was lost, and is made anew', async () => {
+  it('is not run if a single bit of it was lost, and is created again', async () => {
     const path = codeFile(home, 'help');
     const whole = readFileSync(path);
     for (const at of [0, 40, 100, 5_000, Math.floor(whole.length / 2), whole.length - 1]) {
@@ -91,7 +91,7 @@ describe('the compiled code that is kept between runs', () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  it('is not kept without a home, when Node.js is told to keep none, or for a demonstration', async () => {
+  it('is not kept without a home, when Node.js caching is off, or for a demo', async () => {
     for (const environment of [{ HOME: undefined }, { NODE_DISABLE_COMPILE_CACHE: '1' }]) {
       const own = createHome(environment);
       homes.push(own);

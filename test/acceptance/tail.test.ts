@@ -106,12 +106,12 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect(cutter.cuts).toBeGreaterThanOrEqual(CUTS);
   });
 
-  it('--pretty: who watches is told of an outage, and of its end; without it nothing is said', async () => {
+  it('--pretty: a person sees when an outage begins and ends; without it nothing is printed', async () => {
     const watching = home.start(['tail', sessionId, '-n', '1', '--pretty']);
     const piped = home.start(['tail', sessionId, '-n', '1']);
     for (const tail of [watching, piped]) await tail.until('stdout', /\n/);
     await service.stop();
-    await watching.until('stderr', /^There is no connection to the service \(.+\)\. Trying again until there is\.$/m);
+    await watching.until('stderr', /^There is no connection to the service \(.+\)\. Retrying until there is\.$/m);
     service = await serve();
     await watching.until('stderr', /^Connected again after \d+ s\.$/m);
     for (const tail of [watching, piped]) tail.kill('SIGTERM');
@@ -123,7 +123,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     await service.stop();
     const words = ['tail', sessionId, '-n', '1', '-p', service.url];
     const early = home.start(words);
-    await early.until('stderr', /^There is no connection to the service \(.+\)\. Trying again until there is\.$/m);
+    await early.until('stderr', /^There is no connection to the service \(.+\)\. Retrying until there is\.$/m);
     service = await serve();
     await early.until('stdout', /\n/);
     early.kill('SIGTERM');

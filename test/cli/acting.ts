@@ -15,8 +15,8 @@ export interface Stage {
   stop(): Promise<void>;
 }
 
-export async function startStage(): Promise<Stage> {
-  const service = await startTestService();
+export async function startStage(options: Parameters<typeof startTestService>[0] = {}): Promise<Stage> {
+  const service = await startTestService(options);
   const [alice, bob] = await Promise.all([service.createAgent('alice'), service.createAgent('bob')]);
   const home = freshHome();
   return {

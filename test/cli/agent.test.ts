@@ -5,7 +5,7 @@ import { startTestService, type TestService } from '../support/service.js';
 import { documentOf, localHome, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
 
-const ACCOUNT_LOGIN = ['asp', 'login', '--scopes', 'account:read,account:agents:read'];
+const ACCOUNT_LOGIN = ['asp', 'login', '--account'];
 
 describe('the words of agent', () => {
   it.each([
@@ -22,8 +22,8 @@ describe('the words of agent', () => {
 
   it.each([
     ['agent search x', /2 to 100/],
-    ['agent update', /Nothing to change/],
-    ['agent update --pause', /changed by its account/],
+    ['agent update', /Name at least one change/],
+    ['agent update --pause', /Only an agent's account can change/],
     ['agent update alice.bot --pause --resume', /cannot be used together/],
     ['agent create alice.bot --policy friends', /Allowed choices/],
   ])('asp %s is refused with exit 2', async (line, said) => {
@@ -40,7 +40,7 @@ describe('agents as an agent sees them', () => {
   });
   afterAll(() => stage.stop());
 
-  it('show: oneself without a handle, others with one; the wire object with --json', async () => {
+  it('show: oneself without a handle, others with one; the object as the service sends it with --json', async () => {
     const { alice, bob } = stage;
     expect(documentOf(await stage.as(alice, 'agent show --json'))).toMatchObject({
       canonical_handle: alice.handle,
@@ -55,7 +55,7 @@ describe('agents as an agent sees them', () => {
     for (const words of ['agent show no.body', 'agent card no.body']) {
       const { code, err, out } = await stage.as(stage.alice, words);
       expect({ code, out }).toEqual({ code: 3, out: '' });
-      expect(err).toContain('@no.body was not found.');
+      expect(err).toContain('There is no agent @no.body, or it is private.');
     }
   });
 
@@ -114,7 +114,7 @@ describe('agents as their account manages them', () => {
   });
 
   it('creates, changes and removes agents once the account is signed in', async () => {
-    const signedIn = documentOf(await home.run('login --yes --scopes account:read,account:agents:read --json'));
+    const signedIn = documentOf(await home.run('login --yes --account --json'));
     expect(signedIn).toMatchObject({ handle: null, scopes: ['account:read', 'account:agents:read'] });
     expect(await home.run('agent create ann.second')).toMatchObject({ code: 0, out: '@ann.second\n' });
     expect(await home.run('agent create ann.second')).toMatchObject({ code: 6, out: '' });

@@ -130,9 +130,9 @@ describe('words become options: send', () => {
     ['send a.b hi -m ho', /given more than once/],
     ['send a.b --wait --end hi', /cannot be used together/],
     ['send a.b --lines --wait', /cannot be used together/],
-    ['send a.b -F - --file - --filename x.txt', /read once/],
+    ['send a.b -F - --file - --filename x.txt', /read only once/],
     ['send a.b --meta novalue hi', /key=value/],
-    [`send ${SESSION} hi --topic x`, /belongs to a new session/],
+    [`send ${SESSION} hi --topic x`, /is only for a new session/],
     ['send a.b --file 1 --file 2 --file 3 --file 4 --file 5 --file 6', /at most 5/],
     ['send a.b hi --idempotency-key x --once y', /cannot be used together/],
     ['send a.b hi --timeout soon', /not a duration/],
@@ -171,7 +171,6 @@ describe('words become options: tail', () => {
     it(`asp ${line}`, async () => expect(await optionsOf(line)).toMatchObject(options));
 
   const refused: [line: string, said: RegExp][] = [
-    ['tail a.b', /is a handle/],
     ['tail -n 5', /needs a session/],
     ['tail --no-follow', /needs a session/],
     ['tail --type mesage', /did you mean session\.message/],
@@ -221,7 +220,7 @@ describe('a mistyped word', () => {
     ['session lst', "'session list'"],
     ['sesion list', "'session'"],
     ['versoin', "'version'"],
-  ])('asp %s is told what was meant, exit 2', async (line, near) => {
+  ])('asp %s gets a suggestion, exit 2', async (line, near) => {
     const { code, err, out } = await runWords(line);
     expect(err).toContain(near);
     expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -233,7 +232,7 @@ describe('a mistyped word', () => {
     expect(code).toBe(2);
   });
 
-  it('is told as one JSON line with --json', async () => {
+  it('is reported as one JSON line with --json', async () => {
     const { err } = await runWords('sned --json');
     expect(err.trimEnd().split('\n')).toHaveLength(1);
     expect(JSON.parse(err)).toMatchObject({

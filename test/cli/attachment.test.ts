@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { safeFilename, saveFile } from '../../src/cli/commands/attachment/save-file.js';
+import { safeFilename, saveFile } from '../../src/cli/commands/attachment/transfer.js';
 import { systemRandom } from '../../src/kit/random.js';
 import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
@@ -165,7 +165,7 @@ describe('attachments on a service', () => {
     expect(statSync(join(folder, 'notes.txt')).mode & 0o111).toBe(0);
     const again = await stage.as(stage.bob, words);
     expect(again).toMatchObject({ code: 6, out: '' });
-    expect(again.err).toContain('exists already');
+    expect(again.err).toContain('already exists');
     expect((await stage.as(stage.bob, [...words, '--force'])).code).toBe(0);
     const json = documentOf(
       await stage.as(stage.bob, ['attachment', 'download', id, '-o', join(folder, 'x'), '--json']),
@@ -188,7 +188,7 @@ describe('attachments on a service', () => {
     expect(code).toBe(2);
     expect(JSON.parse(err).error).toMatchObject({
       code: 'ASP_FILE_TOO_LARGE',
-      message: expect.stringContaining('The attachment has 19 bytes, and at most 10 are accepted.'),
+      message: expect.stringContaining('The attachment has 19 bytes; the maximum is 10.'),
       hint: expect.stringContaining('--max-size'),
     });
   });
@@ -209,7 +209,7 @@ describe('attachments on a service', () => {
     expect((await stage.as(stage.bob, `attachment download ${picture.id} -o -`)).code).toBe(0);
   });
 
-  it('several, one of which is not to be had, are exit 10 and the written ones are told', async () => {
+  it('several, one of which is not available, are exit 10, and the written ones are reported', async () => {
     const { id } = await sendFile('one', 'one.txt');
     const { code, out, err } = await stage.as(stage.bob, ['attachment', 'download', id, ID, '--dir', folderOf()]);
     expect(code).toBe(10);

@@ -1,8 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { PROGRAM_FILE } from '../support/built-program-file.js';
 
-/** The program as it is installed. `npm run build` makes it. */
-export const PROGRAM_FILE = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
+export { PROGRAM_FILE };
 
 export interface Ended {
   readonly code: number | null;

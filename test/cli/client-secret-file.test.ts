@@ -59,24 +59,24 @@ describe('ASP_CLIENT_SECRET_FILE', () => {
     expect(await whoami(join(folder, 'secret'))).toMatchObject({ code: 0, isAlice: true });
   });
 
-  it.each(['644', '604', '660', '602'])('is refused when others may read or write it (%s)', async (mode) => {
+  it.each(['644', '604', '660', '602'])('is refused when other users can read or write it (%s)', async (mode) => {
     const path = secretFile(Number.parseInt(mode, 8));
     expect(await whoami(path)).toMatchObject({
       code: 4,
       message: `${path} (ASP_CLIENT_SECRET_FILE) is not used.`,
-      hint: 'others may read or write it: chmod 600 it, or mount it read-only.',
+      hint: 'other users can read or write it. Run chmod 600 on it, or mount it read-only.',
     });
   });
 
-  it('is named when it is not there, is empty, or is no file', async () => {
+  it('is named if it does not exist, is empty, or is not a regular file', async () => {
     const missing = join(folder, 'missing');
     expect(await whoami(missing)).toMatchObject({
       code: 4,
       message: `${missing} (ASP_CLIENT_SECRET_FILE) does not exist.`,
     });
     writeFileSync(missing, ' \n', { mode: 0o600 });
-    expect((await whoami(missing)).message).toBe(`${missing} (ASP_CLIENT_SECRET_FILE) holds no secret.`);
-    expect(await whoami(folder)).toMatchObject({ code: 4, hint: 'it is no file of a secret.' });
+    expect((await whoami(missing)).message).toBe(`${missing} (ASP_CLIENT_SECRET_FILE) contains no secret.`);
+    expect(await whoami(folder)).toMatchObject({ code: 4, hint: 'it is not a regular file, or it is too large.' });
   });
 
   it.runIf(isRoot)("is refused when it is another user's", async () => {
@@ -92,10 +92,10 @@ describe('ASP_CLIENT_SECRET_FILE', () => {
       collect(startProgram(['whoami', '--short'], environmentOf(path), { uid: NOBODY, gid: NOBODY, cwd: '/' }));
     expect(await run()).toMatchObject({ code: 0, out: `${alice.handle}\n` });
     chownSync(path, NOBODY, NOBODY);
-    expect(await run()).toMatchObject({ code: 4, err: expect.stringContaining('others may read or write it') });
+    expect(await run()).toMatchObject({ code: 4, err: expect.stringContaining('other users can read or write it') });
   });
 
-  it.runIf(canMount)('may be readable by all where it is mounted read-only, whoever mounted it', async () => {
+  it.runIf(canMount)('may be readable by all if it is mounted read-only, whatever its owner', async () => {
     const path = secretFile(0o444);
     const mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"';
     const line = `${mount}; exec "$2" "$3" whoami --short`;

@@ -1,78 +1,423 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { SHELLS } from '../../src/cli/commands/completion/completion.js';
-import { completionScript } from '../../src/cli/commands/completion/scripts.js';
-import { completionTree, namesOf } from '../../src/cli/commands/completion/tree.js';
-import { remember } from '../../src/cli/context/completion-memory.js';
+import { type KnownWords, readPlaceholder } from '../../src/cli/commands/completion/candidates.js';
+import { complete } from '../../src/cli/commands/completion/complete.js';
+import { SHELLS, type Shell } from '../../src/cli/commands/completion/completion.js';
+import { collectKnownWords } from '../../src/cli/commands/completion/known-words.js';
+import { readLine } from '../../src/cli/commands/completion/shell-line.js';
+import { recall, remember } from '../../src/cli/context/completion-memory.js';
+import { GLOBAL_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { documentOf, type Stage, startStage } from './acting.js';
-import { freshHome, runWords } from './captured-run.js';
+import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { startTestService, type TestService } from '../support/service.js';
+import { documentOf, localHome } from './acting.js';
+import { freshHome, runWords, surroundingsOf } from './captured-run.js';
 
-const FILE = { bash: 'asp.bash', zsh: '_asp', fish: 'asp.fish', powershell: 'asp.ps1' } as const;
-const fileOf = (shell: keyof typeof FILE): string =>
-  fileURLToPath(new URL(`../../completions/${FILE[shell]}`, import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const FILE: Readonly<Record<Shell, string>> = {
+  bash: 'asp.bash',
+  zsh: '_asp',
+  fish: 'asp.fish',
+  powershell: 'asp.ps1',
+};
+const fileOf = (shell: Shell): string => `${ROOT}completions/${FILE[shell]}`;
 const SESSION = `sess_${'0'.repeat(25)}7`;
+const OTHER_SESSION = `sess_${'0'.repeat(25)}8`;
+const ATTACHMENT = `att_${'0'.repeat(25)}7`;
+/** What breaks words in a bash that nobody has changed. */
+const BREAKS = ' \t\n"\'@><=;|&(:';
 const hasShell = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
-const tree = completionTree(PROGRAM);
+const known: KnownWords = collectKnownWords(PROGRAM);
 
-/** A home that remembers a few words. */
-async function homeWithMemory(): Promise<string> {
+const stateOf = (home: string): string => join(home, '.local/state/asp-cli');
+
+function writeMemory(home: string, kind: string, text: string): void {
+  mkdirSync(join(stateOf(home), 'completion'), { recursive: true });
+  writeFileSync(join(stateOf(home), 'completion', kind), text);
+}
+
+/** A home in which commands have run before, and its own `asp` on the path. */
+function usedHome(): string {
   const home = freshHome();
-  const paths = { stateDirectory: join(home, '.local/state/asp-cli') };
-  const context = { paths } as Parameters<typeof remember>[0];
-  await remember(context, 'handles', ['@alice.bot', '@albert.bot', '@bob.bot']);
-  await remember(context, 'sessions', [SESSION]);
-  await remember(context, 'profiles', ['work'], true);
+  writeMemory(home, 'handles', '@alice.bot\tAlice answers\n@albert.bot\n@bob.bot\n');
+  writeMemory(home, 'sessions', `${SESSION}\trelease: notes\n${OTHER_SESSION}\n`);
+  writeMemory(home, 'attachments', `${ATTACHMENT}\treport.pdf\n`);
+  writeMemory(home, 'entries', '@carol.*\n@dora.bot\n');
+  writeMemory(home, 'blocked', '@spam.bot\n');
+  mkdirSync(join(stateOf(home), 'logins'));
+  const login = { handle: '@me.bot', baseUrl: 'https://api.example/v1' };
+  writeFileSync(join(stateOf(home), 'logins', 'one.json'), JSON.stringify(login));
+  mkdirSync(join(home, '.config/asp-cli'), { recursive: true });
+  const config = { profiles: { work: { base_url: 'https://api.example/v1' } } };
+  writeFileSync(join(home, '.config/asp-cli/config.json'), JSON.stringify(config));
+  writeFileSync(join(home, 'a file.txt'), '');
+  mkdirSync(join(home, 'some folder'));
+  mkdirSync(join(home, 'bin'));
+  symlinkSync(`${ROOT}bin/asp.js`, join(home, 'bin/asp'));
   return home;
 }
 
-describe('the completion scripts', () => {
-  it.each(SHELLS)(
-    '%s: the file in completions/ is what the command tree says (vitest -u makes it anew)',
-    async (shell) => {
-      await expect(completionScript(shell, PROGRAM)).toMatchFileSnapshot(fileOf(shell));
-      expect((await runWords(`completion ${shell}`)).out).toBe(completionScript(shell, PROGRAM));
-    },
-  );
+const environmentOf = (home: string): Record<string, string> => ({
+  PATH: `${join(home, 'bin')}:${process.env['PATH']}`,
+  HOME: home,
+  TERM: 'dumb',
+  XDG_CONFIG_HOME: join(home, '.config'),
+});
 
-  it.each(SHELLS)('%s names every command and every option', (shell) => {
-    const script = completionScript(shell, PROGRAM);
-    for (const { words, options } of tree.places) {
-      for (const { word } of words) expect(script).toContain(word);
-      for (const { long } of options) expect(script).toContain(shell === 'fish' ? ` -l ${long.slice(2)}` : long);
+function answer(home: string, args: readonly string[]): string[] {
+  const { environment, machine } = surroundingsOf(captureStreams({}), { machine: { homeDirectory: home } });
+  return complete(args, known, { environment, machine }).split('\n').slice(0, -1);
+}
+
+/** The values after these words; the last is what is typed of the next. */
+function offered(home: string, ...words: string[]): string[] {
+  return answer(home, ['zsh', '--', ...words])
+    .filter((line) => !line.startsWith(':'))
+    .map((line) => line.split('\t', 1)[0] ?? '');
+}
+
+const lastLine = (home: string, ...words: string[]): string => answer(home, ['zsh', '--', ...words]).at(-1) ?? '';
+
+describe('what completions offer', () => {
+  const home = usedHome();
+
+  it('commands, nouns and the commands below them, with their descriptions', () => {
+    expect(answer(home, ['zsh', '--', 'se'])).toEqual([
+      'send\tsend a message to a handle or a session',
+      'serve\trun a service on this machine',
+      'session\tlist, create, join, invite, end and read sessions',
+      ':',
+    ]);
+    expect(offered(home, 'session', 're')).toEqual(['reopen']);
+    expect(offered(home, 'serve', 'agent', 'pa')).toEqual(['pause']);
+    expect(answer(home, ['zsh', '--', 'serve', 'ag'])).toEqual(['agent\tlist, add, remove, pause, resume', ':']);
+    expect(offered(home, '-p', 'work', '--json', 'session', 'sh')).toEqual(['show']);
+  });
+
+  it('plural nouns only to those who type them', () => {
+    expect(offered(home, 'session')).toEqual(['session']);
+    expect(offered(home, 'sessions')).toEqual(['sessions']);
+    expect(offered(home, 'sessions', 'li')).toEqual(['list']);
+  });
+
+  it('every command and every option of the program, where its words lead', () => {
+    for (const { path, aliases, isHidden, options } of PROGRAM.commands) {
+      if (isHidden) continue;
+      for (const spelling of [path, ...aliases]) {
+        const words = spelling.split(' ');
+        expect(offered(home, ...words.slice(0, -1), ''), spelling).toContain(words.at(-1));
+        const flags = offered(home, ...words, '-');
+        for (const option of [...options, ...GLOBAL_OPTIONS]) {
+          const names = option.flags.replace(/ <.*/, '').split(', ');
+          for (const name of names) {
+            if ('isHidden' in option && option.isHidden) expect(flags, spelling).not.toContain(name);
+            else expect(flags, spelling).toContain(name);
+          }
+        }
+      }
     }
   });
 
-  it('never start asp and never reach the network', () => {
-    for (const shell of SHELLS)
-      expect(completionScript(shell, PROGRAM)).not.toMatch(/\$\(asp|\(asp |\bcurl\b|\bwget\b|Invoke-|& asp|\beval\b/);
+  it('an option once, and again only where it may be repeated', () => {
+    expect(offered(home, 'send', 'alice.bot', '--topic', 'x', '--to')).toEqual([]);
+    expect(offered(home, 'send', 'alice.bot', '--topic=x', '--to')).toEqual([]);
+    expect(offered(home, 'send', '-m', 'x', '--mess')).toEqual(['--message-file']);
+    expect(offered(home, 'send', '-qm', 'x', '--q')).toEqual([]);
+    expect(offered(home, 'send', 'alice.bot', '--file', 'x', '--fil')).toEqual(['--file', '--filename']);
   });
 
-  it('an option takes a value everywhere or nowhere', () => {
-    const all = [...tree.everywhere, ...tree.places.flatMap(({ options }) => options)];
-    for (const option of all)
-      for (const name of namesOf(option))
-        expect(tree.takingValues.includes(name), name).toBe(option.value !== undefined);
+  it('values of options: choices, and the same after = and after a short name', () => {
+    expect(offered(home, 'session', 'export', SESSION, '--format', '')).toEqual(['jsonl', 'md']);
+    expect(offered(home, 'session', 'export', '--format=j')).toEqual(['--format=jsonl']);
+    expect(offered(home, '--color=al')).toEqual(['--color=always']);
+    expect(offered(home, '-pw')).toEqual(['-pwork']);
+    expect(offered(home, 'send', 'alice.bot', '--topic', '')).toEqual([]);
+  });
+
+  it('handles as they are typed, with or without @, and every one once', () => {
+    expect(offered(home, 'send', 'al')).toEqual(['alice.bot', 'albert.bot']);
+    expect(offered(home, 'send', '@al')).toEqual(['@alice.bot', '@albert.bot']);
+    expect(offered(home, 'session', 'create', 'alice.bot', 'a')).toEqual(['albert.bot']);
+    expect(offered(home, 'send', 'alice.bot,al')).toEqual(['alice.bot,albert.bot']);
+    expect(offered(home, 'tail', '--from=@bob.bot,@al')).toEqual([
+      '--from=@bob.bot,@alice.bot',
+      '--from=@bob.bot,@albert.bot',
+    ]);
+    expect(answer(home, ['zsh', '--', 'agent', 'show', 'alic'])).toEqual(['alice.bot\tAlice answers', ':']);
+  });
+
+  it('known counterparts, agents of the allowlist and own agents; of these the last come first where one acts', () => {
+    expect(offered(home, 'agent', 'show', '')).toEqual(['alice.bot', 'albert.bot', 'bob.bot', 'dora.bot', 'me.bot']);
+    expect(offered(home, '--as', '')[0]).toBe('me.bot');
+    expect(offered(home, 'agent', 'use', '')[0]).toBe('me.bot');
+    expect(offered(home, 'allowlist', 'remove', '')).toEqual(['carol.*', 'dora.bot']);
+    expect(offered(home, 'block', 'remove', '@')).toEqual(['@spam.bot']);
+    expect(offered(home, 'run', '--from', 'any')).toEqual(['anyone']);
+  });
+
+  it('sessions with their topics, and attachments with their names', () => {
+    expect(answer(home, ['zsh', '--', 'tail', 'se'])).toEqual([
+      `${SESSION}\trelease: notes`,
+      `${OTHER_SESSION}\t`,
+      ':',
+    ]);
+    expect(offered(home, 'tail', SESSION, 's')).toEqual([OTHER_SESSION]);
+    expect(offered(home, 'tail', 'alic')).toEqual(['alice.bot']);
+    expect(offered(home, 'send', 'sess_')).toEqual([SESSION, OTHER_SESSION]);
+    expect(answer(home, ['zsh', '--', 'attachment', 'download', ''])).toEqual([`${ATTACHMENT}\treport.pdf`, ':']);
+    expect(offered(home, 'send', 'alice.bot', 'x', '--attach', 'a')).toEqual([ATTACHMENT]);
+  });
+
+  it('profiles, settings and their values', () => {
+    expect(offered(home, '--profile', '')).toEqual(['work', 'local']);
+    expect(offered(home, 'profile', 'use', 'w')).toEqual(['work']);
+    expect(offered(home, 'config', 'get', 'profiles.')).toContain('profiles.work.base_url');
+    expect(offered(home, 'config', 'set', 'default_profile', '')).toEqual(['work', 'local']);
+    expect(offered(home, 'config', 'set', 'local_agent', 'me')).toEqual(['me.bot']);
+    expect(offered(home, 'send', 'alice.bot', 'x', '--once', '')).toEqual([]);
+  });
+
+  it('topics, codes, schemas, fields, types, conditions, scopes, shells, systems and paths', () => {
+    expect(offered(home, 'help', 'ex')).toEqual(['exit-codes', 'explain']);
+    expect(offered(home, 'help', 'session', 'reo')).toEqual(['reopen']);
+    expect(offered(home, 'commands', 'session', 'reo')).toEqual(['reopen']);
+    expect(offered(home, 'explain', 'ASP_TIM')).toEqual(['ASP_TIMEOUT']);
+    expect(offered(home, 'schema', 'session.mess')).toEqual(['session.message']);
+    expect(offered(home, 'schema', 'session', 'li')).toEqual(['list']);
+    expect(offered(home, 'session', 'list', '--fields', 'id,st')).toEqual(['id,state']);
+    expect(offered(home, 'tail', '--type', 'mess')).toEqual(['message']);
+    expect(offered(home, 'session', 'wait', SESSION, '--for', 're')).toEqual(['reply']);
+    expect(offered(home, 'session', 'wait', SESSION, '--for', 'joined:@al')).toEqual([
+      'joined:@alice.bot',
+      'joined:@albert.bot',
+    ]);
+    expect(offered(home, 'login', '--scopes', 'sessions:read,sess')).toEqual(['sessions:read,sessions:write']);
+    expect(offered(home, 'completion', '')).toEqual([...SHELLS]);
+    expect(offered(home, 'auth', 'ci', 'git')).toEqual(['github', 'gitlab']);
+    expect(offered(home, 'serve', 'account', 'tier', 'alice', '')).toEqual(['standard', 'trusted']);
+    expect(offered(home, 'api', 'agents/')).toEqual(['agents/me']);
+  });
+
+  it('files and folders where they belong, and nowhere else', () => {
+    expect(lastLine(home, 'send', 'alice.bot', '--file', '')).toBe(':files');
+    expect(lastLine(home, 'send', 'alice.bot', '--file=a')).toBe(':files');
+    expect(lastLine(home, 'attachment', 'upload', 'one', '')).toBe(':files');
+    expect(lastLine(home, 'attachment', 'download', ATTACHMENT, '--dir', '')).toBe(':folders');
+    expect(answer(home, ['zsh', '--', 'serve', '--data', 'mem'])).toEqual(['memory\t', ':folders']);
+    expect(lastLine(home, 'session', 'export', SESSION, '--output', '')).toBe(':files');
+    expect(lastLine(home, 'session', 'list', '')).toBe(':');
+  });
+
+  it('nothing after --, after the last argument, or behind a word that leads nowhere', () => {
+    expect(answer(home, ['zsh', '--', 'send', '--', '--to'])).toEqual([':']);
+    expect(answer(home, ['zsh', '--', 'send', 'alice.bot', '--', ''])).toEqual([':']);
+    expect(answer(home, ['zsh', '--', 'session', 'show', SESSION, ''])).toEqual([':']);
+    expect(answer(home, ['zsh', '--', 'nonsense', ''])).toEqual([':']);
+    expect(answer(home, ['zsh'])).not.toEqual([]);
+  });
+
+  it('nothing where a new name or a text is wanted', () => {
+    for (const words of [
+      ['agent', 'create', ''],
+      ['serve', 'agent', 'add', ''],
+      ['serve', '--seed', ''],
+      ['send', 'alice.bot', 'x', '--idempotency-key', ''],
+      ['send', 'alice.bot', ''],
+    ])
+      expect(answer(home, ['zsh', '--', ...words]), words.join(' ')).toEqual([':']);
+  });
+
+  it('something for every placeholder of the program, or nothing on purpose', () => {
+    const undecided = PROGRAM.commands.flatMap(({ path, arguments: positional, options }) => [
+      ...positional.flatMap(({ usage }) => readPlaceholder(path, usage).literals),
+      ...options.flatMap(({ flags, ...option }) =>
+        flags.endsWith('>') && !('choices' in option)
+          ? readPlaceholder(path, /<[^>]+>$/.exec(flags)?.[0] ?? '').literals
+          : [],
+      ),
+    ]);
+    // These are words to type; anything else needs a row in PLACEHOLDERS.
+    expect([...new Set(undecided)].sort()).toEqual(['anyone', 'memory', 'standard', 'trusted']);
+  });
+
+  it('what the build wrote into the program', () => {
+    expect(JSON.parse(readFileSync(`${ROOT}dist/known-words.json`, 'utf8'))).toEqual(JSON.parse(JSON.stringify(known)));
+  });
+});
+
+describe('a line of bash', () => {
+  const read = (line: string) => readLine('bash', line, BREAKS);
+  const placed = (line: string): [string[], string, string] => {
+    const { before, typed, spell } = read(line);
+    return [[...before], typed, spell(`${typed}@x.y`)];
+  };
+
+  it('is split into words as bash does it', () => {
+    expect(placed('asp send "a b" \'c d\' e\\ f')).toEqual([['send', 'a b', 'c d'], 'e f', 'e\\ f@x.y']);
+    expect(placed('asp send a ')).toEqual([['send', 'a'], '', '@x.y']);
+    expect(placed('A=1 B=2 asp send "it\'s" x')).toEqual([['send', "it's"], 'x', 'x@x.y']);
+    expect(placed('asp send "say \\"hi\\"" ')).toEqual([['send', 'say "hi"'], '', '@x.y']);
+    expect(placed('/usr/bin/asp se')[1]).toBe('se');
+    expect(placed('a sess')).toEqual([[], 'sess', 'sess@x.y']);
+  });
+
+  it('gives back only what bash replaces: what follows the last break', () => {
+    expect(read('asp --as=al').spell('--as=alice.bot')).toBe('alice.bot');
+    expect(read('asp --as=@al').spell('--as=@alice.bot')).toBe('@alice.bot');
+    expect(read('asp send @al').spell('@alice.bot')).toBe('@alice.bot');
+    expect(read('asp login --scopes sessions:r').spell('sessions:read')).toBe('read');
+    expect(read("asp send 'a:b").spell('a:bc')).toBe('a:bc');
+    expect(read('asp --as="@al').spell('--as=@alice.bot')).toBe('@alice.bot');
+    expect(readLine('bash', 'asp --as=al', ' \t\n').spell('--as=alice.bot')).toBe('--as=alice.bot');
+  });
+
+  it('gets back no character that bash would expand', () => {
+    expect(read('asp allowlist remove ').spell('carol.*')).toBe('carol.\\*');
+    expect(read('asp allowlist remove "').spell('carol.*')).toBe('carol.*');
+    expect(read('asp x ').spell('$(id)`id`;')).toBe('\\$\\(id\\)\\`id\\`\\;');
+    expect(read('asp x "').spell('$(id)`id`')).toBe('\\$(id)\\`id\\`');
+  });
+
+  it('offers files after a redirection, which is not an argument of the command', () => {
+    expect(read('asp tail > f').isPath).toBe(true);
+    expect(read('asp send x < ').isPath).toBe(true);
+    expect(placed('asp send <in 2>&1 >> out al')).toEqual([['send'], 'al', 'al@x.y']);
+  });
+});
+
+describe('the program when a shell asks it', () => {
+  const home = usedHome();
+  const ask = (args: readonly string[], environment: Record<string, string> = {}) =>
+    spawnSync(process.execPath, [`${ROOT}bin/asp.js`, '__complete', ...args], {
+      env: { ...environmentOf(home), ...environment },
+      encoding: 'utf8',
+    });
+
+  it('answers every shell with the same candidates', () => {
+    const expected = 'alice.bot\tAlice answers\nalbert.bot\t\n:\n';
+    for (const args of [
+      ['bash', BREAKS, '--', 'asp send al'],
+      ['fish', '--', 'asp send al'],
+      ['zsh', '--', 'send', 'al'],
+      ['powershell', '1', '--', 'send', 'al'],
+      ['powershell', '1', 'send', 'al'],
+    ])
+      expect(ask(args)).toMatchObject({ status: 0, stdout: expected, stderr: '' });
+    expect(ask(['powershell', '1', '--', 'send']).stdout).toContain('alice.bot\tAlice answers\n');
+  });
+
+  it('writes nothing and leaves a login as it is', () => {
+    const before = readdirSync(home, { recursive: true }).sort();
+    ask(['zsh', '--', 'send', '']);
+    ask(['zsh', '--', '--as', '']);
+    expect(readdirSync(home, { recursive: true }).sort()).toEqual(before);
+  });
+
+  it.each([
+    ['without a home', { HOME: '/nonexistent', XDG_CONFIG_HOME: '' }],
+    ['with a home that is a file', { HOME: '/dev/null', XDG_CONFIG_HOME: '' }],
+    ['with a relative home', { HOME: 'here', XDG_CONFIG_HOME: 'there' }],
+  ])('offers what it knows by itself %s, and prints no error', (_, environment) => {
+    expect(ask(['zsh', '--', 'session', 'reo'], environment)).toMatchObject({
+      status: 0,
+      stdout: 'reopen\treopen an ended session\n:\n',
+      stderr: '',
+    });
+    expect(ask(['zsh', '--', 'tail', ''], environment)).toMatchObject({ status: 0, stdout: ':\n', stderr: '' });
+  });
+
+  it('prints no error for a home that it may not read or whose files are broken', () => {
+    const broken = usedHome();
+    writeFileSync(join(broken, '.config/asp-cli/config.json'), '{"profiles": [1, null');
+    writeFileSync(join(stateOf(broken), 'logins', 'one.json'), 'null');
+    chmodSync(join(stateOf(broken), 'completion'), 0);
+    const environment = { HOME: broken, XDG_CONFIG_HOME: join(broken, '.config') };
+    expect(ask(['zsh', '--', '--profile', ''], environment)).toMatchObject({
+      stdout: 'local\tthe service on this machine\n:\n',
+      stderr: '',
+    });
+    expect(ask(['zsh', '--', '--as', ''], environment)).toMatchObject({ status: 0, stderr: '' });
+    chmodSync(join(stateOf(broken), 'completion'), 0o700);
+  });
+
+  it.each([[[]], [['tcsh']], [['bash']], [['bash', '--']], [['powershell', 'x', '--']], [['zsh', '--']]])(
+    'prints no error for %j',
+    (args) => {
+      expect(ask(args)).toMatchObject({ status: 0, stderr: '' });
+    },
+  );
+
+  it('does not wait for a pipe in place of a file', () => {
+    const piped = usedHome();
+    for (const path of ['.config/asp-cli/config.json', '.local/state/asp-cli/completion/sessions']) {
+      rmSync(join(piped, path));
+      execFileSync('mkfifo', [join(piped, path)]);
+    }
+    const { stdout } = ask(['zsh', '--', '--profile', ''], { HOME: piped, XDG_CONFIG_HOME: join(piped, '.config') });
+    expect(stdout).toBe('local\tthe service on this machine\n:\n');
+    expect(ask(['zsh', '--', 'tail', 'sess_'], { HOME: piped }).stdout).toBe(':\n');
+  });
+
+  it('gives a shell and a terminal nothing that a file was made to say', () => {
+    const tampered = usedHome();
+    writeMemory(
+      tampered,
+      'sessions',
+      `$(touch pwned)\n\`id\`\nsess_x;ls\n${SESSION}\t\u001b[2J\u202eevil\r\n${OTHER_SESSION}\n`,
+    );
+    const { stdout } = ask(['zsh', '--', 'tail', 's'], { HOME: tampered });
+    expect(stdout).toBe(`${SESSION}\t[2Jevil\n${OTHER_SESSION}\t\n:\n`);
+  });
+
+  it('asks no service', () => {
+    const asked = ask(['zsh', '--', 'send', 'x'], {
+      NODE_OPTIONS: `--require ${JSON.stringify(withoutNetwork())}`,
+    });
+    expect(asked).toMatchObject({ status: 0, stderr: '' });
+  });
+});
+
+/** A file that ends Node.js as soon as it opens a socket or starts a process. */
+function withoutNetwork(): string {
+  const path = join(mkdtempSync(join(tmpdir(), 'asp-net-')), 'none.cjs');
+  writeFileSync(
+    path,
+    `const refuse = () => { process.stderr.write('refused'); process.exit(1); };
+for (const [name, member] of [['net', 'connect'], ['net', 'createConnection'], ['child_process', 'spawn']]) require(name)[member] = refuse;
+require('net').Socket.prototype.connect = refuse;`,
+  );
+  return path;
+}
+
+describe('asp completion', () => {
+  it.each(SHELLS)('%s prints the file in completions/, which is short and static', async (shell) => {
+    const script = readFileSync(fileOf(shell), 'utf8');
+    expect((await runWords(`completion ${shell}`)).out).toBe(script);
+    expect(execFileSync(process.execPath, [`${ROOT}bin/asp.js`, 'completion', shell], { encoding: 'utf8' })).toBe(
+      script,
+    );
+    expect(script.split('\n').length).toBeLessThanOrEqual(41);
+    expect(script).not.toMatch(/\beval\b|Invoke-Expression|\biex\b/i);
   });
 
   it('of an unknown shell: exit 2', async () => {
     expect(await runWords('completion tcsh')).toMatchObject({ code: 2, out: '' });
-  });
-
-  it('offer every command of the tree, new ones included, where its words lead', () => {
-    const offered = new Map(tree.places.map(({ path, words }) => [path, words.map(({ word }) => word)]));
-    for (const { path, aliases, isHidden } of PROGRAM.commands) {
-      if (isHidden) continue;
-      for (const spelling of [path, ...aliases]) {
-        const parts = spelling.split(' ');
-        expect(offered.get(parts.slice(0, -1).join(' ')), spelling).toContain(parts.at(-1));
-      }
-    }
   });
 });
 
@@ -83,8 +428,7 @@ function withoutTexts(script: string): string {
 }
 
 describe('the script of PowerShell, by the rules of its parser', () => {
-  const script = completionScript('powershell', PROGRAM);
-  const bare = withoutTexts(script);
+  const bare = withoutTexts(readFileSync(fileOf('powershell'), 'utf8'));
 
   it('closes every bracket that it opens, in their order, and every quote', () => {
     const closing: Readonly<Record<string, string>> = { ')': '(', '}': '{', ']': '[' };
@@ -97,184 +441,223 @@ describe('the script of PowerShell, by the rules of its parser', () => {
     expect(bare.replaceAll("''", '').replaceAll('""', '')).not.toMatch(/['"`]/);
   });
 
-  it('has no key twice in a hash literal, where case does not count', () => {
-    for (const [, literal = ''] of script.matchAll(/@\{([^}]*)\}/g)) {
-      const keys = [...literal.matchAll(/(?:^|;)\s*'((?:[^']|'')*)'\s*=/g)].map(([, key = '']) => key.toLowerCase());
-      expect(new Set(keys).size, literal).toBe(keys.length);
-    }
-  });
-
-  it('keeps apart what differs by case alone', () => {
-    const names = [...tree.everywhere, ...tree.places.flatMap(({ options }) => options)].flatMap(namesOf);
-    expect(names).toEqual(expect.arrayContaining(['-v', '-V']));
-    expect(script).not.toContain('@{');
-    for (const name of names) expect(script).toMatch(new RegExp(`'${name}(?: [^']*)?'`));
-  });
-
   it('uses no variable before it has a value', () => {
-    const given = new Set(['_', 'env', 'home', 'ismacos', 'true', 'false', 'null']);
-    for (const [, variable = '', isAssigned] of bare.matchAll(/\$(\w+)(,|\s*=(?!=)|\s+in\b)?/g)) {
+    const given = new Set(['_', 'null']);
+    for (const [, variable = '', isAssigned] of bare.matchAll(/[$@](\w+)(,|\s*=(?!=))?/g)) {
       const isParameter = new RegExp(`param\\([^)]*\\$${variable}\\b`).test(bare);
-      if (isAssigned !== undefined || isParameter) given.add(variable.toLowerCase());
-      expect([...given], `$${variable}`).toContain(variable.toLowerCase());
+      if (isAssigned !== undefined || isParameter || new RegExp(`, \\$${variable} =`).test(bare)) given.add(variable);
+      expect([...given], `$${variable}`).toContain(variable);
     }
   });
 });
 
-describe.skipIf(!hasShell('bash'))('bash', () => {
-  let home: string;
-  beforeAll(async () => {
-    home = await homeWithMemory();
-  });
-  const complete = (...words: string[]): string[] => {
-    const script = `source "$FILE"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asp; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const env = { PATH: process.env['PATH'], HOME: home, FILE: fileOf('bash') };
-    const out = execFileSync('bash', ['--norc', '-c', script, 'bash', ...words], { env, encoding: 'utf8', cwd: home });
-    return out.split('\n').filter((word) => word !== '');
-  };
-
-  it('offers commands, nouns, aliases and what stands below a noun', () => {
-    expect(complete('asp', 'se')).toEqual(['send', 'serve', 'session']);
-    expect(complete('asp', 'session', 're')).toEqual(['reopen']);
-    expect(complete('asp', 'sessions', 'li')).toEqual(['list']);
-    expect(complete('asp', 'serve', 'agent', 'pa')).toEqual(['pause']);
-    expect(complete('asp', '-p', 'work', 'session', 'sh')).toEqual(['show']);
-  });
-
-  it('offers options, their choices and remembered words', () => {
-    expect(complete('asp', 'send', '--to')).toEqual(['--topic']);
-    expect(complete('asp', 'session', 'export', SESSION, '--format', '')).toEqual(['jsonl', 'md']);
-    expect(complete('asp', 'send', 'al')).toEqual(['alice.bot', 'albert.bot']);
-    expect(complete('asp', 'send', '@', 'bo')).toEqual(['bob.bot']);
-    expect(complete('asp', 'tail', 'sess')).toEqual([SESSION]);
-    expect(complete('asp', '--profile', '')).toEqual(['work']);
-    expect(complete('asp', '--as', '=', 'bo')).toEqual(['bob.bot']);
-    writeFileSync(join(home, 'a file.txt'), '');
-    expect(complete('asp', 'send', 'alice.bot', '--file', 'a')).toEqual(['a file.txt']);
-  });
-
-  it('takes at most 80 ms', () => {
-    const script = `source "$FILE"; COMP_WORDS=(asp send al); COMP_CWORD=2; a=$EPOCHREALTIME; for i in 1 2 3 4 5; do _asp; done; b=$EPOCHREALTIME; echo $(( (\${b/./} - \${a/./}) / 5 ))`;
-    const env = { PATH: process.env['PATH'], HOME: home, FILE: fileOf('bash') };
-    const micros = Number(execFileSync('bash', ['--norc', '-c', script], { env, encoding: 'utf8' }));
-    expect(micros).toBeLessThan(80_000);
-  });
-
-  it('hands nothing of a file that was tampered with to the shell', () => {
-    const folder = join(home, '.local/state/asp-cli/completion');
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'sessions'), '$(touch pwned)\n`id`\nsess_x;ls\nsess_good\n\u001b[2J\n');
-    expect(complete('asp', 'tail', '')).toEqual(['sess_good']);
-  });
-});
-
-describe.skipIf(!hasShell('fish'))('fish', () => {
-  let home: string;
-  beforeAll(async () => {
-    home = await homeWithMemory();
-  });
-  const complete = (line: string): string[] => {
-    const env = { PATH: process.env['PATH'], HOME: home, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home };
-    const script = `source ${fileOf('fish')}; complete -C ${JSON.stringify(line)}`;
-    const ran = spawnSync('fish', ['--no-config', '-c', script], { env, encoding: 'utf8', cwd: home });
-    expect(ran.stderr).toBe('');
-    return ran.stdout.split('\n').flatMap((text) => (text === '' ? [] : [text.split('\t', 1)[0] ?? '']));
-  };
-
-  it('offers commands, options, choices and remembered words', () => {
-    expect(complete('asp se').sort()).toEqual(['send', 'serve', 'session']);
-    expect(complete('asp session re')).toEqual(['reopen']);
-    expect(complete('asp sessions li')).toEqual(['list']);
-    expect(complete('asp send --top')).toEqual(['--topic']);
-    expect(complete('asp session export --format ').sort()).toEqual(['jsonl', 'md']);
-    expect(complete('asp send @al').sort()).toEqual(['@albert.bot', '@alice.bot']);
-    expect(complete('asp tail sess')).toEqual([SESSION]);
-    expect(complete('asp -p ')).toEqual(['work']);
-  });
-});
-
-describe.skipIf(!hasShell('zsh'))('zsh', () => {
-  let home: string;
-  beforeAll(async () => {
-    home = await homeWithMemory();
-  });
-
-  /** Types each line into an interactive zsh, with a tab at its end, and gives the words that were run. */
-  const typed = (lines: readonly string[]): string[] => {
-    const driver = `
+/** Types each line into an interactive shell that runs in a terminal of zsh, and gives the words that were run. */
+function typeInto(home: string, shell: string, setUp: string, lines: readonly string[]): string[] {
+  const driver = `
 zmodload zsh/zpty
-zpty z zsh -f -i
-zpty -w z 'PS1=; PROMPT_EOL_MARK=; unsetopt beep; autoload -Uz compinit; compinit -u -D; source $FILE; asp() { print -r -- "RAN:$*:NAR" }; print REA""DY'
+zpty z ${shell}
+zpty -w z ${JSON.stringify(setUp).replaceAll('$', '\\$').replaceAll('`', '\\`')}
 zpty -r z all '*READY*'
 for line in "$@"; do
-  zpty -w z "$line"$'\\t'
+  zpty -w z "$line"
   zpty -r z all '*RAN:*:NAR*'
   print -r -- \${\${all##*RAN:}%%:NAR*}
 done
 zpty -d z`;
-    const folder = mkdtempSync(join(tmpdir(), 'asp-zsh-'));
-    writeFileSync(join(folder, 'driver'), driver);
-    const env = { PATH: process.env['PATH'], HOME: home, FILE: fileOf('zsh'), TERM: 'dumb' };
-    const ran = spawnSync('zsh', ['-f', join(folder, 'driver'), ...lines], { env, encoding: 'utf8', timeout: 40_000 });
-    return ran.stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
+  const folder = mkdtempSync(join(tmpdir(), 'asp-pty-'));
+  writeFileSync(join(folder, 'driver'), driver);
+  const ran = spawnSync('zsh', ['-f', join(folder, 'driver'), ...lines], {
+    env: environmentOf(home),
+    cwd: home,
+    encoding: 'utf8',
+    timeout: 50_000,
+  });
+  return ran.stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
+}
+
+const LEFT = '\u0002';
+
+/** What is typed, with a tab at its end, and the words that the shell runs then. */
+const TYPED: readonly (readonly [typed: string, ran: string])[] = [
+  ['asp whoam', '[whoami]'],
+  ['asp session reo', '[session][reopen]'],
+  ['asp sessions lis', '[sessions][list]'],
+  ['asp send --topi', '[send][--topic]'],
+  ['asp send @alb', '[send][@albert.bot]'],
+  ['asp send bob', '[send][bob.bot]'],
+  ['asp --as=alb', '[--as=albert.bot]'],
+  ['asp --as=@alb', '[--as=@albert.bot]'],
+  ['asp --as @alb', '[--as][@albert.bot]'],
+  ["asp send 'alb", '[send][albert.bot]'],
+  ['asp send "@alb', '[send][@albert.bot]'],
+  ['asp send alice.bot,alb', '[send][alice.bot,albert.bot]'],
+  ['asp login --scopes sessions:read,age', '[login][--scopes][sessions:read,agents:read]'],
+  ['asp session wait x --for joined:@alb', '[session][wait][x][--for][joined:@albert.bot]'],
+  ['asp allowlist remove car', '[allowlist][remove][carol.*]'],
+  [`asp attachment show att_`, `[attachment][show][${ATTACHMENT}]`],
+  ['asp session export --format js', '[session][export][--format][jsonl]'],
+  ['asp --profile wo', '[--profile][work]'],
+  ['asp send bob.bot \'it is "here"\' --onc', '[send][bob.bot][it is "here"][--once]'],
+  ['asp send x --file a', '[send][x][--file][a file.txt]'],
+  ['asp send x --file=a', '[send][x][--file=a file.txt]'],
+  ['asp send x < a', '[send][x]'],
+  [`asp sen x${LEFT}${LEFT}`, '[send][x]'],
+  ['asp send -- --to', '[send][--][--to]'],
+  ['true | asp whoam', '[whoami]'],
+  ['FOO=1 asp whoam', '[whoami]'],
+  [`a tail ${SESSION} --ty`, `[tail][${SESSION}][--type]`],
+];
+
+describe.skipIf(!hasShell('zsh') || !hasShell('bash'))('bash', () => {
+  const home = usedHome();
+  const setUp = (more = ''): string =>
+    `PS1=; bind "set bell-style none"; source ${fileOf('bash')}; asp() { printf "RAN:"; printf "[%s]" "$@"; printf ":NAR\\n"; }; alias a=asp; complete -o default -F _asp a; ${more} echo REA""DY`;
+
+  it('completes what is typed at its prompt', () => {
+    const lines = TYPED.map(([typed]) => `${typed}\t`);
+    expect(typeInto(home, '"bash --norc -i"', setUp(), lines)).toEqual(TYPED.map(([, ran]) => ran));
+  });
+
+  it('completes handles and scopes where @, : and = break no word', () => {
+    const lines = ['asp send @alb\t', 'asp --as=@alb\t', 'asp login --scopes allowlist:w\t'];
+    const ran = ['[send][@albert.bot]', '[--as=@albert.bot]', '[login][--scopes][allowlist:write]'];
+    expect(typeInto(home, '"bash --norc -i"', setUp(`COMP_WORDBREAKS=\${COMP_WORDBREAKS//[@:=]/};`), lines)).toEqual(
+      ran,
+    );
+  });
+
+  /** What bash would show after a second tab. */
+  const list = (line: string, more = ''): string[] => {
+    const script = `source "$FILE"; COMP_TYPE=63; COLUMNS=60; COMP_LINE=$1; COMP_POINT=\${#1}; ${more} _asp; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const env = { ...environmentOf(home), FILE: fileOf('bash') };
+    return execFileSync('bash', ['--norc', '-c', script, 'bash', line], { env, encoding: 'utf8' }).trim().split('\n');
   };
 
-  it('completes commands, options, choices and remembered words', () => {
-    expect(
-      typed([
-        'asp whoam',
-        'asp session reo',
-        'asp sessions lis',
-        'asp send --topi',
-        'asp session export --format js',
-        'asp send @alb',
-        'asp send bob',
-        'asp tail sess_',
-        'asp --profile wo',
-      ]),
-    ).toEqual([
-      'whoami',
-      'session reopen',
-      'sessions list',
-      'send --topic',
-      'session export --format jsonl',
-      'send @albert.bot',
-      'send bob.bot',
-      `tail ${SESSION}`,
-      '--profile work',
-    ]);
+  it('lists candidates with what they are, no wider than the terminal', () => {
+    expect(list('asp tail s')).toEqual([`${SESSION}  (release: notes)`, OTHER_SESSION]);
+    expect(list('asp se')[2]).toBe('session  (list, create, join, invite, end and read sessions'.slice(0, 58));
+    expect(list('asp whoam')).toEqual(['whoami']);
+  });
+
+  it('stays quiet where there is no asp on the path', () => {
+    expect(list('asp se', 'PATH=/nonexistent;')).toEqual(['']);
+  });
+});
+
+describe.skipIf(!hasShell('zsh'))('zsh', () => {
+  it('completes what is typed at its prompt', () => {
+    const setUp = `PS1=; PROMPT_EOL_MARK=; unsetopt beep; autoload -Uz compinit; compinit -u -D; source ${fileOf('zsh')}; asp() { print -rn -- "RAN:"; printf "[%s]" "$@"; print -r -- ":NAR" }; alias a=asp; print REA""DY`;
+    const lines = TYPED.map(([typed]) => `${typed}\t`);
+    expect(typeInto(usedHome(), 'zsh -f -i', setUp, lines)).toEqual(TYPED.map(([, ran]) => ran));
+  });
+});
+
+describe.skipIf(!hasShell('fish'))('fish', () => {
+  const home = usedHome();
+  const completions = (line: string): string[] => {
+    const script = `source ${fileOf('fish')}; complete -C "$LINE"`;
+    const env = { ...environmentOf(home), XDG_DATA_HOME: home, LINE: line };
+    const ran = spawnSync('fish', ['--no-config', '-c', script], { env, encoding: 'utf8', cwd: home });
+    expect(ran.stderr).toBe('');
+    return ran.stdout.split('\n').slice(0, -1);
+  };
+  const values = (line: string): string[] => completions(line).map((each) => each.split('\t', 1)[0] ?? '');
+
+  it('offers commands, options, choices and what is remembered, with what they are', () => {
+    expect(completions('asp whoam')).toEqual(['whoami\tshow the current agent, service and credential']);
+    expect(values('asp sessions li')).toEqual(['list']);
+    expect(values('asp send --top')).toEqual(['--topic']);
+    expect(values('asp session export --format ').sort()).toEqual(['jsonl', 'md']);
+    expect(completions('asp tail sess_')).toEqual([`${SESSION}\trelease: notes`, OTHER_SESSION]);
+    expect(values('asp -p ').sort()).toEqual(['local', 'work']);
+  });
+
+  it('keeps quotes, @, = and commas', () => {
+    expect(values('asp send @alb')).toEqual(['@albert.bot']);
+    expect(values('asp --as=@alb')).toEqual(['--as=@albert.bot']);
+    expect(values("asp send 'alb")).toEqual(['albert.bot']);
+    expect(values('asp send bob.bot \'it is "here"\' --onc')).toEqual(['--once']);
+    expect(values('asp login --scopes sessions:read,age')).toEqual(['sessions:read,agents:read']);
+    expect(values('true | asp whoam')).toEqual(['whoami']);
+    expect(values('asp send -- --to')).toEqual([]);
+  });
+
+  it('offers files and folders, after = too', () => {
+    expect(values('asp send x --file a')).toEqual(['a file.txt']);
+    expect(values('asp send x --file=a')).toEqual(['--file=a file.txt']);
+    expect(values('asp attachment download --dir so')).toEqual(['some folder/']);
   });
 });
 
 describe('what is remembered for completions', () => {
-  let stage: Stage;
+  let service: TestService;
   beforeAll(async () => {
-    stage = await startStage();
+    service = await startTestService();
   });
-  afterAll(() => stage.stop());
+  afterAll(() => service.stop());
 
-  it('are the words that commands have shown, and nothing that is not well-formed', async () => {
+  const contextIn = (home: string): Parameters<typeof remember>[0] => {
+    const profile = { credentialCommand: undefined };
+    return { paths: { stateDirectory: stateOf(home) }, environment: {}, profile: async () => profile } as never;
+  };
+
+  it('is well-formed, private, the newest first and bounded', async () => {
     const home = freshHome();
-    const paths = { stateDirectory: join(home, 'state') };
-    const context = { paths } as Parameters<typeof remember>[0];
-    await remember(context, 'handles', ['@a.b', '$(id)', '@a.b\n@c.d', '@B.c', '@a.b']);
-    const { readFileSync, statSync } = await import('node:fs');
-    const file = join(home, 'state/completion/handles');
-    expect(readFileSync(file, 'utf8')).toBe('@a.b\n');
+    const context = contextIn(home);
+    const names = ['@a.b', '$(id)', '@a.b\n@c.d', '@B.c', '@a.b'];
+    await remember(
+      context,
+      'handles',
+      names.map((name) => ({ name, about: 'x\ty\u001b[0m\nz' })),
+    );
+    await remember(context, 'handles', [{ name: '@c.d', about: 'y'.repeat(1000) }]);
+    const file = join(stateOf(home), 'completion/handles');
+    expect(readFileSync(file, 'utf8')).toBe(`@c.d\t${'y'.repeat(60)}\n@a.b\tx y[0m z\n`);
     expect(statSync(file).mode & 0o777).toBe(0o600);
+    await remember(
+      context,
+      'handles',
+      Array.from({ length: 300 }, (_, at) => ({ name: `@n.a${at}` })),
+    );
+    expect(recall(stateOf(home), 'handles')).toHaveLength(200);
   });
 
-  it('come from what was listed, created and signed in', async () => {
+  it('comes from what was listed, created, sent and uploaded, and goes with what is removed', async () => {
+    const [alice, bob] = await Promise.all([service.createAgent('alice'), service.createAgent('bob')]);
+    const home = localHome(service);
+    const bare = (handle: string): string => handle.slice(1);
+    const run = (words: string) => home.run(words, { stdin: 'file' });
+    expect((await home.run(`login ${alice.handle} --yes`)).code).toBe(0);
+    const created = documentOf(await home.run(`session create ${bob.handle} --topic plans --json`));
+    expect(answer(home.directory, ['zsh', '--', 'tail', ''])).toContain(`${created['session_id']}\tplans`);
+    const invited = await bob.mustCreate({ invite: [alice.handle], topic: 'invited' });
+    expect((await home.run('inbox')).code).toBe(0);
+    expect(answer(home.directory, ['zsh', '--', 'session', 'join', 's'])[0]).toBe(`${invited}\tinvited`);
+    expect(offered(home.directory, 'send', '')).toEqual(expect.arrayContaining([bare(bob.handle), bare(alice.handle)]));
+    await home.run(`allowlist add ${bob.handle} @owner.*`);
+    const entries = (): string[] => offered(home.directory, 'allowlist', 'remove', '');
+    expect(entries()).toEqual(expect.arrayContaining([bare(bob.handle), 'owner.*']));
+    await home.run('allowlist remove @owner.*');
+    expect(entries()).toContain(bare(bob.handle));
+    expect(entries()).not.toContain('owner.*');
+    await home.run('block add @spam.*');
+    expect(offered(home.directory, 'block', 'remove', '')).toEqual(['spam.*']);
+    await home.run('block remove @spam.*');
+    expect(offered(home.directory, 'block', 'remove', '')).toEqual([]);
+    const [id] = (await run('attachment upload - --filename notes.txt')).out.split('\n');
+    expect(answer(home.directory, ['zsh', '--', 'attachment', 'show', ''])).toEqual([`${id}\tnotes.txt`, ':']);
+    await home.run(`allowlist remove ${bob.handle}`);
+    await home.run(`serve agent remove ${bob.handle}`);
+    expect(offered(home.directory, 'send', bare(bob.handle))).toEqual([]);
+  });
+
+  it('is nothing where the environment says who acts', async () => {
+    const alice = await service.createAgent('alice');
     const home = freshHome();
-    const { alice, bob } = stage;
+    const environment = { ASP_PROFILE: service.baseUrl, ASP_TOKEN: await alice.token('api') };
     const machine = { homeDirectory: home, workingDirectory: home };
-    const created = documentOf(await stage.as(alice, `session create ${bob.handle} --json`, { machine }));
-    await stage.as(alice, 'agent list', { machine });
-    await stage.as(alice, 'profile add work --base-url https://api.example/v1', { machine });
-    const { readFileSync } = await import('node:fs');
-    const read = (kind: string): string => readFileSync(join(home, '.local/state/asp-cli/completion', kind), 'utf8');
-    expect(read('sessions')).toContain(created['session_id']);
-    expect(read('handles')).toContain(alice.handle);
-    expect(read('profiles')).toBe('work\nlocal\n');
+    expect((await runWords('session create --topic plans', { environment, machine })).code).toBe(0);
+    expect((await runWords('agent list', { environment, machine })).code).toBe(0);
+    expect(existsSync(join(stateOf(home), 'completion'))).toBe(false);
   });
 });

@@ -60,7 +60,7 @@ describe('--edit', () => {
     const { code, err } = await ran;
     expect(code).toBe(3);
     const path = draftIn(home);
-    expect(err.split('\n')[0]).toBe(`What was written is kept in ${path}: -F ${path} sends it.`);
+    expect(err.split('\n')[0]).toBe(`Your text is in ${path}. To send it: -F ${path}.`);
     expect(readFileSync(path, 'utf8')).toBe('an hour of work\n');
     expect(statSync(path).mode & 0o077).toBe(0);
     expect(statSync(dirname(path)).mode & 0o077).toBe(0);
@@ -77,7 +77,7 @@ describe('--edit', () => {
     expect(statSync(draftIn(long.home)).size).toBe(300_000);
     const failed = editing('echo text > "$2"; exit 1', { words: '--json' });
     const failure = failureIn((await failed.ran).err);
-    expect(failure.hint).toBe(`what was written is kept in ${draftIn(failed.home)}.`);
+    expect(failure.hint).toBe(`your text is in ${draftIn(failed.home)}.`);
     expect(readFileSync(draftIn(failed.home), 'utf8')).toBe('text\n');
   });
 
@@ -94,7 +94,7 @@ describe('--edit', () => {
     expect(service.received[0]?.body).toEqual({ content: 'late' });
   });
 
-  it('asks for no text from whom it cannot let in', async () => {
+  it('asks a user who cannot sign in for no text', async () => {
     service = await startScript([]);
     const environment = { ...service.environment, ASP_TOKEN: '', ASP_TOKEN_STORE: 'file', EDITOR: 'false' };
     const { code } = await runWords(`send ${SESSION} --edit`, { environment });
@@ -124,10 +124,10 @@ describe('--edit', () => {
         environment: { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', EDITOR: editor },
       });
     for (const [editor, said] of [
-      ['false', 'The editor ended with exit 1. Nothing was sent.'],
+      ['false', 'The editor failed (exit code 1). Nothing was sent.'],
       ['true', 'The message is empty. Nothing was sent.'],
-      [interrupted, 'The editor ended by SIGINT. Nothing was sent.'],
-      ['/nonexistent/editor', "The editor '/nonexistent/editor' cannot be started."],
+      [interrupted, 'The editor failed (SIGINT). Nothing was sent.'],
+      ['/nonexistent/editor', "Could not start the editor '/nonexistent/editor'."],
     ] as const) {
       const { code, err } = await run(editor);
       expect({ code, message: failureIn(err).message }).toEqual({ code: 2, message: said });

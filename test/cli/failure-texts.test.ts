@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterEach, describe, expect, it } from 'vitest';
-
+import { contextOf, explain, withContext } from '../../src/cli/context/explain.js';
 import { OWN_ERROR } from '../../src/cli/errors.js';
+import { RequestError } from '../../src/client/http/request-error.js';
 import { freshHome, type RunOptions, runWords } from './captured-run.js';
 import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
 
@@ -52,17 +53,17 @@ async function serverThat(answer: 'is silent' | 'knows nothing'): Promise<string
 }
 
 describe('a deadline', () => {
-  it('is told as it was given', async () => {
+  it('is shown as it was typed', async () => {
     const environment = { ASP_PROFILE: `${await serverThat('is silent')}/v1`, ASP_TOKEN: 'x' };
     const failure = await failureOf('whoami --timeout 50ms', { environment });
-    expect(failure).toMatchObject({ code: 'ASP_TIMEOUT', hint: '--timeout or ASP_TIMEOUT gave it 50ms.' });
+    expect(failure).toMatchObject({ code: 'ASP_TIMEOUT', hint: '--timeout or ASP_TIMEOUT set a deadline of 50ms.' });
     const named = await failureOf('whoami', { environment: { ...environment, ASP_TIMEOUT: '0.05s' } });
-    expect(named.hint).toBe('--timeout or ASP_TIMEOUT gave it 50ms.');
+    expect(named.hint).toBe('--timeout or ASP_TIMEOUT set a deadline of 50ms.');
   });
 });
 
 describe('a credential of the environment that is refused', () => {
-  it('is not mended by a login, which would not be used', async () => {
+  it('does not suggest signing in if that login would not be used', async () => {
     const refused = { call: 'GET /sessions?limit=50', status: 401, reply: envelope('UNAUTHORIZED') };
     const failure = await failureAgainst([refused], 'session list');
     expect(failure).toMatchObject({ exit_code: 4, next: ['asp', 'whoami', '--explain'] });
@@ -71,7 +72,7 @@ describe('a credential of the environment that is refused', () => {
 });
 
 describe('the object of a failure', () => {
-  it('is the agent that is not signed in, not whom it wanted to write to', async () => {
+  it('names the agent that is not signed in, not the recipient', async () => {
     const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN_STORE: 'file' };
     const failure = await failureOf('send demo.echo hi --as bob.bot', { environment });
     expect(failure).toMatchObject({
@@ -87,12 +88,12 @@ describe('the object of a failure', () => {
 });
 
 describe('a base URL without /v1', () => {
-  it('is told where the service probably is', async () => {
+  it('names the probable address of the service', async () => {
     const root = await serverThat('knows nothing');
     const environment = { ASP_PROFILE: root, ASP_CLIENT_ID: 'oac_1', ASP_CLIENT_SECRET: 's' };
     expect(await failureOf('session list', { environment })).toMatchObject({
       code: 'ASP_DISCOVERY',
-      hint: 'a base URL ends in /v1 as a rule.',
+      hint: 'a base URL usually ends in /v1.',
       next: ['asp', 'whoami', '-p', `${root}/v1`],
     });
     const other = { ...environment, ASP_PROFILE: `${root}/v1` };
@@ -114,9 +115,9 @@ describe('the command that helps', () => {
 describe('metadata that could not be read', () => {
   const path = 'GET /.well-known/oauth-protected-resource';
   it.each([
-    [{ status: 429, headers: { 'retry-after': '7' } }, 'RATE_LIMITED', 7, 'the service asks to wait 7 s.'],
+    [{ status: 429, headers: { 'retry-after': '7' } }, 'RATE_LIMITED', 7, 'the service says to wait 7 s.'],
     [{ status: 503 }, 'INTERNAL_ERROR', 9, undefined],
-  ])('is told as what stood in the way: %o', async (answer, code, exit, hint) => {
+  ])('is reported with the part that was wrong: %o', async (answer, code, exit, hint) => {
     const environment = { ASP_TOKEN: '', ASP_CLIENT_ID: 'oac_1', ASP_CLIENT_SECRET: 's' };
     const script = [{ call: path, reply: '', ...answer }];
     const failure = await failureAgainst(script, 'send a.bot hi', { environment });
@@ -138,7 +139,7 @@ describe('a session that this agent cannot see', () => {
 });
 
 describe('a file', () => {
-  it('that is not there, or a folder, is told by its name, and that nothing was sent', async () => {
+  it('that does not exist, or is a folder, is reported by name, and nothing is sent', async () => {
     const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
     const folder = mkdtempSync(join(tmpdir(), 'asp-file-'));
     const missing = join(folder, 'none.png');
@@ -153,7 +154,7 @@ describe('a file', () => {
 });
 
 describe('codes of our own', () => {
-  it('a sign-in that nobody came to was not in time', () => {
+  it('a sign-in that no one finishes times out', () => {
     expect(OWN_ERROR.ASP_LOGIN_TIMEOUT).toBe(8);
   });
 
@@ -163,5 +164,29 @@ describe('codes of our own', () => {
       const { out } = await runWords(`explain ${code} --json`, { machine });
       expect(JSON.parse(out)).toMatchObject({ code, exit_code: exit, means: expect.any(String) });
     }
+  });
+});
+
+describe('what a command knows about an error', () => {
+  const error = () =>
+    new RequestError({ code: 'NOT_FOUND', message: 'Not found.', status: 404, attempts: 2, cause: new Error('why') });
+
+  it('is what the caller nearest to the call knows', async () => {
+    const call = explain({ subject: 'inner' }, Promise.reject(error()));
+    await expect(explain({ subject: 'outer' }, call).catch(contextOf)).resolves.toEqual({ subject: 'inner' });
+  });
+
+  it('is replaced in a copy: the original error keeps its facts', async () => {
+    const first = error();
+    await explain({ subject: 'first' }, Promise.reject(first)).catch(() => {});
+    const second = withContext(first, { subject: 'second' });
+    expect([contextOf(first), contextOf(second)]).toEqual([{ subject: 'first' }, { subject: 'second' }]);
+    expect({ ...second, message: second.message, cause: second.cause, stack: second.stack }).toEqual({
+      ...first,
+      message: first.message,
+      cause: first.cause,
+      stack: first.stack,
+    });
+    expect(second).toBeInstanceOf(RequestError);
   });
 });

@@ -49,7 +49,7 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
       if (!words.includes('--help')) await expect(optionsOf(words), words.join(' ')).resolves.toBeDefined();
   });
 
-  it('names commands that there are', async () => {
+  it('names existing commands', async () => {
     for (const words of mentions(page)) {
       const [first = ''] = words.split(' ');
       const isNoun = PROGRAM.nouns.some(({ noun }) => noun === first);
@@ -58,7 +58,7 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
     }
   });
 
-  it('names options that there are', () => {
+  it('names existing options', () => {
     const known = PROGRAM.commands.flatMap((command) =>
       everyOption(command).map(({ flags }) => `--${optionName(flags).long}`),
     );

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { type RunningService, startService } from '../../src/service/service.js';
 import { type Actor, createActor, operate } from '../support/actors.js';
+import { mustGrant } from '../support/grants.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
 import { discover, type Place } from '../support/oauth.js';
 import { until } from '../support/until.js';
@@ -115,6 +116,8 @@ const errorIn = ({ err }: Ran): Told => (JSON.parse(err.trim().split('\n').at(-1
 /** A command on something of its own, and how often the service did what it asks for. */
 interface Subject {
   readonly words: readonly string[];
+  /** In place of alice's own: commands of the account need one of the account. */
+  readonly token?: string;
   readonly stdin?: string;
   count(): Promise<number>;
 }
@@ -140,6 +143,25 @@ const statusIs = (id: string, handle: string, status: string) => async () => {
   return participants.filter((one) => one.handle === handle && one.status === status).length;
 };
 const listed = (path: string, handle: string) => () => countIn(path, handle);
+
+/** A token of the account that alice belongs to. */
+async function accountToken(): Promise<string> {
+  const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+  const { accessToken } = await mustGrant(place, operator, alice.handle, { scope: 'account:read account:agents:read' });
+  return accessToken;
+}
+
+/** Another agent of alice's account. */
+const sibling = async (): Promise<string> =>
+  (
+    await createActor(place, { url: service.operatorUrl, secret: service.operatorSecret }, 'other', {
+      owner: alice.owner,
+    })
+  ).handle;
+
+/** How many agents are there by this handle. */
+const exists = (handle: string) => async () =>
+  Number((await alice.get(`/agents/${handle.slice(1).replace('.', '/')}`)).status === 200);
 
 /** How many files the service has stored, by their bytes. */
 async function storedFiles(): Promise<number> {
@@ -225,6 +247,20 @@ const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
     const marker = randomUUID();
     return { words: ['agent', 'update', '--description', marker], count: () => countIn('/agents/me', marker) };
   },
+  'agent update by the account': async () => {
+    const [handle, marker, token] = [await sibling(), randomUUID(), await accountToken()];
+    const path = `/agents/${handle.slice(1).replace('.', '/')}`;
+    return { words: ['agent', 'update', handle, '--description', marker], token, count: () => countIn(path, marker) };
+  },
+  'agent create': async () => {
+    const handle = `@${alice.owner}.n${randomUUID().slice(0, 8)}`;
+    return { words: ['agent', 'create', handle], token: await accountToken(), count: exists(handle) };
+  },
+  'agent remove': async () => {
+    const [handle, token] = [await sibling(), await accountToken()];
+    const isThere = exists(handle);
+    return { words: ['agent', 'remove', handle, '--yes'], token, count: async () => 1 - (await isThere()) };
+  },
   'attachment upload': async () => {
     const before = await storedFiles();
     return { words: ['attachment', 'upload', file], count: async () => (await storedFiles()) - before };
@@ -241,8 +277,8 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
   it.each(Object.keys(COMMANDS))('asp %s says what really happened, and how to go on', async (command) => {
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
-    const { words, stdin, count } = subject;
-    const given = stdin === undefined ? {} : { stdin };
+    const { words, stdin, token, count } = subject;
+    const given = { ...(stdin !== undefined && { stdin }), ...(token !== undefined && { token }) };
     trouble = name;
     const environment = name === 'is not there' ? NOBODY : {};
     const ran = await asAlice([...words, ...limits, '--json'], { ...given, environment });
@@ -267,17 +303,18 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
   it.each(Object.keys(COMMANDS))('asp %s says so to a person', async (command) => {
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
-    const { words, stdin, count } = subject;
+    const { words, stdin, token, count } = subject;
     trouble = name;
     const ran = await asAlice([...words, ...limits], {
       ...(stdin !== undefined && { stdin }),
+      ...(token !== undefined && { token }),
       environment: name === 'is not there' ? NOBODY : {},
     });
     calm();
     expect(ran.code, ran.err).toBe(expected.exit);
     const isUnknown = expected.outcome === 'unknown';
-    // What `asp api` prints is the answer, and allowlists are read before they are changed.
-    const isRead = command.startsWith('allowlist') && name === 'is not there';
+    // What `asp api` prints is the answer, and these read what is there before they change it.
+    const isRead = (command.startsWith('allowlist') || command === 'agent create') && name === 'is not there';
     if (command !== 'api' && !isRead)
       expect(ran.err).toMatch(isUnknown ? /may have been (sent|done)/ : /Nothing was (sent|changed)/);
     expect(ran.err).toContain(`code: ${expected.code} · exit ${expected.exit}`);
@@ -313,7 +350,7 @@ describe('asp send --lines', () => {
     const error = errorIn(first);
     expect(error).toMatchObject({ code: 'ASP_PARTIAL', outcome, retryable: false, session_id: id });
     expect(error.message).toMatch(`${text}: `);
-    expect(error.message).toMatch(/2 sent before it\.$/);
+    expect(error.message).toMatch(/Sent before it: 2\.$/);
     const key = /--idempotency-key (\S+):/.exec(error.hint ?? '')?.[1] ?? '';
     const second = await asAlice(['send', id, '--lines', '--idempotency-key', key, '--json'], { stdin: LINES });
     expect(second.code, second.err).toBe(0);
@@ -354,13 +391,13 @@ describe('a credential that may send but not listen', () => {
     expect(tailed.out).toContain('"hello"');
   });
 
-  it('is told so by a tail of every session, which needs the stream', async () => {
+  it('is reported by a tail of every session, which needs the stream', async () => {
     const { code, err } = await asAlice(['tail', '--json', '-c', '1'], { environment: { ASP_RETRIES: '0' } });
     expect(code).toBe(4);
     expect(errorIn({ code, out: '', err }).message).toContain('ASP_WS_TOKEN');
   });
 
-  it('is told that its message was sent where it may not read either', async () => {
+  it('reports that the message was sent if the credential cannot read either', async () => {
     const token = await alice.token('api', ['sessions:write', 'agents:read']);
     const [id, marker] = [await session('joined'), randomUUID()];
     const ran = await asAlice(['send', id, marker, '--wait', '--json', '--timeout', '5s'], { token });
@@ -433,12 +470,12 @@ describe('waiting', () => {
     expect(ran.code).toBe(3);
     const error = errorIn(ran);
     expect(error).toMatchObject({ outcome: 'applied', retryable: false, session_id: id });
-    expect(error.message).toBe(`${id}: the session ended before anyone replied. Your message was sent.`);
+    expect(error.message).toBe(`${id}: the session ended without a reply. Your message was sent.`);
   });
 });
 
 describe('a second change in two', () => {
-  it('that fails is told with the command that does the rest, and the message is not sent again', async () => {
+  it('that fails is reported with the command for the rest, and the message is not sent again', async () => {
     const [id, marker] = [await session(), randomUUID()];
     relay.onRequest = async (request) => {
       trouble = request.path.endsWith('/end') ? 'is limited for an hour' : undefined;
@@ -456,7 +493,7 @@ describe('a second change in two', () => {
 });
 
 describe('an agent that is invited and has not joined', () => {
-  it('is told to join when it writes, and when it reads', async () => {
+  it('must join before it writes or reads', async () => {
     const id = await bob.mustCreate({ invite: [alice.handle], initial_message: { content: 'join us' } });
     const join = ['asp', 'session', 'join', id];
     const sent = await asAlice(['send', id, 'my answer', '--json']);
@@ -476,7 +513,7 @@ describe('what is so already', () => {
     const id = await session('joined');
     for (const [verb, state, text] of [
       ['end', 'ended', 'has already ended'],
-      ['reopen', 'active', 'is active already'],
+      ['reopen', 'active', 'is already active'],
     ] as const) {
       expect((await asAlice(['session', verb, id])).code).toBe(0);
       const again = await asAlice(['session', verb, id, '--json']);
@@ -493,7 +530,7 @@ describe('what is so already', () => {
     const ran = await asAlice(['session', 'reopen', id, '-m', 'hello', '--json']);
     expect(ran.code).toBe(3);
     expect(errorIn(ran)).toMatchObject({ outcome: 'not_applied', retryable: false });
-    expect(errorIn(ran).message).toMatch(/is active already\. Nobody was invited and nothing was sent\.$/);
+    expect(errorIn(ran).message).toMatch(/is already active\. No agent was invited and nothing was sent\.$/);
   });
 
   it('does not hide why a message cannot be sent', async () => {

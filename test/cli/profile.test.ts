@@ -18,8 +18,13 @@ import { type Config, parseConfig, readConfig, writeConfig } from '../../src/cli
 import { findLocalService } from '../../src/cli/profile/local-service.js';
 import { pathsOf } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
-import { type AgentChoice, resolveAgent } from '../../src/cli/profile/resolve-agent.js';
-import { type ProfileSources, type ResolvedProfile, resolveProfile } from '../../src/cli/profile/resolve-profile.js';
+import {
+  type AgentChoice,
+  type ProfileSources,
+  type ResolvedProfile,
+  resolveAgent,
+  resolveProfile,
+} from '../../src/cli/profile/resolve-profile.js';
 import { freshHome, runWords } from './captured-run.js';
 
 const CONFIG: Config = {
@@ -64,8 +69,8 @@ const sources = (given: {
 
 const none: Config = { profiles: {}, settings: {} };
 
-describe('a name that is no profile', () => {
-  it('is told with the place that names it', async () => {
+describe('an unknown profile name', () => {
+  it('is reported with its source', async () => {
     const environment = { ASP_PROFILE: 'nope', ASP_TOKEN: 'x' };
     const { err } = await runWords('whoami --json', { environment });
     expect(JSON.parse(err)).toMatchObject({
@@ -245,10 +250,10 @@ describe('.asp.json', () => {
     ['[]'],
     ['{'],
   ])('holds only a profile and an agent: %s is refused', (text) =>
-    expect(() => parseProjectFile('/x/.asp.json', text)).toThrow(/cannot be used/),
+    expect(() => parseProjectFile('/x/.asp.json', text)).toThrow(/Could not use/),
   );
 
-  describe('is believed only if nobody else can have written it', () => {
+  describe('is trusted only if no one else can have written it', () => {
     const write = (make: (path: string, folder: string) => void): string => {
       const folder = freshHome();
       make(join(folder, '.asp.json'), folder);
@@ -279,7 +284,7 @@ describe('.asp.json', () => {
           writeFileSync(path, CONTENT);
           chmodSync(path, 0o666);
         },
-        /others may write/,
+        /other users can write/,
       ],
     ])('%s is refused at once', async (_, make, why) => {
       const failure = await whoami(write(make));

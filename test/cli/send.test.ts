@@ -398,7 +398,7 @@ describe('failures', () => {
     expect(code).toBe(9);
   });
 
-  it('names agent, profile and credential when signing in is needed', async () => {
+  it('names agent, profile and credential when you need to sign in', async () => {
     const script = [{ ...SENT, status: 401, reply: envelope('UNAUTHORIZED') }];
     const { err } = await runAgainst(script, `send ${SESSION} hi --retries 0`);
     expect(err).toMatch(/why: .*profile http.*credential from ASP_TOKEN/);

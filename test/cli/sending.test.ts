@@ -96,11 +96,11 @@ describe('a write whose outcome is unknown', () => {
     expect(received[1]).toEqual(received[0]);
   });
 
-  it('is told with its key where the words alone would not send the same text', async () => {
+  it('is reported with its key if the command line alone would not send the same text', async () => {
     const { err, received } = await runAgainst([BROKEN], `send ${SESSION} --retries 0 --json`, 'from a pipe');
     const failure = failureIn(err);
     expect(failure.next).toBeUndefined();
-    expect(failure.hint).toBe(`sent again with --idempotency-key ${received[0]?.key}, it is done once at most.`);
+    expect(failure.hint).toBe(`with --idempotency-key ${received[0]?.key}, running it again cannot do it twice.`);
   });
 
   it('with files: the repetition uploads nothing new and asks for the same message', async () => {
@@ -142,9 +142,9 @@ describe('a write whose outcome is unknown', () => {
 describe('a session that was created for several', () => {
   const CREATED = { call: 'POST /sessions', status: 201, reply: { session_id: SESSION, sequence: 2 } };
   const UNSEEN = { call: `GET /sessions/${SESSION}`, status: 500, reply: envelope('INTERNAL_ERROR') };
-  const REMARK = 'Who of @a.bot, @b.bot was left out is not known: said by the service';
+  const REMARK = 'Could not find out which of @a.bot, @b.bot were left out: said by the service';
 
-  it('is told also when it cannot be asked who was left out: the message was sent', async () => {
+  it('is reported even if the omitted agents are unknown: the message was sent', async () => {
     const ran = await runAgainst([CREATED, UNSEEN], 'send a.bot,b.bot hi --retries 0 --json');
     expect(ran.code).toBe(0);
     expect(JSON.parse(ran.out)).toMatchObject({ session_id: SESSION, sequence: 2, invited: null, omitted: null });
@@ -159,7 +159,7 @@ describe('a session that was created for several', () => {
     expect(ran).toMatchObject({ code: 10, out: expect.stringContaining(SESSION) });
     expect(failureIn(ran.err)).toMatchObject({
       outcome: 'applied',
-      message: 'Who could be invited is not known. The message was sent.',
+      message: 'Could not find out which agents were invited. The message was sent.',
     });
   });
 
@@ -180,7 +180,7 @@ describe('at a real service', () => {
   });
   afterAll(() => real.stop());
 
-  it('--strict: exit 10 when somebody was left out; the others have the message', async () => {
+  it('--strict: exit 10 if an agent was left out; the others have the message', async () => {
     const bob = await real.createAgent('bob');
     const ran = await home.run(splitWords(`send ${bob.handle},nobody.here hi --strict --json`));
     expect(ran.code).toBe(10);
@@ -251,10 +251,10 @@ describe('at a real service', () => {
     expect((await reader.run('session create')).code).toBe(0);
   });
 
-  it('a message to oneself is not said to be sent to anybody', async () => {
+  it('a message to oneself is not reported as sent to anyone', async () => {
     const ran = await home.run('send me.bot "a note"');
     expect(ran.code).toBe(0);
-    expect(ran.err).toBe(`Written to ${ran.out.trim()}, which nobody else is in, as @me.bot.\n`);
+    expect(ran.err).toBe(`Written to ${ran.out.trim()}, which has no other members, as @me.bot.\n`);
     const bob = await real.createAgent('bert');
     const both = documentOf(await home.run(splitWords(`send me.bot,${bob.handle} "to both" --strict --json`)));
     expect(both).toMatchObject({ invited: [bob.handle], omitted: [] });

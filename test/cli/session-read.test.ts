@@ -67,7 +67,7 @@ describe('a session that is read', () => {
     expect(piped.map((line) => line.split('\t').at(-1))).toEqual(['second # not a heading', 'third']);
   });
 
-  it('message search finds what was said', async () => {
+  it('message search finds the sent message', async () => {
     const found = documentOf(await stage.as(stage.bob, `message search third --session ${session} --json`));
     expect(texts(found)).toEqual(['third']);
     expect(await stage.as(stage.bob, 'message search nothinglikeit')).toMatchObject({ code: 0, out: '' });

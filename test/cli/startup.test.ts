@@ -46,6 +46,13 @@ describe('starting the program', () => {
     expect([...files].filter((file) => /^src\/(client|service)\//.test(file))).toEqual([]);
   });
 
+  it('loads no definition and no package to complete a line', () => {
+    const loaded = loadedWith('src/complete.ts');
+    expect([...loaded.packages].filter((name) => !CHEAP.includes(name))).toEqual([]);
+    expect([...loaded.files].filter((file) => /^src\/(client|service)\//.test(file))).toEqual([]);
+    expect([...loaded.files]).not.toContain('src/cli/program.ts');
+  });
+
   it('would be seen to load what a definition leaves behind an import()', () => {
     const follow = loadedWith('src/cli/commands/tail/follow.ts');
     expect([...follow.packages]).toEqual(expect.arrayContaining(['node:fs/promises', 'zod/mini']));

@@ -235,7 +235,7 @@ describe('what comes', () => {
     expect(sequences).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('--cursor-file writes through no link that somebody put beside it', async () => {
+  it('--cursor-file does not write through a link placed beside it', async () => {
     const path = join(folder, 'shared-cursors.json');
     const victim = join(folder, 'victim.txt');
     writeFileSync(victim, 'precious');
@@ -352,7 +352,7 @@ describe('what comes', () => {
     };
     const stopped = await forward(1, []);
     expect(stopped).toMatchObject({ code: 10, sequences: [1] });
-    expect(stopped.err).toMatch(/evt_\w+ was not taken by http:\/\/127\.0\.0\.1:\d+ \(HTTP 400\)\./);
+    expect(stopped.err).toMatch(/http:\/\/127\.0\.0\.1:\d+ did not accept evt_\w+ \(HTTP 400\)\./);
     expect(await forward(1, ['--on-error', 'skip'])).toMatchObject({ code: 0, sequences: [1, 3] });
     expect(await forward(1, ['--on-error', 'retry'])).toMatchObject({ code: 0, sequences: [1, 2, 3] });
     hook.close();
@@ -408,7 +408,7 @@ describe('send --wait', () => {
     expect(JSON.parse((await third.ended).out)).toMatchObject({ reply: { content: 'pong' }, reply_matched: false });
   });
 
-  it('exits 8 when nobody replied, says that the message was sent, and names the session', async () => {
+  it('exits 8 without a reply, says that the message was sent, and names the session', async () => {
     const { code, out, err } = await runAs(alice, `send ${bob.handle} ping --wait --timeout 1s --json`);
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_TIMEOUT', outcome: 'applied', exit_code: 8 } });
     expect(JSON.parse(err).error.next).toEqual([

@@ -4,16 +4,15 @@ import { stableKey } from '../../src/cli/context/calls.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
 import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
-import { pick } from '../../src/cli/terminal/output.js';
+import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
 import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
-import { tableText, tsvText } from '../../src/cli/terminal/table.js';
 import { systemRandom } from '../../src/kit/random.js';
 import { displayWidth } from '../../src/kit/wrap.js';
 import { DANGEROUS } from '../support/hostile-text.js';
 
-describe('colour: the flag, then NO_COLOR, then what forces it, then the terminal', () => {
+describe('color: --color, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, and the terminal decide, in this order', () => {
   const table: [
     choice: 'auto' | 'always' | 'never',
     environment: Record<string, string>,
@@ -55,7 +54,7 @@ describe('tables', () => {
     expect(text).toBe('ID    TEXT\na     x\n日本  y\n');
   });
 
-  it('are no wider than the terminal, whatever its width', () => {
+  it('are not wider than the terminal, whatever its width', () => {
     for (const width of [1, 20, 40, 80]) {
       const text = tableText([{ id: 'a', text: 'x'.repeat(200) }], columns, PLAIN, width);
       for (const line of text.split('\n')) expect(displayWidth(line)).toBeLessThanOrEqual(Math.max(width, 12));
@@ -127,7 +126,7 @@ describe('text', () => {
     ).toHaveLength(4);
   });
 
-  it('tells times as people do, and survives what is no time', () => {
+  it('prints times for people, and survives invalid times', () => {
     const now = Date.UTC(2026, 0, 31);
     expect([0, 30_000, 90_000, 7_200_000, 3 * 86_400_000].map((ms) => relativeTime(now - ms, now))).toEqual([
       'just now',

@@ -187,7 +187,7 @@ describe('config', () => {
     ['config set colour red', /Unknown setting/],
     ['config set profiles.work.agent a.b', /no profile work/],
     ['config set profiles.work.base_url http://example.com', /encrypted/],
-    ['config set profiles.work.base_url ftp://x', /no value/],
+    ['config set profiles.work.base_url ftp://x', /Invalid value/],
     ['config set profiles.__proto__.base_url https://x.example', /Unknown setting/],
   ])('asp %s is refused with exit 2 and changes nothing', async (line, said) => {
     const home = freshHome();
@@ -207,7 +207,7 @@ describe('config', () => {
 });
 
 describe('status', () => {
-  it('exits 0 whatever it finds: nothing, nobody, a service that is gone', async () => {
+  it('exits 0 whatever it finds: no settings, no login, a dead service', async () => {
     const empty = documentOf(await runWords('status --json'));
     expect(empty).toMatchObject({ profile: null, agent: null, reachable: null, problem: expect.any(String) });
     const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };

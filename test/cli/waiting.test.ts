@@ -36,17 +36,17 @@ describe('a rate limit', () => {
       code: 'RATE_LIMITED',
       retry_after_ms: 2_084_000,
       outcome: 'not_applied',
-      hint: 'the service asks to wait 35 min.',
+      hint: 'the service says to wait 35 min.',
     });
   });
 
   it('that fits is waited for, and stderr says so', async () => {
     const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi');
     expect(code).toBe(0);
-    expect(err).toContain('Waiting 1 s to try again: Too many new sessions.');
+    expect(err).toContain('Waiting 1 s before the next try: Too many new sessions.');
   });
 
-  it('is waited for without a word where nothing should be said', async () => {
+  it('waits silently if notes are off', async () => {
     const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi --quiet');
     expect({ code, err }).toEqual({ code: 0, err: '' });
   });

@@ -33,6 +33,7 @@ const LONG = [
   'owner_id',
   'owner_type',
   'paused',
+  'reports_taken',
   'scope',
   'skills',
   'updated_at',

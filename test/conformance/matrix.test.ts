@@ -35,6 +35,14 @@ const read = { method: 'GET', scope: 'sessions:read', success: 200, isAllowed: i
 const VERBS: readonly Verb[] = [
   { name: 'read', path: '', ...read },
   { name: 'events', path: '/events', ...read },
+  { name: 'delivery', path: '/delivery?sequence=2', ...read, isAllowed: (status) => status === 'joined' },
+  {
+    name: 'taken',
+    path: '/taken',
+    body: { sequences: [2] },
+    ...write,
+    isAllowed: (status) => status === 'joined',
+  },
   {
     name: 'join',
     path: '/join',
@@ -61,7 +69,7 @@ async function stage(actor: Actor, host: Actor, role: Role, state: State): Promi
   const isCreator = role === 'creator' || role === 'creator who left';
   const [creator, guest] = isCreator ? [actor, host] : [host, actor];
   const invite = role === 'none' ? [] : [guest.handle];
-  const id = await creator.mustCreate({ invite });
+  const id = await creator.mustCreate({ invite, initial_message: { content: 'x' } });
   if (role !== 'none' && role !== 'invited') await guest.mustJoin(id);
   if (role === 'creator who left' || role === 'left') await actor.mustLeave(id);
   if (role === 'invited again') {

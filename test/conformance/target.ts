@@ -4,9 +4,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-
 import type { Operator } from '../support/actors.js';
+import { PROGRAM_FILE } from '../support/built-program-file.js';
 import { createTestClock } from '../support/clock.js';
 import { text } from '../support/json.js';
 import { startTestService } from '../support/service.js';
@@ -34,7 +33,7 @@ export interface TargetOptions {
   readonly clock?: 'by hand';
 }
 
-const PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
+const PROGRAM = PROGRAM_FILE;
 const CLOCK_RUNS = (): never => {
   throw new Error('the clock of this service is not turned by hand');
 };

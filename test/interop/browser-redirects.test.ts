@@ -56,7 +56,7 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('hands the code to an app by its scheme, and its policy does not stand in the way', async () => {
+  it('hands the code to an app by its scheme, and its policy allows that', async () => {
     let failure: string | undefined;
     page.on('requestfailed', (request) => {
       if (request.url().startsWith('com.example.app:')) failure = `${request.url()} ${request.failure()?.errorText}`;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-import { createAsyncQueue } from '../../src/client/realtime/async-queue.js';
+import { createAsyncQueue } from '../../src/client/realtime/socket.js';
 import { systemClock, wait } from '../../src/kit/clock.js';
 import { createIds } from '../../src/kit/ids.js';
 import { toJsonLine } from '../../src/kit/json-line.js';

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { insertSession } from '../../src/service/store/session-rows.js';
-import { openSqlite } from '../../src/service/store/sqlite-database.js';
+import { insertSession } from '../../src/service/store/sessions.js';
+import { openSqlite } from '../../src/service/store/sqlite.js';
 import { loadSqlite } from '../../src/service/store/sqlite-driver.js';
 import { buildProgram } from '../support/build-program.js';
 import { createCrashingDisk, RECORDING, readSteps, type Step } from '../support/recorded-writes.js';

@@ -82,7 +82,7 @@ async function findAnyHolder(processes: readonly Running[]): Promise<Running> {
 const failed = (ended: readonly Ended[]): Ended[] => ended.filter(({ status }) => status !== 0);
 
 describe(`${PROCESSES} programs that share one login`, () => {
-  it(`refresh it once a round and never lose it: ${ROUNDS} rounds`, async () => {
+  it(`refresh it once per round and never lose it: ${ROUNDS} rounds`, async () => {
     const tally = createTally('programs that share one login');
     const times: number[] = [];
     let ok = 0;

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createServiceLog } from '../../src/cli/commands/serve/service-log.js';
+import { createServiceLog } from '../../src/cli/commands/serve/start.js';
 import { createOutput } from '../../src/cli/terminal/output.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
-import type { Log } from '../../src/service/context.js';
+import type { Log } from '../../src/service/core/context.js';
 import { operate } from '../support/actors.js';
 import { createTestClock } from '../support/clock.js';
 import { request } from '../support/http.js';
@@ -157,6 +157,6 @@ describe('where the security log goes', () => {
   });
 
   it('nowhere, with an error at the start, where the file cannot be opened', () => {
-    expect(() => open('errors', join(directory, 'missing', 'x'))).toThrow(/security log .* cannot be opened/);
+    expect(() => open('errors', join(directory, 'missing', 'x'))).toThrow(/Cannot open the security log/);
   });
 });

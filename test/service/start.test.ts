@@ -5,9 +5,8 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { isStartError } from '../../src/service/core/errors.js';
 import { type ServiceOptions, startService } from '../../src/service/service.js';
-import { StartError } from '../../src/service/start-error.js';
 import { operate } from '../support/actors.js';
 import { list, text } from '../support/json.js';
 import { rawBytes } from '../support/raw-http.js';
@@ -26,7 +25,7 @@ const failure = async (options: Partial<ServiceOptions>): Promise<unknown> => {
     await service.stop();
     return 'it started';
   } catch (error) {
-    return error instanceof StartError ? error.code : error;
+    return isStartError(error) ? error.code : error;
   }
 };
 
@@ -51,7 +50,7 @@ it('a service that is starting answers no handshake as if nothing were there', a
     while (!isOver) {
       const answer = await new Promise<string>((resolve) => {
         const socket = connect({ host: '127.0.0.1', port }, () => socket.write(handshake));
-        socket.on('error', () => resolve(''));
+        socket.on('error', () => resolve('')).on('close', () => resolve(''));
         socket.once('data', (bytes) => {
           socket.destroy();
           resolve(bytes.toString());
@@ -138,7 +137,7 @@ describe('the addresses of a service', () => {
 });
 
 describe('seeds', () => {
-  it('are there from the start, open unless said, and once', async () => {
+  it('exist from the start, open by default, and once', async () => {
     const options: Partial<ServiceOptions> = {
       data: { directory: join(directory, 'seeds') },
       seeds: [{ handle: '@alice.bot' }, { handle: '@alice.two', inboundPolicy: 'allowlist' }, { handle: '@bob.bot' }],

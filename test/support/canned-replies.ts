@@ -1,5 +1,5 @@
 import type { Operation } from '../../src/wire/endpoint.js';
-import type { OperatorOperation } from '../../src/wire/local-service.js';
+import type { OperatorOperation } from '../../src/wire/schemas/operator.js';
 
 /** Ids and handles that the commands of the tests name; what a service answers may hold any text in their places. */
 export const SESSION_ID = `sess_${'0'.repeat(26)}`;
@@ -176,6 +176,22 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
     const after = Number(query.get('after_sequence') ?? 0);
     return { events: eventsOf(wording).filter(({ sequence }) => Number(sequence) > after), next_cursor: null };
   },
+  getDelivery: ({ text }) => ({
+    message_id: `msg_${'0'.repeat(26)}`,
+    sequence: 6,
+    recipients: [
+      {
+        handle: text,
+        status: 'joined',
+        state: 'taken',
+        taken_at: TIME,
+        answered_sequence: null,
+        reports_taken: true,
+        [`later-${text}`]: text,
+      },
+    ],
+  }),
+  reportTaken: () => ({ taken: [6] }),
   listAccountSessions: (wording) => ({
     sessions: [{ session: sessionOf(wording), acting_handle: ME }],
     next_cursor: null,

@@ -3,10 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
 
 import { ENDPOINT, type EndpointRow, type Operation } from '../../src/wire/endpoint.js';
-import { EVENT_PAYLOAD, type EventType } from '../../src/wire/event.js';
-import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/local-service.js';
-import { Ok } from '../../src/wire/session.js';
-import { UnblockReply } from '../../src/wire/trust.js';
+import type { EventType } from '../../src/wire/event.js';
+import { acknowledgement } from '../../src/wire/schemas/base.js';
+import { endpointSchemas } from '../../src/wire/schemas/endpoint.js';
+import { EVENT_PAYLOAD } from '../../src/wire/schemas/event.js';
+import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/schemas/operator.js';
 import { eventsOf, FILE_BYTES, OPERATOR_REPLY, REPLY, type Wording } from './canned-replies.js';
 import { type LeavingOut, leaveOut } from './leave-out.js';
 
@@ -162,9 +163,10 @@ function handle(service: CannedService, method: string, url: URL): Handled {
 
 /** The same answer from a service that says as little as it may. */
 function shorten(name: Operation, body: unknown, how: LeavingOut): { status: number; body: unknown } {
-  const { reply, status }: EndpointRow = ENDPOINT[name];
-  if (reply === Ok || reply === UnblockReply) return { status: 204, body: undefined };
-  if (typeof reply === 'string') return { status, body };
+  const { status }: EndpointRow = ENDPOINT[name];
+  const { reply } = endpointSchemas(name);
+  if (reply === undefined) return { status, body };
+  if (acknowledgement(reply) !== undefined) return { status: 204, body: undefined };
   return { status, body: leaveOut(reply, withShortEvents(body, how), how) };
 }
 

@@ -1,15 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import type { Login, LoginKey } from '../../src/client/credentials/login.js';
-import type { LoginContext } from '../../src/client/credentials/login-context.js';
-import { obtainClientId } from '../../src/client/credentials/obtain-client-id.js';
+import type { Login, LoginContext, LoginKey } from '../../src/client/credentials/login.js';
 import { openLogins } from '../../src/client/credentials/open-logins.js';
+import { obtainClientId } from '../../src/client/credentials/register-client.js';
 import { toCached } from '../../src/client/credentials/token-cache.js';
 import { createTransport } from '../../src/client/http/transport.js';
-import { createAuthorizationRequest } from '../../src/client/oauth/authorization-request.js';
-import { readCallback } from '../../src/client/oauth/callback.js';
+import { createAuthorizationRequest, readCallback } from '../../src/client/oauth/authorization-request.js';
 import { discover } from '../../src/client/oauth/discover.js';
 import { exchangeCode } from '../../src/client/oauth/token-endpoint.js';
 import { systemClock } from '../../src/kit/clock.js';

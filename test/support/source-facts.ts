@@ -28,7 +28,7 @@ type Walk = (node: Node, parent: Node | undefined) => void;
 
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value;
 
-function walk(node: Node, visit: Walk, parent?: Node): void {
+export function walk(node: Node, visit: Walk, parent?: Node): void {
   visit(node, parent);
   for (const value of Object.values(node)) {
     for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) walk(child, visit, node);

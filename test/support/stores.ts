@@ -5,9 +5,9 @@ import { join } from 'node:path';
 
 import pg from 'pg';
 
-import type { Database, SharedDatabase } from '../../src/service/store/database.js';
-import { openPostgres } from '../../src/service/store/postgres-database.js';
-import { openSqlite } from '../../src/service/store/sqlite-database.js';
+import type { Database, SharedDatabase } from '../../src/service/core/database.js';
+import { openPostgres } from '../../src/service/store/postgres.js';
+import { openSqlite } from '../../src/service/store/sqlite.js';
 import { POSTGRES_URL } from './postgres-server.js';
 
 /** The kinds of store. */

@@ -1,29 +1,30 @@
 import { describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
-
-import { CreateAgentRequest, SearchQuery, UpdateActingAgentRequest } from '../../src/wire/agent.js';
-import { EventEnvelope, ReplayQuery } from '../../src/wire/event.js';
-import {
-  Handle,
-  HandlePart,
-  isHandle,
-  joinHandle,
-  OwnerGlob,
-  ownerGlobOf,
-  splitHandle,
-} from '../../src/wire/handle.js';
+import { isHandle, joinHandle, ownerGlobOf, splitHandle } from '../../src/wire/handle.js';
 import { ID_PREFIX, type IdKind, isId, kindOfId } from '../../src/wire/id.js';
-import { Content, Message, SendMessageRequest } from '../../src/wire/message.js';
-import { AccessTokenClaims, RegistrationRequest, TokenReply } from '../../src/wire/oauth.js';
-import { isScope, SCOPE_DESCRIPTION, SCOPES, Scope, splitScope } from '../../src/wire/scope.js';
+import { EventEnvelope } from '../../src/wire/schemas/event.js';
+import { Message } from '../../src/wire/schemas/message.js';
+import { AccessTokenClaims, RegistrationRequest, TokenReply } from '../../src/wire/schemas/oauth.js';
 import {
+  AddAllowlistRequest,
+  BlockRequest,
+  Content,
+  CreateAgentRequest,
   CreateSessionRequest,
   EmptyRequest,
+  Handle,
+  HandlePart,
   InviteRequest,
   ListSessionsQuery,
+  OwnerGlob,
   ReopenRequest,
-} from '../../src/wire/session.js';
-import { AddAllowlistRequest, BlockRequest } from '../../src/wire/trust.js';
+  ReplayQuery,
+  Scope,
+  SearchQuery,
+  SendMessageRequest,
+  UpdateActingAgentRequest,
+} from '../../src/wire/schemas/requests.js';
+import { isScope, SCOPE_DESCRIPTION, SCOPES, splitScope } from '../../src/wire/scope.js';
 
 const ULID = '01ARZ3NDEKTSV4RRFFQ69G5FAV';
 const att = (last: string): string => `att_${ULID.slice(0, -1)}${last}`;

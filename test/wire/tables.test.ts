@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import { ATTACHMENT_TYPE, attachmentTypeOfName, hasSignatureOf, isAttachmentType } from '../../src/wire/attachment.js';
@@ -5,11 +6,28 @@ import { ENDPOINT, ENDPOINT_ALIAS, endpointRow, fillPath, isWrite, type Operatio
 import { ERROR, isErrorCode, isRetryableStatus } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';
 import * as limit from '../../src/wire/limit.js';
+import { AGENT_REPLIES } from '../../src/wire/schemas/agent.js';
+import { ATTACHMENT_REPLIES } from '../../src/wire/schemas/attachment.js';
+import { DELIVERY_REPLIES } from '../../src/wire/schemas/delivery.js';
+import { endpointSchemas } from '../../src/wire/schemas/endpoint.js';
+import { EVENT_REPLIES } from '../../src/wire/schemas/event.js';
+import { SESSION_REPLIES } from '../../src/wire/schemas/session.js';
 import { isScope } from '../../src/wire/scope.js';
 
 const operations = Object.keys(ENDPOINT) as Operation[];
+/** The files that `reply` of a row can name: a client loads that one alone. */
+const FILES = {
+  session: SESSION_REPLIES,
+  event: EVENT_REPLIES,
+  delivery: DELIVERY_REPLIES,
+  attachment: ATTACHMENT_REPLIES,
+  agent: AGENT_REPLIES,
+};
 
-/** The specification's table and GET /account, written out a second time on purpose: a changed row must be changed here too. */
+/**
+ * The specification's table, GET /account and the delivery states, written out a second time on purpose: a changed row must be
+ * changed here too.
+ */
 const ENDPOINTS_OF_THE_SPECIFICATION = `
 POST /sessions sessions:write
 GET /sessions sessions:read
@@ -21,6 +39,8 @@ POST /sessions/{session_id}/leave sessions:write
 POST /sessions/{session_id}/end sessions:write
 POST /sessions/{session_id}/reopen sessions:write
 GET /sessions/{session_id}/events sessions:read
+GET /sessions/{session_id}/delivery sessions:read
+POST /sessions/{session_id}/taken sessions:write
 GET /account account:read
 GET /accounts/me/sessions account:read
 POST /attachments sessions:write
@@ -55,9 +75,22 @@ describe('Endpoints › the table', () => {
     const row = endpointRow(name);
     expect(row.scopes.every(isScope)).toBe(true);
     expect(row.accountScopes !== undefined).toBe(row.actor === 'either');
-    if (isWrite(row)) expect(row.query).toBeUndefined();
+    const { query, body, reply } = endpointSchemas(name);
+    if (isWrite(row)) expect(query).toBeUndefined();
     else expect(row.body).toBeUndefined();
+    expect(body !== undefined).toBe(row.body === 'json' || row.body === 'optional');
+    expect(reply !== undefined).toBe(row.reply !== 'markdown' && row.reply !== 'nothing');
     expect(row.status === 204).toBe(row.reply === 'nothing');
+    if (reply !== undefined) expect(Object.keys(FILES[row.reply as keyof typeof FILES])).toContain(name);
+  });
+
+  it('has each verb of a session in the matrix of who may do what', () => {
+    const matrix = readFileSync(new URL('../conformance/matrix.test.ts', import.meta.url), 'utf8');
+    const verbs = operations.flatMap(
+      (name) => /^\/sessions\/\{session_id\}(\/.*)?$/.exec(ENDPOINT[name].path)?.[1] ?? [],
+    );
+    const forgotten = verbs.filter((verb) => !matrix.includes(`path: '${verb}`));
+    expect(forgotten, 'add them to VERBS in test/conformance/matrix.test.ts').toEqual([]);
   });
 
   it('has an alias only beside an operation, with the same parameters or the acting agent in their place', () => {

@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-
-import type { Agent, AgentSummary, UpdateAgentRequest } from '../../wire/agent.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, SEARCH_LIMIT_DEFAULT, SEARCH_LIMIT_MAX } from '../../wire/limit.js';
+import type { Agent, AgentSummary } from '../../wire/schemas/agent.js';
+import type { UpdateAgentRequest } from '../../wire/schemas/requests.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
 import { printRequest, read, write } from '../context/calls.js';
 import { collectPages, notePage } from '../context/collect-pages.js';
-import { remember } from '../context/completion-memory.js';
+import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import type { ErrorContext } from '../context/explain.js';
 import { loginsAt } from '../context/login-place.js';
-import { CliError, UsageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
 import { pageOptions, readPageOptions } from '../options.js';
 import { type Config, LOCAL_AGENT_SETTING, PROFILE_NAME } from '../profile/config.js';
@@ -20,20 +20,21 @@ import type { Style } from '../terminal/style.js';
 import { readHandle, readSearchText, toHandlePath } from '../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
-const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --scopes account:read,account:agents:read.';
+const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
 
 export const agentUse = command({
   path: 'agent use',
   aliases: ['use'],
   summary: 'act as this agent from now on',
-  details: 'It is kept with the profile; --here keeps it, and the profile, in this folder (.asp.json) instead.',
+  details:
+    'The choice is stored with the profile; --here stores it, and the profile, in this folder (.asp.json) instead.',
   arguments: [{ usage: '[handle]', about: '@owner.name or owner.name' }],
   options: [
-    { flags: '--here', about: 'in this folder and below' },
-    { flags: '--unset', about: 'forget the choice' },
+    { flags: '--here', about: 'only in this folder and below' },
+    { flags: '--unset', about: 'remove the choice' },
   ],
   examples: [
-    { line: 'asp use alice.bot', about: 'wherever --as and ASP_AGENT say nothing' },
+    { line: 'asp use alice.bot', about: 'for commands without --as and ASP_AGENT' },
     { line: 'asp use alice.bot --here', about: 'in this folder only' },
   ],
   effect: 'local',
@@ -41,20 +42,20 @@ export const agentUse = command({
   parse(args) {
     const text = args.argument('handle');
     const isUnset = args.flag('unset');
-    if (isUnset && text !== undefined) throw new UsageError('--unset and a handle cannot be used together.');
+    if (isUnset && text !== undefined) throw usageError('--unset and a handle cannot be used together.');
     return { handle: text === undefined ? undefined : readHandle(text), isHere: args.flag('here'), isUnset };
   },
   async run(context, { handle: named, isHere, isUnset }) {
     const file = join(context.machine.workingDirectory, PROJECT_FILE_NAME);
     if (isUnset && isHere) {
-      await changeProjectFile(file, context.random, ({ profile }) => ({ profile }));
+      await changeProjectFile(file, ({ profile }) => ({ profile }));
       return printChoice(context, { handle: null, profile: null, path: file });
     }
     const profile = await context.profile();
     const handle = isUnset ? undefined : (named ?? (await askHandle(context, profile)));
     if (isHere) {
       if (!PROFILE_NAME.test(profile.name)) throw withoutName(profile);
-      await changeProjectFile(file, context.random, () => ({ profile: profile.name, agent: handle }));
+      await changeProjectFile(file, () => ({ profile: profile.name, agent: handle }));
     } else await context.saveConfig(withAgent(await context.config(), profile, handle));
     const path = isHere ? file : (context.paths.configFile ?? '');
     await printChoice(context, { handle: handle ?? null, profile: profile.name, path });
@@ -68,7 +69,7 @@ async function printChoice(
 ): Promise<void> {
   const { handle, profile, path } = choice;
   const where = profile === null || path.endsWith(PROJECT_FILE_NAME) ? path : `profile ${profile}`;
-  await output.note(handle === null ? `No agent is chosen in ${where} any more.` : `Kept in ${where}.`);
+  await output.note(handle === null ? `No agent is set in ${where} anymore.` : `Saved in ${where}.`);
   await output.document(choice, (safe) => safe.handle ?? '');
 }
 
@@ -76,8 +77,8 @@ async function askHandle(context: Context, { baseUrl }: ResolvedProfile): Promis
   const logins = await loginsAt(context, baseUrl);
   const handles = logins.flatMap(({ handle }) => (handle === null ? [] : [handle]));
   if (handles.length === 0 || !context.prompts.canAsk)
-    throw new UsageError('Which agent?', {
-      why: handles.length === 0 ? undefined : `signed in are ${handles.slice(0, 8).join(', ')}.`,
+    throw usageError('Which agent?', {
+      why: handles.length === 0 ? undefined : `signed in: ${handles.slice(0, 8).join(', ')}.`,
       next: ['asp', 'use', handles[0] ?? 'alice.bot'],
     });
   return context.prompts.choose('Which agent?', handles, 'its handle');
@@ -93,13 +94,13 @@ function withAgent(config: Config, profile: ResolvedProfile, handle: string | un
   return { ...config, profiles: { ...config.profiles, [profile.name]: { ...entry, agent: handle } } };
 }
 
-function withoutName({ baseUrl }: ResolvedProfile): UsageError {
-  return new UsageError('An agent is kept with a profile, and this service has no profile yet.', {
+function withoutName({ baseUrl }: ResolvedProfile): CliError {
+  return usageError('The agent is stored with a profile, and this service has no profile yet.', {
     next: ['asp', 'profile', 'add', 'work', '--base-url', baseUrl],
   });
 }
 
-/** What stands between the choice and its effect. */
+/** Settings that override the choice. */
 async function warnOfOtherChoices(
   context: Context,
   profile: ResolvedProfile,
@@ -110,9 +111,9 @@ async function warnOfOtherChoices(
   const { ASP_AGENT, ASP_CLIENT_ID, ASP_TOKEN } = environment;
   const file = isHere ? undefined : await context.projectFile();
   const isFileAbove = file?.agent !== undefined && (file.profile === undefined || file.profile === profile.name);
-  if ((ASP_AGENT ?? '') !== '') await output.note(`ASP_AGENT still says ${ASP_AGENT}.`);
+  if ((ASP_AGENT ?? '') !== '') await output.note(`ASP_AGENT is still set to ${ASP_AGENT}.`);
   else if (isFileAbove && file.agent !== handle)
-    await output.note(`In this folder ${file.path} still says ${file.agent}.`);
+    await output.note(`In this folder, ${file.path} still sets ${file.agent}.`);
   if (profile.credentialCommand !== undefined || (ASP_CLIENT_ID ?? ASP_TOKEN) !== undefined) return;
   const logins = await loginsAt(context, profile.baseUrl);
   if (!logins.some((login) => login.handle === handle))
@@ -121,14 +122,14 @@ async function warnOfOtherChoices(
 
 export const agentShow = command({
   path: 'agent show',
-  summary: 'show an agent; without a handle the acting one',
+  summary: 'show an agent (default: the acting agent)',
   arguments: [{ usage: '[handle]', about: '@owner.name or owner.name' }],
   examples: [
-    { line: 'asp agent show alice.bot', about: 'who it is and who may reach it' },
-    { line: 'asp agent show --json', about: 'the acting agent, as the service tells it' },
+    { line: 'asp agent show alice.bot', about: 'its profile and its policies' },
+    { line: 'asp agent show --json', about: 'the acting agent, as the service describes it' },
   ],
   effect: 'read',
-  stdout: 'the agent, a line for each fact',
+  stdout: 'the agent, one fact per line',
   parse(args) {
     const text = args.argument('handle');
     return { handle: text === undefined ? undefined : readHandle(text) };
@@ -142,11 +143,11 @@ export const agentShow = command({
     await context.output.document(view.agent, (safe, style) => agentText(safe, style));
     const { length } = view.shared_sessions;
     if (length > 0) await context.output.note(`You share ${length === 1 ? 'a session' : `${length} sessions`}.`);
-    await remember(context, 'handles', [handle]);
+    await rememberAgents(context, [view.agent]);
   },
 });
 
-/** An agent for people; its values are safe already. */
+/** An agent for people; its values are already sanitized. */
 function agentText(agent: AgentSummary, style: Style): string {
   const reach = reachText(agent);
   const one = (text: string): string => text.replace(/\s+/g, ' ');
@@ -165,22 +166,25 @@ function reachText({ inactive, paused, is_online: isOnline }: AgentSummary): str
   return isOnline ? 'online' : 'offline';
 }
 
-/** A handle that does not resolve. It does not tell an unknown agent from a private one. */
+/** The error for a handle that does not resolve. It does not distinguish an unknown agent from a private one. */
 const unknownAgent = (handle: string): ErrorContext => ({
   subject: handle,
-  messages: { AGENT_NOT_FOUND: `${handle} was not found.`, NOT_FOUND: `${handle} was not found.` },
+  messages: {
+    AGENT_NOT_FOUND: `There is no agent ${handle}, or it is private.`,
+    NOT_FOUND: `There is no agent ${handle}, or it is private.`,
+  },
   reasons: {
-    AGENT_NOT_FOUND: 'the service gives one answer for an unknown handle and for an agent that is private.',
+    AGENT_NOT_FOUND: 'the service gives the same answer for an unknown handle and a private agent.',
   },
   next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
 });
 
 export const agentCard = command({
   path: 'agent card',
-  summary: 'print the card of an agent, in Markdown',
+  summary: "print an agent's card, in Markdown",
   arguments: [HANDLE],
   examples: [
-    { line: 'asp agent card alice.bot', about: 'what it says it can do' },
+    { line: 'asp agent card alice.bot', about: 'the skills it describes' },
     { line: 'asp agent card alice.bot > card.md', about: 'into a file' },
   ],
   effect: 'read',
@@ -195,7 +199,7 @@ export const agentCard = command({
 export const agentList = command({
   path: 'agent list',
   summary: "list the account's own agents",
-  arguments: [{ usage: '[text]', about: 'only those that match' }],
+  arguments: [{ usage: '[text]', about: 'only agents that match' }],
   options: pageOptions(LIST_LIMIT_DEFAULT),
   examples: [
     { line: 'asp agent list', about: 'a table' },
@@ -227,12 +231,12 @@ export const agentList = command({
 
 export const agentSearch = command({
   path: 'agent search',
-  summary: 'find public agents by the words of their handles, names and skills',
-  arguments: [{ usage: '<text...>', about: 'the beginnings of words, 2 to 100 characters' }],
+  summary: 'find public agents by words in their handles, names and skills',
+  arguments: [{ usage: '<text...>', about: 'beginnings of words, 2 to 100 characters' }],
   options: pageOptions(SEARCH_LIMIT_DEFAULT),
   examples: [
-    { line: 'asp agent search deploy', about: 'by a word' },
-    { line: 'asp agent search release notes --json', about: 'by two, for a script' },
+    { line: 'asp agent search deploy', about: 'by one word' },
+    { line: 'asp agent search release notes --json', about: 'by two words, for a script' },
   ],
   effect: 'read',
   stdout: describeTable('handle, name'),
@@ -254,16 +258,19 @@ export const agentSearch = command({
   },
 });
 
-function rememberAgents(context: Context, agents: readonly { canonical_handle: string }[]): Promise<void> {
-  const handles = agents.map((agent) => agent.canonical_handle);
+function rememberAgents(
+  context: Context,
+  agents: readonly { readonly canonical_handle: string; readonly display_name: string }[],
+): Promise<void> {
+  const handles = agents.map(({ canonical_handle: name, display_name: about }) => ({ name, about }));
   return remember(context, 'handles', handles);
 }
 
 const FIELD_OPTIONS = [
-  { flags: '--display-name <text>', about: 'shown beside the handle' },
-  { flags: '--description <text>', about: 'what it is for; an empty text takes it away' },
+  { flags: '--display-name <text>', about: 'display name, shown beside the handle' },
+  { flags: '--description <text>', about: 'description; an empty text removes it' },
   { flags: '--card <path|->', about: 'its card, in Markdown' },
-  { flags: '--policy <open|allowlist>', about: 'who may reach it', choices: ['open', 'allowlist'] },
+  { flags: '--policy <open|allowlist>', about: 'who may start a session with it', choices: ['open', 'allowlist'] },
   { flags: '--visibility <public|private>', about: 'who may find it', choices: ['public', 'private'] },
 ] as const satisfies readonly Option[];
 
@@ -276,7 +283,7 @@ const readFields = (args: Args<(typeof FIELD_OPTIONS)[number]>) => ({
   visibility: args.text('visibility'),
 });
 
-/** The members that were given; an empty description or card removes what is there. */
+/** The members to change; an empty description or card removes the existing one. */
 async function toRequest(context: Context, fields: ReturnType<typeof readFields>): Promise<UpdateAgentRequest> {
   const { displayName, description, cardFile, policy, visibility } = fields;
   const card = cardFile === undefined ? undefined : await readCard(context, cardFile);
@@ -297,7 +304,7 @@ async function readCard(context: Context, source: string): Promise<string> {
     return decodeText(bytes, source === '-' ? 'standard input' : source).trimEnd();
   } catch (error) {
     if (error instanceof CliError && error.code === 'ASP_FILE_TOO_LARGE')
-      throw new UsageError(`The card is too large.`, { why: 'it is at most 20000 characters.', cause: error });
+      throw usageError(`The card is too large.`, { why: 'the limit is 20000 characters.', cause: error });
     throw error;
   }
 }
@@ -328,28 +335,28 @@ export const agentCreate = command({
       {
         subject: handle,
         messages: {
-          DUPLICATE_HANDLE: `${handle} exists already, or its handle is reserved.`,
+          DUPLICATE_HANDLE: `${handle} already exists, or its handle is reserved.`,
         },
       },
     );
     if (reply.canonical_handle !== handle)
       throw new CliError('ASP_WRONG_AGENT', {
-        message: `${reply.canonical_handle} was created: the account that is signed in is not @${owner}.`,
+        message: `Created ${reply.canonical_handle}: the signed-in account is not @${owner}.`,
         outcome: 'applied',
         next: ['asp', 'agent', 'remove', reply.canonical_handle],
       });
-    await context.output.note(`Created. Sign in as it with: asp login ${handle}`);
+    await context.output.note(`Created. To sign in as this agent: asp login ${handle}`);
     await context.output.document(reply, (safe) => safe.canonical_handle);
-    await remember(context, 'handles', [handle]);
+    await rememberAgents(context, [reply]);
   },
 });
 
-/** An account creates agents under its own name only; any agent it has tells that name. */
+/** An account creates agents under its own name only; any of its agents shows that name. */
 async function refuseForeignOwner(context: Context, owner: string, name: string): Promise<void> {
   const { reply } = await callAsAccount(context, 'listAgents', { query: { limit: 1 } });
   const namespace = reply.agents[0]?.canonical_handle.slice(1).split('.', 1)[0];
   if (namespace === undefined || namespace === owner) return;
-  throw new UsageError(
+  throw usageError(
     `You are signed in as ${namespace} and can only create @${namespace}.… agents, not @${owner}.${name}.`,
     {
       next: ['asp', 'agent', 'create', `${namespace}.${name}`],
@@ -359,36 +366,43 @@ async function refuseForeignOwner(context: Context, owner: string, name: string)
 
 export const agentUpdate = command({
   path: 'agent update',
-  summary: 'change an agent; without a handle what the acting one says of itself',
+  summary: 'change an agent (default: the profile of the acting agent)',
   details: `With a handle: ${BY_ACCOUNT.charAt(0).toLowerCase()}${BY_ACCOUNT.slice(1)}`,
-  arguments: [{ usage: '[handle]', about: 'an agent of the account' }],
+  arguments: [{ usage: '[handle]', about: 'one of the agents of the account' }],
   options: [
     ...FIELD_OPTIONS,
-    { flags: '--pause', about: 'nobody can reach it' },
+    { flags: '--pause', about: 'pause it: no one can reach it' },
     { flags: '--resume', about: 'make it reachable again' },
+    { flags: '--hide-taken', about: 'do not tell senders which messages it took' },
+    { flags: '--share-taken', about: 'tell them again' },
   ],
   examples: [
-    { line: 'asp agent update --description "on call until Friday"', about: 'the acting agent, of itself' },
-    { line: 'asp agent update alice.helper --policy allowlist --pause', about: 'by its account' },
+    { line: 'asp agent update --description "on call until Friday"', about: "the acting agent's own description" },
+    { line: 'asp agent update alice.helper --policy allowlist --pause', about: 'as its account' },
   ],
   effect: 'write',
   stdout: 'the handle',
   parse(args) {
     args.refuseBoth('pause', 'resume');
+    args.refuseBoth('hide-taken', 'share-taken');
+    const reportsTaken = args.flag('hide-taken') ? false : args.flag('share-taken') ? true : undefined;
     const text = args.argument('handle');
     const fields = readFields(args);
     const paused = args.flag('pause') ? true : args.flag('resume') ? false : undefined;
-    if (paused === undefined && Object.values(fields).every((field) => field === undefined))
-      throw new UsageError('Nothing to change was given.', { next: ['asp', 'agent', 'update', '--help'] });
+    if ((paused ?? reportsTaken) === undefined && Object.values(fields).every((field) => field === undefined))
+      throw usageError('Name at least one change.', { next: ['asp', 'agent', 'update', '--help'] });
     if (text === undefined && (paused ?? fields.policy ?? fields.visibility) !== undefined)
-      throw new UsageError('Who may reach an agent, and whether it is paused, is changed by its account.', {
-        why: 'name the agent; without a name the acting agent changes what it says of itself.',
+      throw usageError("Only an agent's account can change who may reach it and whether it is paused.", {
+        why: 'name the agent. Without a handle, the acting agent changes its own profile.',
         next: ['asp', 'agent', 'update', '--help'],
       });
-    return { handle: text === undefined ? undefined : readHandle(text), fields, paused };
+    return { handle: text === undefined ? undefined : readHandle(text), fields, paused, reportsTaken };
   },
-  async run(context, { handle, fields, paused }) {
-    const request = await toRequest(context, fields);
+  async run(context, { handle, fields, paused, reportsTaken }) {
+    const request = {
+      ...(await toRequest(context, fields)),
+      ...(reportsTaken !== undefined && { reports_taken: reportsTaken }),
+    };
     if (handle === undefined) {
       if (context.globals.isDryRun) return printRequest(context, 'updateActingAgent', { body: request });
       const { reply } = await write(context, 'updateActingAgent', { body: request });
@@ -408,7 +422,7 @@ export const agentRemove = command({
   details: BY_ACCOUNT,
   arguments: [HANDLE],
   examples: [
-    { line: 'asp agent remove alice.helper', about: 'asks first' },
+    { line: 'asp agent remove alice.helper', about: 'asks for confirmation' },
     { line: 'asp agent remove alice.helper --yes --json', about: 'for a script' },
   ],
   effect: 'write',
@@ -417,11 +431,12 @@ export const agentRemove = command({
   async run(context, { handle }) {
     const path = toHandlePath(handle);
     if (context.globals.isDryRun) return printRequest(context, 'removeAgent', { path }, ACCOUNT_ACTOR);
-    const question = `Remove ${handle} for good? It leaves its sessions, and nobody can have its handle again.`;
+    const question = `Remove ${handle} for good? It leaves its sessions, and its handle can never be used again.`;
     if (!(await context.prompts.confirm(question, '--yes')))
       throw new CliError('ASP_CANCELED', { message: `Canceled. ${handle} was not removed.` });
     const { idempotencyKey } = await callAsAccount(context, 'removeAgent', { path }, unknownAgent(handle));
     const result = { handle, removed: true, idempotency_key: idempotencyKey ?? null };
     await context.output.document(result, (safe) => safe.handle);
+    forget(context, 'handles', [handle]);
   },
 });

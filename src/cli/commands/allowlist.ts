@@ -1,8 +1,9 @@
 import { type Argument, command } from '../command.js';
 import { printRequest, read, write } from '../context/calls.js';
+import { remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { type ErrorContext, notFound } from '../context/explain.js';
-import { UsageError } from '../errors.js';
+import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
 import { handleOf, ownerGlobOf, readHandle, readList, toHandlePath } from '../values.js';
 
@@ -13,21 +14,22 @@ const ENTRIES = {
 
 export const allowlistList = command({
   path: 'allowlist list',
-  summary: 'who may reach the acting agent while its policy is allowlist',
+  summary: 'list the agents that may reach the acting agent while its policy is allowlist',
   examples: [
-    { line: 'asp allowlist list', about: 'one entry a line' },
-    { line: 'asp -a ops.bot allowlist list > ops.allow', about: 'into a file that apply takes' },
+    { line: 'asp allowlist list', about: 'one entry per line' },
+    { line: 'asp -a ops.bot allowlist list > ops.allow', about: 'into a file for allowlist apply' },
   ],
   effect: 'read',
-  stdout: 'the entries, a line each',
+  stdout: 'the entries, one per line',
   async run(context) {
     const items = (await readOwnEntries(context)).map((entry) => ({ entry }));
     await context.output.list({ items, next_cursor: null }, [{ title: 'entry', value: ({ entry }) => entry }]);
-    if (items.length === 0) await context.output.note('The list is empty: only an open agent can be reached then.');
+    if (items.length === 0)
+      await context.output.note('The list is empty: other agents can reach this agent only if its policy is open.');
   },
 });
 
-/** The acting agent as the path of its list, and what its errors are about. */
+/** The acting agent as the path of its list, and the object of its errors. */
 async function findOwnList(context: Context) {
   const handle = await context.actingHandle();
   return { path: toHandlePath(handle), errorContext: { subject: `the allowlist of ${handle}` } };
@@ -35,15 +37,23 @@ async function findOwnList(context: Context) {
 
 async function readOwnEntries(context: Context): Promise<readonly string[]> {
   const { path, errorContext } = await findOwnList(context);
-  return (await read(context, 'listAllowlist', { path }, errorContext)).entries;
+  const { entries } = await read(context, 'listAllowlist', { path }, errorContext);
+  await rememberEntries(context, entries);
+  return entries;
+}
+
+/** Completions offer the list as it was seen last. */
+function rememberEntries(context: Context, entries: readonly string[]): Promise<void> {
+  const items = entries.map((name) => ({ name }));
+  return remember(context, 'entries', items, true);
 }
 
 /** A handle, or every agent of an owner: `@owner.*`. */
 function readEntry(text: string): string {
   const entry = ownerGlobOf(text) ?? handleOf(text);
   if (entry !== undefined) return entry;
-  throw new UsageError(`'${text}' is not a valid allowlist entry.`, {
-    why: 'it is a handle (@owner.name) or every agent of an owner (@owner.*), in lower case.',
+  throw usageError(`'${text}' is not a valid allowlist entry.`, {
+    why: 'an entry is a handle (@owner.name) or every agent of an owner (@owner.*), in lower case.',
   });
 }
 
@@ -56,7 +66,7 @@ export const allowlistAdd = command({
     { line: "asp allowlist add '@alice.*'", about: 'every agent of an owner' },
   ],
   effect: 'write',
-  stdout: 'the entries that were added, a line each',
+  stdout: 'the new entries, one per line',
   parse: (args) => ({ entries: readList(args.argument('entries'), readEntry) }),
   async run(context, { entries }) {
     const { path, errorContext } = await findOwnList(context);
@@ -65,19 +75,20 @@ export const allowlistAdd = command({
     const { reply, idempotencyKey } = await write(context, 'addToAllowlist', { path, body }, errorContext);
     const result = { entries: reply.entries, added: entries, idempotency_key: idempotencyKey ?? null };
     await context.output.document(result, (safe) => safe.added.join('\n'));
+    await rememberEntries(context, reply.entries);
   },
 });
 
 export const allowlistRemove = command({
   path: 'allowlist remove',
-  summary: 'take entries off the list',
+  summary: 'remove entries from the list',
   arguments: [ENTRIES],
   examples: [
-    { line: 'asp allowlist remove bob.bot', about: 'it must stand there as it is typed' },
+    { line: 'asp allowlist remove bob.bot', about: 'the entry must match exactly' },
     { line: "asp allowlist remove '@alice.*' --json", about: 'for a script' },
   ],
   effect: 'write',
-  stdout: 'the entries that were removed, a line each',
+  stdout: 'the removed entries, one per line',
   parse: (args) => ({ entries: readList(args.argument('entries'), readEntry) }),
   async run(context, options) {
     const { path } = await findOwnList(context);
@@ -93,11 +104,12 @@ export const allowlistRemove = command({
     }
     if (context.globals.isDryRun) return;
     await context.output.document({ entries, removed }, (safe) => safe.removed.join('\n'));
+    await rememberEntries(context, entries);
   },
 });
 
 function notListed(entry: string, removed: readonly string[]): ErrorContext {
-  const before = removed.length === 0 ? '' : ` Removed before it: ${removed.join(', ')}.`;
+  const before = removed.length === 0 ? '' : ` Removed before that: ${removed.join(', ')}.`;
   return {
     subject: entry,
     messages: { NOT_FOUND: `${entry} is not on the list.${before}` },
@@ -107,28 +119,28 @@ function notListed(entry: string, removed: readonly string[]): ErrorContext {
   };
 }
 
-/** A change that fails after others leaves those made. */
+/** If a change fails after others, those stay. */
 const partly = (made: number): ErrorContext => (made === 0 ? {} : { outcome: { not_applied: 'applied' } });
 
 export const allowlistApply = command({
   path: 'allowlist apply',
-  summary: 'bring the list to what a file says: one entry a line, # for remarks',
-  details: 'Prints what was added (+) and removed (-). Without --prune nothing is removed.',
+  summary: 'make the list match a file: one entry per line, # for comments',
+  details: 'Prints added (+) and removed (-) entries. Without --prune, nothing is removed.',
   arguments: [{ usage: '<file|->', about: 'the file, or - for standard input' }],
-  options: [{ flags: '--prune', about: 'remove what the file does not name' }],
+  options: [{ flags: '--prune', about: 'remove entries that are not in the file' }],
   examples: [
     { line: 'asp allowlist apply ops.allow --prune --dry-run', about: 'what would change' },
     { line: 'git show main:ops.allow | asp allowlist apply - --prune', about: 'from a repository' },
   ],
   effect: 'write',
-  stdout: 'what changed: + entry, - entry',
+  stdout: 'the changes: + entry, - entry',
   parse: (args) => ({ source: args.argument('file'), isPruning: args.flag('prune') }),
   async run(context, { source, isPruning }) {
     const wanted = await readWanted(context, source);
     const { isDryRun, isYes } = context.globals;
     if (wanted.length === 0 && isPruning && !isYes && !isDryRun)
-      throw new UsageError(`${nameSource(source)} holds no entry, and --prune would empty the list.`, {
-        why: 'say --yes if that is meant.',
+      throw usageError(`${nameSource(source)} contains no entries, and --prune would empty the list.`, {
+        why: 'add --yes if you mean that.',
       });
     const { path, errorContext } = await findOwnList(context);
     const { entries: before } = await read(context, 'listAllowlist', { path }, errorContext);
@@ -149,7 +161,7 @@ export const allowlistApply = command({
       }
     }
     if (isDryRun) await context.output.note('Nothing was changed (--dry-run).');
-    else if (added.length + removed.length === 0) await context.output.note('Nothing had to be changed.');
+    else if (added.length + removed.length === 0) await context.output.note('No changes needed.');
     await context.output.document({ added, removed, entries, applied: !isDryRun }, (safe, style) =>
       [
         ...safe.added.map((entry) => style.green(`+ ${entry}`)),
@@ -164,7 +176,7 @@ const ENTRIES_PER_CALL = 1000;
 
 const nameSource = (source: string): string => (source === '-' ? 'Standard input' : source);
 
-/** One entry a line; what follows a `#` is a comment. */
+/** One entry per line; a `#` starts a comment. */
 async function readWanted(context: Context, source: string): Promise<string[]> {
   const name = nameSource(source);
   const lines = decodeText(await readSource(context, source, FILE_MAX_BYTES), name).split(/\r?\n/);
@@ -174,8 +186,8 @@ async function readWanted(context: Context, source: string): Promise<string[]> {
     try {
       return [readEntry(text)];
     } catch (error) {
-      if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(`${name}, line ${index + 1}: ${error.message}`, { why: error.why, cause: error });
+      if (!isUsageError(error)) throw error;
+      throw usageError(`${name}, line ${index + 1}: ${error.message}`, { why: error.why, cause: error });
     }
   });
   return [...new Set(entries)];
@@ -183,15 +195,15 @@ async function readWanted(context: Context, source: string): Promise<string[]> {
 
 export const allowlistCheck = command({
   path: 'allowlist check',
-  summary: 'whether the policy and the list of the acting agent admit a handle',
-  details: 'Prints the entry that admits it, or open; exit 3 when nothing does. A block is another matter.',
+  summary: 'check whether the policy or the list of the acting agent admits a handle',
+  details: 'Prints the entry that admits it, or open; exit 3 if nothing does. Blocks are not checked.',
   arguments: [{ usage: '<handle>', about: '@owner.name or owner.name' }],
   examples: [
-    { line: 'asp allowlist check alice.bot', about: 'which entry lets it in' },
+    { line: 'asp allowlist check alice.bot', about: 'the entry that admits it' },
     { line: 'asp allowlist check alice.bot -q || asp allowlist add alice.bot', about: 'in a script' },
   ],
   effect: 'read',
-  stdout: 'the entry that admits the handle; nothing, and exit 3, when none does',
+  stdout: 'the entry that admits the handle; nothing, and exit 3, if none does',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
     const { inbound_policy: policy, canonical_handle: own } = await read(context, 'getActingAgent', {});

@@ -6,7 +6,7 @@ import { type Args, type Argument, command, type Option } from '../command.js';
 import { chosenKey } from '../context/calls.js';
 import type { Context } from '../context/context.js';
 import { explain } from '../context/explain.js';
-import { UsageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { fileFailure, readStdin, tooLarge } from '../input.js';
 import { sanitizeLine } from '../terminal/sanitize.js';
 
@@ -15,21 +15,21 @@ const PATH = {
   about: 'a path: sessions, agents/me, sessions/sess_…/events?limit=5',
 } as const satisfies Argument;
 const OPTIONS = [
-  { flags: '-X, --method <method>', about: 'GET; POST when there is something to send' },
+  { flags: '-X, --method <method>', about: 'method (default GET; POST if there is a body)' },
   { flags: '-H, --http-header <header>', about: 'a header, as name: value', isRepeatable: true },
   { flags: '-i, --include', about: 'print status and headers too' },
-  { flags: '--field <name=text>', about: 'a text of the JSON body, or of the query', isRepeatable: true },
-  { flags: '--typed <name=json>', about: 'any JSON value of the body, or of the query', isRepeatable: true },
-  { flags: '--input <file|->', about: 'the body as it is' },
+  { flags: '--field <name=text>', about: 'a string for the JSON body, or for the query', isRepeatable: true },
+  { flags: '--typed <name=json>', about: 'any JSON value for the body, or for the query', isRepeatable: true },
+  { flags: '--input <file|->', about: 'the body, sent unchanged' },
   { flags: '--paginate', about: 'every page, one document after the other' },
 ] as const satisfies readonly Option[];
 
 export const api = command({
   path: 'api',
-  summary: 'send a request of your own to the service, and print the answer',
+  summary: 'send any request to the service and print the answer',
   details: [
-    'The path is below the base URL, without a leading slash. The credential is added, and on writes an idempotency key.',
-    'The answer is printed whatever its status; the exit code is that of its error. Paths that leave the base URL are refused.',
+    'The path is below the base URL, without a leading slash. asp adds the credential and, for writes, an idempotency key.',
+    'The answer is printed whatever its status; the exit code is that of its error. Paths outside the base URL are refused.',
   ].join('\n'),
   arguments: [PATH],
   options: OPTIONS,
@@ -39,7 +39,7 @@ export const api = command({
     { line: "asp api sessions --paginate --json | jq -r '.sessions[].id'", about: 'page by page' },
   ],
   effect: 'write',
-  stdout: 'the body of the answer; with -i its head before it',
+  stdout: 'the body of the answer; with -i, its status and headers first',
   parse,
   async run(context, options) {
     const request = await toRequest(context, options);
@@ -62,18 +62,18 @@ function parse(args: Args<(typeof OPTIONS)[number], typeof PATH>) {
   const input = args.text('input');
   const method = readMethod(args.text('method'), fields.length > 0 || input !== undefined);
   const isPaginated = args.flag('paginate');
-  if (isPaginated && method !== 'GET') throw new UsageError('--paginate is for GET.');
+  if (isPaginated && method !== 'GET') throw usageError('--paginate is for GET.');
   if ((method === 'GET' || method === 'HEAD') && input !== undefined)
-    throw new UsageError(`${method} takes no body.`, { why: 'with --field and --typed its query is given.' });
+    throw usageError(`${method} takes no body.`, { why: 'use --field and --typed for the query.' });
   return {
     method,
     /** Below the base URL, without its leading slash; its query string included. */
     path: readPath(args.argument('path')),
     headers: Object.fromEntries(args.texts('http-header').map(readHeader)),
     showsHead: args.flag('include'),
-    /** Members of the JSON body; of the query when nothing is written. */
+    /** Members of the JSON body, or of the query if there is no body. */
     fields,
-    /** A path, or `-`: the body as it is. */
+    /** A path, or `-`: the body, sent unchanged. */
     input,
     isPaginated,
   };
@@ -86,13 +86,13 @@ function readMethod(text: string | undefined, writes: boolean): Method {
   if (text === undefined) return writes ? 'POST' : 'GET';
   const method = METHODS.find((one) => one === text.toUpperCase());
   if (method !== undefined) return method;
-  throw new UsageError(`'${text}' is not a method.`, { why: `methods are ${METHODS.join(', ')}.` });
+  throw usageError(`'${text}' is not a method.`, { why: `methods are ${METHODS.join(', ')}.` });
 }
 
-/** A path, never an address: the token goes to the service alone. */
+/** A path, never an address: the token goes only to this service. */
 function readPath(text: string): string {
   if (/^[a-z][a-z0-9+.-]*:|^\/\//i.test(text))
-    throw new UsageError(`'${text}' is an address; a path below the base URL belongs here.`, {
+    throw usageError(`'${text}' is an address. Give a path below the base URL.`, {
       next: ['asp', 'api', 'sessions'],
     });
   return text.replace(/^\//, '');
@@ -101,7 +101,7 @@ function readPath(text: string): string {
 function split(option: string, text: string): readonly [string, string] {
   const at = text.indexOf('=');
   if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
-  throw new UsageError(`${option} '${text}' is not of the form name=value.`);
+  throw usageError(`${option} '${text}' does not have the form name=value.`);
 }
 
 const readText = (text: string): readonly [string, string] => split('--field', text);
@@ -111,8 +111,8 @@ function readTyped(text: string): readonly [string, unknown] {
   try {
     return [name, JSON.parse(value)];
   } catch (error) {
-    throw new UsageError(`--typed '${name}': its value is not JSON.`, {
-      why: 'a text goes with --field, or in quotation marks.',
+    throw usageError(`--typed '${name}': its value is not JSON.`, {
+      why: 'use --field for strings, or put the value in quotation marks.',
       cause: error,
     });
   }
@@ -120,7 +120,7 @@ function readTyped(text: string): readonly [string, unknown] {
 
 const OURS: Readonly<Record<string, string>> = {
   authorization: 'the credential sets it.',
-  'idempotency-key': 'say it with --idempotency-key or --once.',
+  'idempotency-key': 'use --idempotency-key or --once.',
   host: 'the base URL sets it.',
   'content-length': 'the body sets it.',
 };
@@ -128,10 +128,10 @@ const OURS: Readonly<Record<string, string>> = {
 function readHeader(text: string): readonly [string, string] {
   const match = /^([!#$%&'*+.^`|~\w-]+):\s*([\t\x20-\x7e]*)$/.exec(text);
   if (match?.[1] === undefined)
-    throw new UsageError(`-H '${text}' is not a header.`, { why: 'a header is name: value, in ASCII.' });
+    throw usageError(`-H '${text}' is not a header.`, { why: 'a header is name: value, in ASCII.' });
   const name = match[1].toLowerCase();
   const why = Object.hasOwn(OURS, name) ? OURS[name] : undefined;
-  if (why !== undefined) throw new UsageError(`-H may not set ${name}.`, { why });
+  if (why !== undefined) throw usageError(`-H cannot set ${name}.`, { why });
   return [name, match[2] ?? ''];
 }
 
@@ -165,7 +165,7 @@ async function readInput(context: Context, source: string): Promise<Buffer> {
   if (source === '-') return readStdin(context, INPUT_MAX_BYTES);
   try {
     const facts = await promises.stat(source);
-    if (!facts.isFile()) throw new UsageError(`${source} is no regular file.`);
+    if (!facts.isFile()) throw usageError(`${source} is not a regular file.`);
     if (facts.size > INPUT_MAX_BYTES) throw tooLarge(source, INPUT_MAX_BYTES);
     const parts: Buffer[] = [];
     for await (const bytes of createReadStream(source)) parts.push(bytes as Buffer);
@@ -188,7 +188,10 @@ function parseBody({ body }: RawAnswer): { value: unknown } | undefined {
   }
 }
 
-/** JSON as one line when JSON was asked for, else laid out; both escaped, so that it parses back to what was sent. */
+/**
+ * JSON on one line if JSON was requested, otherwise indented; escaped in both cases, so that it parses back to the same
+ * value.
+ */
 async function print(context: Context, answer: RawAnswer, { showsHead }: ApiOptions): Promise<void> {
   const { output } = context;
   const json = parseBody(answer);
@@ -220,19 +223,19 @@ function nextPath(path: string, answer: RawAnswer): string | undefined {
   return `${where}?${parameters}`;
 }
 
-/** The answer was printed; its code decides how the command ends. */
+/** The answer was printed; its code decides the exit code. */
 async function refuseFailure(answer: RawAnswer, request: RawRequest): Promise<void> {
   const { status, attempts, idempotencyKey } = answer;
   if (status < 400) return;
   const [{ MESSAGE_MAX_LENGTH, RequestError }, { ErrorEnvelope }] = await Promise.all([
     import('../../client/http/request-error.js'),
-    import('../../wire/error.js'),
+    import('../../wire/schemas/base.js'),
   ]);
   const envelope = ErrorEnvelope.safeParse(parseBody(answer)?.value);
   const isUnknown = request.method !== 'GET' && request.method !== 'HEAD' && status >= 500;
   throw new RequestError({
     code: envelope.data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER'),
-    message: envelope.data?.error.message.slice(0, MESSAGE_MAX_LENGTH) ?? `The service answered ${status}.`,
+    message: envelope.data?.error.message.slice(0, MESSAGE_MAX_LENGTH) ?? `The service answered with status ${status}.`,
     status,
     attempts,
     idempotencyKey,

@@ -2,17 +2,19 @@ import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { command, describeTable } from '../command.js';
 import { printRequest, read, write } from '../context/calls.js';
 import { collectPages, notePage } from '../context/collect-pages.js';
-import { UsageError } from '../errors.js';
+import { forget, remember } from '../context/completion-memory.js';
+import type { Context } from '../context/context.js';
+import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
 import { isoTime, relativeTime } from '../terminal/relative-time.js';
 import { findIdKind, handleOf, ownerGlobOf, readHandle, readId, readList } from '../values.js';
 
 export const blockList = command({
   path: 'block list',
-  summary: 'whom the acting agent has blocked, the newest first',
+  summary: 'list the agents that the acting agent blocks, newest first',
   options: pageOptions(LIST_LIMIT_DEFAULT),
   examples: [
-    { line: 'asp block list', about: 'handles and since when' },
+    { line: 'asp block list', about: 'handles and the time of each block' },
     { line: 'asp blocks list --all --json', about: 'for scripts' },
   ],
   effect: 'read',
@@ -34,21 +36,27 @@ export const blockList = command({
         paint: (text, _, style) => style.dim(text),
       },
     ]);
-    await notePage(context, page, 'Nobody is blocked.');
+    await notePage(context, page, 'No blocks.');
+    await rememberBlocked(context, page.items);
   },
 });
 
+function rememberBlocked(context: Context, blocks: readonly { blocked_handle: string }[]): Promise<void> {
+  const items = blocks.map(({ blocked_handle: name }) => ({ name }));
+  return remember(context, 'blocked', items);
+}
+
 export const blockAdd = command({
   path: 'block add',
-  summary: 'block agents: they leave the sessions shared with them and cannot invite any more',
+  summary: 'block agents: they leave shared sessions and can no longer invite this agent',
   arguments: [{ usage: '<handles...>', about: '@owner.name, or @owner.* for every agent of an owner' }],
   examples: [
     { line: 'asp block add spam.bot', about: 'one' },
-    { line: "asp block add 'spam.*'", about: 'every agent of an owner, also those that it makes later' },
+    { line: "asp block add 'spam.*'", about: 'every agent of an owner, including future ones' },
     { line: 'asp block add spam.bot,noise.bot --json', about: 'two, for a script' },
   ],
   effect: 'write',
-  stdout: 'the handles, a line each',
+  stdout: 'the handles, one per line',
   parse: (args) => ({ handles: readList(args.argument('handles'), (text) => ownerGlobOf(text) ?? readHandle(text)) }),
   async run(context, { handles }) {
     const items = [];
@@ -62,6 +70,7 @@ export const blockAdd = command({
     await context.output.list({ items, next_cursor: null }, [
       { title: 'handle', value: ({ blocked_handle: handle }) => handle },
     ]);
+    await rememberBlocked(context, items);
   },
 });
 
@@ -70,11 +79,11 @@ export const blockRemove = command({
   summary: 'unblock agents',
   arguments: [{ usage: '<blocked...>', about: 'handles, owners (@owner.*), or ids of agents (agt_…)' }],
   examples: [
-    { line: 'asp block remove spam.bot', about: 'it may invite again, if the allowlist admits it' },
-    { line: 'asp block remove agt_…', about: 'by the id that block list shows' },
+    { line: 'asp block remove spam.bot', about: 'it may invite this agent again, if the allowlist admits it' },
+    { line: 'asp block remove agt_…', about: 'by the id from block list' },
   ],
   effect: 'write',
-  stdout: 'the handles, a line each',
+  stdout: 'the handles, one per line',
   parse: (args) => ({ blocked: readList(args.argument('blocked'), readBlocked) }),
   async run(context, { blocked }) {
     const items = [];
@@ -88,22 +97,23 @@ export const blockRemove = command({
     }
     if (context.globals.isDryRun) return;
     await context.output.list({ items, next_cursor: null }, [{ title: 'unblocked', value: ({ blocked }) => blocked }]);
+    forget(context, 'blocked', blocked);
   },
 });
 
-/** What a block is named by: the handle, the owner, or the id of the agent. */
+/** The name of a block: the handle, the owner, or the id of the agent. */
 function readBlocked(text: string): string {
   if (findIdKind(text) === 'agent') return readId('agent', text);
   const handle = ownerGlobOf(text) ?? handleOf(text);
   if (handle !== undefined) return handle;
-  throw new UsageError(`'${text}' is neither a handle nor an owner (@owner.*) nor the id of an agent.`, {
+  throw usageError(`'${text}' is not a handle, an owner (@owner.*) or an agent id.`, {
     next: ['asp', 'block', 'list'],
   });
 }
 
 const notBlocked = (blocked: string) => ({
   subject: blocked,
-  messages: { NOT_FOUND: `${blocked} is not blocked by this agent.` },
+  messages: { NOT_FOUND: `This agent does not block ${blocked}.` },
   reasons: {},
   next: { NOT_FOUND: ['asp', 'block', 'list'] },
 });

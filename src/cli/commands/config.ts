@@ -1,6 +1,6 @@
 import { type Argument, command, describeTable } from '../command.js';
 import { notFound } from '../context/explain.js';
-import { CliError, UsageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
 import {
   type Config,
   LOCAL,
@@ -9,31 +9,30 @@ import {
   type ProfileEntry,
   parseConfig,
 } from '../profile/config.js';
-import { suggest } from '../suggest.js';
-import { readHandle } from '../values.js';
+import { readHandle, suggest } from '../values.js';
 
-/** What a key names in `config.json`. */
+/** The part of `config.json` that a key names. */
 type Key =
   | { readonly kind: 'default_profile' }
   | { readonly kind: 'local_agent' }
   | { readonly kind: 'profile'; readonly name: string; readonly member: Member };
 
-/** What each member of a profile is. */
+/** The description of each member of a profile. */
 const MEMBER = {
   base_url: 'the base URL of the service',
-  auth_url: 'the authorization server, where the base URL does not lead to it',
-  web_url: 'the pages for people, likewise',
-  ws_url: 'the WebSocket, likewise',
+  auth_url: 'the authorization server, if the base URL does not lead to it',
+  web_url: 'the website, if the base URL does not lead to it',
+  ws_url: 'the WebSocket, if the base URL does not lead to it',
   agent: 'the agent to act as',
-  credential_command: 'a program that prints an access token: a JSON list of its words, run without a shell',
+  credential_command: 'a program that prints an access token: a JSON list of its arguments, run without a shell',
 } as const;
 type Member = keyof typeof MEMBER;
 const MEMBERS = Object.keys(MEMBER) as Member[];
 
-/** Every setting and what it is, as the reference shows them. */
+/** Every setting and its description, as in the reference. */
 export const SETTING_ABOUT: readonly (readonly [key: string, about: string])[] = [
-  ['default_profile', 'the profile that holds where nobody names one'],
-  [LOCAL_AGENT_SETTING, 'the agent to act as at the service of this machine'],
+  ['default_profile', 'the default profile'],
+  [LOCAL_AGENT_SETTING, 'the agent to act as at the local service'],
   ...MEMBERS.map((member) => [`profiles.<name>.${member}`, MEMBER[member]] as const),
 ];
 
@@ -55,16 +54,16 @@ function readKey(text: string): Key {
     ...MEMBERS.map((each) => `profiles.${name || 'work'}.${each}`),
   ];
   const [near] = suggest(text, known);
-  throw new UsageError(`Unknown setting '${text}'.`, {
+  throw usageError(`Unknown setting '${text}'.`, {
     why:
       near === undefined
-        ? `settings are ${known.slice(0, 2).join(', ')}, profiles.<name>.base_url, ….`
+        ? `settings: ${known.slice(0, 2).join(', ')}, profiles.<name>.base_url, ….`
         : `did you mean ${near}?`,
     next: ['asp', 'config', 'list'],
   });
 }
 
-/** Everything that a configuration sets, with its text. */
+/** Every setting in a configuration, with its text. */
 function listSettings(config: Config): { key: string; value: string }[] {
   const { default_profile: standard, profiles, settings } = config;
   return [
@@ -83,13 +82,13 @@ function toText(value: ProfileEntry[Member]): string | undefined {
   return value === undefined || typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The configuration with one setting changed, or removed when `value` is undefined; checked as if it had been read. */
+/** The configuration with one setting changed, or removed if `value` is undefined; validated like a file. */
 function withSetting(config: Config, key: Key, value: string | undefined): Config {
   const next = change(config, key, value);
   try {
     return parseConfig(JSON.stringify(next));
   } catch (error) {
-    throw new UsageError(`That is no value for this setting: ${error instanceof Error ? error.message : ''}.`, {
+    throw usageError(`Invalid value: ${error instanceof Error ? error.message : ''}.`, {
       cause: error,
     });
   }
@@ -99,7 +98,7 @@ function change(config: Config, key: Key, value: string | undefined): Config {
   if (key.kind === 'default_profile') {
     const isKnown =
       value === undefined || value === LOCAL || /^https?:\/\//.test(value) || Object.hasOwn(config.profiles, value);
-    if (!isKnown) throw new UsageError(`There is no profile ${value}.`, { next: ['asp', 'profile', 'list'] });
+    if (!isKnown) throw usageError(`There is no profile ${value}.`, { next: ['asp', 'profile', 'list'] });
     return { ...config, default_profile: value };
   }
   if (key.kind === 'local_agent') {
@@ -112,35 +111,37 @@ function change(config: Config, key: Key, value: string | undefined): Config {
   const { name, member } = key;
   const before = Object.hasOwn(config.profiles, name) ? config.profiles[name] : undefined;
   if (before === undefined && member !== 'base_url')
-    throw new UsageError(`There is no profile ${name}.`, {
+    throw usageError(`There is no profile ${name}.`, {
       next: ['asp', 'profile', 'add', name, '--base-url', 'https://…'],
     });
   if (member === 'base_url' && value === undefined)
-    throw new UsageError('A profile is its base URL.', { next: ['asp', 'profile', 'remove', name] });
+    throw usageError('A profile needs its base URL.', { next: ['asp', 'profile', 'remove', name] });
   const kept = member === 'credential_command' && value !== undefined ? readCommand(value) : value;
   const entry = { base_url: '', ...before, [member]: kept };
   return { ...config, profiles: { ...config.profiles, [name]: entry } };
 }
 
-/** A command as a JSON list of its words: no shell reads it. */
+/** A command as a JSON list of arguments, run without a shell. */
 function readCommand(text: string): readonly string[] {
   try {
     const words: unknown = JSON.parse(text);
     if (Array.isArray(words) && words.every((word): word is string => typeof word === 'string')) return words;
   } catch {}
-  throw new UsageError('credential_command is a JSON list of words: ["program","word"].');
+  throw usageError('credential_command is a JSON list of strings: ["program","argument"].');
 }
 
 export const configList = command({
   path: 'config list',
-  summary: 'what is set on this machine',
-  options: [{ flags: '--origin', about: 'also what this folder and the environment say, and where each comes from' }],
+  summary: 'list the settings of this machine',
+  options: [
+    { flags: '--origin', about: 'also show settings from this folder and the environment, and where each comes from' },
+  ],
   examples: [
-    { line: 'asp config list', about: 'the settings of the file' },
-    { line: 'asp config list --origin --json', about: 'everything that has a say, for a script' },
+    { line: 'asp config list', about: 'the settings in the file' },
+    { line: 'asp config list --origin --json', about: 'every source, for a script' },
   ],
   effect: 'none',
-  stdout: describeTable('setting, value; with --origin where it comes from'),
+  stdout: describeTable('setting, value; with --origin its source'),
   parse: (args) => ({ hasOrigin: args.flag('origin') }),
   async run(context, { hasOrigin }) {
     const { paths, environment, output } = context;
@@ -161,11 +162,11 @@ export const configList = command({
       { title: 'value', value: ({ value }) => value, isFlexible: true },
       ...(hasOrigin ? [{ title: 'from', value: ({ origin }: { origin: string | null }) => origin ?? '-' }] : []),
     ]);
-    if (items.length === 0) await output.note('Nothing is set. Begin with: asp profile add <name> --base-url <url>');
+    if (items.length === 0) await output.note('No settings. To add a service: asp profile add <name> --base-url <url>');
   },
 });
 
-/** Variables of the environment that take the place of a setting, or add to them. */
+/** Environment variables that override a setting or add to it. */
 const VARIABLES = [
   'ASP_PROFILE',
   'ASP_AGENT',
@@ -181,11 +182,11 @@ const VARIABLES = [
 
 export const configGet = command({
   path: 'config get',
-  summary: 'print one setting; exit 3 when it is not set',
+  summary: 'print one setting; exit 3 if it is not set',
   arguments: [KEY],
   examples: [
-    { line: 'asp config get default_profile', about: 'its value alone' },
-    { line: 'asp config get profiles.work.base_url', about: 'of a profile' },
+    { line: 'asp config get default_profile', about: 'only its value' },
+    { line: 'asp config get profiles.work.base_url', about: 'a setting of a profile' },
   ],
   effect: 'none',
   stdout: 'the value',
@@ -197,7 +198,7 @@ export const configGet = command({
   async run(context, { key }) {
     const found = listSettings(await context.config()).find((setting) => setting.key === key);
     const next = ['asp', 'config', 'list', '--origin'];
-    if (found === undefined) throw await notFound(`${key} is not set.`, 'the file says nothing about it.', next);
+    if (found === undefined) throw await notFound(`${key} is not set.`, 'it is not in the file.', next);
     await context.output.document(found, (safe) => safe.value);
   },
 });
@@ -208,7 +209,7 @@ export const configSet = command({
   arguments: [KEY, { usage: '<value>', about: 'its new value' }],
   examples: [
     { line: 'asp config set default_profile work', about: 'the same as asp profile use work' },
-    { line: 'asp config set profiles.work.agent @alice.bot', about: 'whom to act as there' },
+    { line: 'asp config set profiles.work.agent @alice.bot', about: 'the agent to act as there' },
   ],
   effect: 'local',
   stdout: 'the value',
@@ -222,7 +223,7 @@ export const configSet = command({
     await context.output.document({ key: text, value }, (safe) => safe.value);
     const { ASP_PROFILE: named } = context.environment;
     if (key.kind === 'default_profile' && (named ?? value) !== value && named !== '')
-      await context.output.note(`ASP_PROFILE still says ${named}.`);
+      await context.output.note(`ASP_PROFILE is still set to ${named}.`);
   },
 });
 
@@ -231,8 +232,8 @@ export const configUnset = command({
   summary: 'remove a setting',
   arguments: [KEY],
   examples: [
-    { line: 'asp config unset default_profile', about: 'no service is the standard any more' },
-    { line: 'asp config unset profiles.work.agent', about: 'no agent is chosen there any more' },
+    { line: 'asp config unset default_profile', about: 'there is no default service anymore' },
+    { line: 'asp config unset profiles.work.agent', about: 'no agent is chosen there anymore' },
   ],
   effect: 'local',
   stdout: 'the setting',
@@ -248,18 +249,18 @@ export const configUnset = command({
 
 export const configPath = command({
   path: 'config path',
-  summary: 'where the settings are kept',
+  summary: 'print the path of the settings file',
   examples: [
     { line: 'asp config path', about: 'the file' },
-    { line: 'asp config path --json', about: 'with the folders of state, run time and data' },
+    { line: 'asp config path --json', about: 'also the folders for state, runtime files and data' },
   ],
   effect: 'none',
-  stdout: 'the path of the configuration file',
+  stdout: 'the path of the settings file',
   async run(context) {
     const { configFile, stateDirectory, runtimeDirectory, dataDirectory } = context.paths;
     if (configFile === undefined)
       throw new CliError('ASP_CONFIG', {
-        message: 'There is no place for settings: this user has no home directory.',
+        message: 'Settings cannot be stored: this user has no home directory.',
         why: 'set XDG_CONFIG_HOME to a folder.',
       });
     const folders = {

@@ -1,8 +1,8 @@
-import type { LocalServiceRecord } from '../../wire/local-service.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import type { Context } from '../context/context.js';
 import { loginsAt } from '../context/login-place.js';
-import { CliError, UsageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
 import {
   type Config,
   LOCAL,
@@ -11,17 +11,17 @@ import {
   type ProfileEntry,
   readServiceUrl,
 } from '../profile/config.js';
-import { suggest } from '../suggest.js';
+import { suggest } from '../values.js';
 
 const NAME = { usage: '<name>', about: 'letters, digits, _ and -' } as const satisfies Argument;
 const ADDRESS_OPTIONS = [
-  { flags: '--base-url <url>', about: 'the REST interface: https://…/v1' },
-  { flags: '--auth-url <url>', about: 'the authorization server, where discovery is not offered' },
-  { flags: '--web-url <url>', about: 'the pages for people' },
-  { flags: '--ws-url <url>', about: 'the WebSocket, where it is not published' },
+  { flags: '--base-url <url>', about: 'the REST API: https://…/v1' },
+  { flags: '--auth-url <url>', about: 'the authorization server, if it cannot be discovered' },
+  { flags: '--web-url <url>', about: 'the website' },
+  { flags: '--ws-url <url>', about: 'the WebSocket, if it cannot be discovered' },
 ] as const satisfies readonly Option[];
 
-/** Addresses as they are kept; undefined: not given, empty: to be dropped. */
+/** Addresses to store; undefined: unchanged, empty: remove. */
 type Addresses = Readonly<Partial<Record<'base_url' | 'auth_url' | 'web_url' | 'ws_url', string>>>;
 
 const ADDRESSES = [
@@ -31,7 +31,7 @@ const ADDRESSES = [
   ['ws_url', 'ws-url', ['wss:', 'ws:']],
 ] as const;
 
-/** The addresses that were given, each encrypted or on this machine. */
+/** The addresses from the options, each encrypted or on this machine. */
 function readAddresses(args: Args<(typeof ADDRESS_OPTIONS)[number]>): Addresses {
   const addresses: Partial<Record<keyof Addresses, string>> = {};
   for (const [key, option, protocols] of ADDRESSES) {
@@ -40,13 +40,13 @@ function readAddresses(args: Args<(typeof ADDRESS_OPTIONS)[number]>): Addresses 
     try {
       addresses[key] = text === '' && key !== 'base_url' ? '' : readServiceUrl(text, protocols);
     } catch (error) {
-      throw new UsageError(`--${option} '${text}' ${error instanceof Error ? error.message : 'is not valid'}.`);
+      throw usageError(`--${option} '${text}' ${error instanceof Error ? error.message : 'is not valid'}.`);
     }
   }
   return addresses;
 }
 
-/** The entry with these addresses; another base URL drops the addresses that belonged to the old one. */
+/** The entry with these addresses; a new base URL drops the addresses that belonged to the old one. */
 function withAddresses(entry: ProfileEntry, addresses: Addresses): ProfileEntry {
   const isMoved = addresses.base_url !== undefined && addresses.base_url !== entry.base_url;
   const before: ProfileEntry = isMoved ? { base_url: entry.base_url, agent: entry.agent } : entry;
@@ -60,15 +60,15 @@ function withAddresses(entry: ProfileEntry, addresses: Addresses): ProfileEntry 
   };
 }
 
-/** A name for a profile of the user's own. */
+/** A valid name for the user's own profile. */
 function readProfileName(text: string): string {
   if (text === LOCAL)
-    throw new UsageError(`'${LOCAL}' is the service that runs on this machine, wherever it listens.`, {
+    throw usageError(`'${LOCAL}' always means the service that runs on this machine.`, {
       next: ['asp', 'serve', '--help'],
     });
   if (PROFILE_NAME.test(text)) return text;
-  throw new UsageError(`'${text}' is not a name for a profile.`, {
-    why: 'names are 1 to 63 letters, digits, _ and -.',
+  throw usageError(`'${text}' is not a valid profile name.`, {
+    why: 'names have 1 to 63 letters, digits, _ and -.',
   });
 }
 
@@ -90,13 +90,13 @@ function toLocalView({ url: base_url, auth_url, web_url, ws_url }: LocalServiceR
   return { ...toView(LOCAL, { base_url, auth_url, web_url, ws_url, agent }, config), local: true };
 }
 
-/** The entry of that name. @throws CliError that names those there are */
+/** The entry with that name. @throws CliError that lists the existing ones */
 function requireEntry({ profiles }: Config, name: string): ProfileEntry {
   const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (entry !== undefined) return entry;
   const known = Object.keys(profiles);
   const [near] = suggest(name, known);
-  const others = known.length === 0 ? 'there are none yet.' : `profiles: ${known.join(', ')}.`;
+  const others = known.length === 0 ? 'there are no profiles yet.' : `profiles: ${known.join(', ')}.`;
   throw new CliError('ASP_CONFIG', {
     message: `'${name}' is not a profile.`,
     why: near === undefined ? others : `did you mean '${near}'?`,
@@ -106,9 +106,9 @@ function requireEntry({ profiles }: Config, name: string): ProfileEntry {
 
 export const profileList = command({
   path: 'profile list',
-  summary: 'the services this machine knows by name',
+  summary: 'list the services that this machine knows by name',
   examples: [
-    { line: 'asp profile list', about: 'a table; the arrow marks the one in use' },
+    { line: 'asp profile list', about: 'a table; the arrow marks the current one' },
     { line: 'asp profile list --json', about: 'for scripts' },
   ],
   effect: 'none',
@@ -133,21 +133,21 @@ export const profileList = command({
     ]);
     if (items.length === 0)
       await context.output.note(
-        'No profiles yet: asp profile add work --base-url https://…, or run a service: asp serve',
+        'No profiles yet. Add one: asp profile add work --base-url https://…, or run a service: asp serve',
       );
   },
 });
 
 export const profileShow = command({
   path: 'profile show',
-  summary: 'the addresses and the agent of one profile',
-  arguments: [{ usage: '[name]', about: 'the one in use when it is left out' }],
+  summary: 'show the addresses and the agent of a profile',
+  arguments: [{ usage: '[name]', about: 'a profile (default: the current one)' }],
   examples: [
-    { line: 'asp profile show', about: 'the one a command would use here' },
+    { line: 'asp profile show', about: 'the one that a command here would use' },
     { line: 'asp profile show work --json', about: 'for scripts' },
   ],
   effect: 'none',
-  stdout: 'the profile, a line for each address',
+  stdout: 'the profile, one address per line',
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
     const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
@@ -156,11 +156,11 @@ export const profileShow = command({
       [
         `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,
         `base url  ${safe.base_url}`,
-        `auth url  ${safe.auth_url ?? 'found from the base URL'}`,
+        `auth url  ${safe.auth_url ?? 'discovered from the base URL'}`,
         ...(safe.web_url === null ? [] : [`web url   ${safe.web_url}`]),
-        `ws url    ${safe.ws_url ?? 'found from the base URL'}`,
+        `ws url    ${safe.ws_url ?? 'discovered from the base URL'}`,
         `agent     ${safe.agent ?? '-'}`,
-        ...(safe.credential_command === null ? [] : [`token by  ${quoteWords(safe.credential_command)}`]),
+        ...(safe.credential_command === null ? [] : [`token from ${quoteWords(safe.credential_command)}`]),
       ].join('\n'),
     );
   },
@@ -182,15 +182,15 @@ async function viewUsed(context: Context) {
 
 export const profileAdd = command({
   path: 'profile add',
-  summary: 'name a service',
-  details: 'Its other addresses are found from the base URL. The first profile is used from then on.',
+  summary: 'add a service under a name',
+  details: 'Its other addresses are discovered from the base URL. The first profile becomes the default.',
   arguments: [NAME],
   options: ADDRESS_OPTIONS,
   examples: [
     { line: 'asp profile add work --base-url https://api.example.com/v1', about: 'and then: asp login' },
     {
       line: 'asp profile add old --base-url https://a.example --auth-url https://id.example',
-      about: 'a service that does not publish where it is',
+      about: 'a service that does not publish its authorization server',
     },
   ],
   effect: 'local',
@@ -200,14 +200,14 @@ export const profileAdd = command({
     const addresses = readAddresses(args);
     const { base_url } = addresses;
     if (base_url !== undefined) return { name, base_url, addresses };
-    throw new UsageError('A profile needs the address of its service.', {
+    throw usageError('A profile needs the base URL of its service.', {
       next: ['asp', 'profile', 'add', name, '--base-url', 'https://api.example.com/v1'],
     });
   },
   async run(context, { name, base_url, addresses }) {
     const config = await context.config();
     if (Object.hasOwn(config.profiles, name))
-      throw new UsageError(`'${name}' is a profile already.`, { next: ['asp', 'profile', 'set', name, '--help'] });
+      throw usageError(`The profile '${name}' already exists.`, { next: ['asp', 'profile', 'set', name, '--help'] });
     const entry = withAddresses({ base_url }, addresses);
     const isFirst = config.default_profile === undefined && Object.keys(config.profiles).length === 0;
     const next = {
@@ -218,8 +218,8 @@ export const profileAdd = command({
     await context.saveConfig(next);
     await context.output.note(
       isFirst
-        ? `It is used from now on. Sign in with: asp login`
-        : `Use it with -p ${name}, or always: asp profile use ${name}`,
+        ? `It is now the default. To sign in: asp login`
+        : `Use it with -p ${name}, or make it the default: asp profile use ${name}`,
     );
     await context.output.document(toView(name, entry, next), (safe) => safe.name);
   },
@@ -228,12 +228,12 @@ export const profileAdd = command({
 export const profileSet = command({
   path: 'profile set',
   summary: 'change addresses of a profile',
-  details: 'Another base URL drops the other addresses, unless they are given with it. An empty text drops one.',
+  details: 'A new base URL drops the other addresses, unless you set them too. An empty text removes an address.',
   arguments: [NAME],
   options: ADDRESS_OPTIONS,
   examples: [
     { line: 'asp profile set work --base-url https://api.example.org/v1', about: 'the service has moved' },
-    { line: "asp profile set work --ws-url ''", about: 'find the WebSocket by discovery again' },
+    { line: "asp profile set work --ws-url ''", about: 'discover the WebSocket again' },
   ],
   effect: 'local',
   stdout: 'the name',
@@ -241,7 +241,7 @@ export const profileSet = command({
     const name = readProfileName(args.argument('name'));
     const addresses = readAddresses(args);
     if (Object.keys(addresses).length > 0) return { name, addresses };
-    throw new UsageError('Nothing to change was given.', { next: ['asp', 'profile', 'set', '--help'] });
+    throw usageError('Name at least one change.', { next: ['asp', 'profile', 'set', '--help'] });
   },
   async run(context, { name, addresses }) {
     const config = await context.config();
@@ -252,7 +252,7 @@ export const profileSet = command({
     const oldLogins = entry.base_url === before.base_url ? [] : await loginsAt(context, before.base_url);
     if (oldLogins.length > 0)
       await context.output.note(
-        `Logins belong to an address: sign in again. To end the old: asp logout --all -p ${before.base_url}`,
+        `Logins belong to an address, so sign in again. To end the old ones: asp logout --all -p ${before.base_url}`,
       );
     await context.output.document(toView(name, entry, next), (safe) => safe.name);
   },
@@ -260,11 +260,11 @@ export const profileSet = command({
 
 export const profileRemove = command({
   path: 'profile remove',
-  summary: 'forget a profile; logins stay until asp logout',
+  summary: 'remove a profile; its logins stay until asp logout',
   arguments: [NAME],
   examples: [
-    { line: 'asp profile remove old', about: 'the name alone is gone' },
-    { line: 'asp logout --all -p old', about: 'before it: end the logins there' },
+    { line: 'asp profile remove old', about: 'removes only the name' },
+    { line: 'asp logout --all -p old', about: 'first: end the logins there' },
   ],
   effect: 'local',
   stdout: 'the name',
@@ -278,19 +278,19 @@ export const profileRemove = command({
     await context.saveConfig(next);
     const logins = await loginsAt(context, entry.base_url);
     if (logins.length > 0)
-      await context.output.note(`Its logins are still here. To end them: asp logout --all -p ${entry.base_url}`);
-    if (isDefault) await context.output.note('It was the default: choose another with asp profile use.');
+      await context.output.note(`Its logins are still stored. To end them: asp logout --all -p ${entry.base_url}`);
+    if (isDefault) await context.output.note('It was the default. To choose another: asp profile use.');
     await context.output.document({ ...toView(name, entry, next), removed: true }, (safe) => safe.name);
   },
 });
 
 export const profileUse = command({
   path: 'profile use',
-  summary: 'use this profile wherever nothing else is said',
+  summary: 'make a profile the default',
   arguments: [{ usage: '<name>', about: 'a profile, or local for the service on this machine' }],
   examples: [
     { line: 'asp profile use work', about: 'the default from now on' },
-    { line: 'asp -p local whoami', about: 'another one for one command' },
+    { line: 'asp -p local whoami', about: 'a different one for a single command' },
   ],
   effect: 'local',
   stdout: 'the name',
@@ -302,9 +302,9 @@ export const profileUse = command({
     const { environment, output } = context;
     const file = await context.projectFile();
     const named = environment['ASP_PROFILE'] ?? '';
-    if (named !== '' && named !== name) await output.note(`ASP_PROFILE still says ${named}.`);
+    if (named !== '' && named !== name) await output.note(`ASP_PROFILE is still set to ${named}.`);
     else if (file?.profile !== undefined && file.profile !== name)
-      await output.note(`In this folder ${file.path} still says ${file.profile}.`);
+      await output.note(`In this folder, ${file.path} still sets ${file.profile}.`);
     await output.document({ name, base_url: entry?.base_url ?? null, default: true }, (safe) => safe.name);
   },
 });

@@ -1,3 +1,5 @@
+import type { HttpAnswer } from '../../client/http/transport.js';
+import { abortAfter } from '../../kit/clock.js';
 import { command } from '../command.js';
 import { credentialKind, describeSource } from '../context/build-credential.js';
 import type { Context } from '../context/context.js';
@@ -8,17 +10,17 @@ const PATIENCE_MS = 600;
 
 export const status = command({
   path: 'status',
-  summary: 'service, agent and sign-in at a glance, within a second',
-  details: 'Safe in hooks and prompts: it asks nobody anything, renews nothing and exits 0 whatever it finds.',
-  options: [{ flags: '--offline', about: 'do not look whether the service answers' }],
+  summary: 'show service, agent and login at a glance, within a second',
+  details: 'Safe in hooks and prompts: it never prompts, renews nothing, and always exits with 0.',
+  options: [{ flags: '--offline', about: 'do not check whether the service responds' }],
   examples: [
     { line: 'asp status', about: 'a few lines' },
     { line: "asp status --offline --json | jq -r '.agent'", about: 'for a prompt' },
   ],
   effect: 'read',
-  stdout: 'the service, the agent and what is wrong, a line each',
+  stdout: 'the service, the agent and any problems, one per line',
   parse: (args) => ({ isOffline: args.flag('offline') }),
-  // It never fails for what it finds, so that it is safe in a hook or a prompt.
+  // It never fails because of its findings, so that it is safe in a hook or a prompt.
   async run(context, { isOffline }) {
     const local = await context.localService();
     const found = await lookAround(context);
@@ -30,21 +32,21 @@ export const status = command({
         `agent    ${safe.agent === null ? style.yellow('not signed in') : `${safe.agent}${style.dim(` by ${safe.source}`)}`}`,
         ...(safe.reachable === null
           ? []
-          : [`service  ${safe.reachable ? style.green('answers') : style.red('does not answer')}`]),
-        ...(safe.local_service === null ? [] : [`local    runs at ${safe.local_service}`]),
+          : [`service  ${safe.reachable ? style.green('answers') : style.red('does not respond')}`]),
+        ...(safe.local_service === null ? [] : [`local    running at ${safe.local_service}`]),
         ...(safe.problem === null ? [] : [style.yellow(safe.problem)]),
       ].join('\n'),
     );
   },
 });
 
-/** What stands on this machine, and whether the service answers. It asks no keychain and renews no token. */
+/** The state of this machine, and whether the service responds. It does not open the keychain or renew tokens. */
 interface Status {
   readonly profile: string | null;
   readonly base_url: string | null;
   readonly agent: string | null;
   readonly source: string | null;
-  /** Null where it is not known without asking: a token or client of the environment. */
+  /** Null if it is not known without a request: a token or client from the environment. */
   readonly signed_in: boolean | null;
   readonly local_service: string | null;
   readonly reachable: boolean | null;
@@ -71,7 +73,7 @@ async function lookAround(context: Context): Promise<Omit<Status, 'local_service
     if (!isLogin) return { ...known, problem: null };
     const login = (await loginsAt(context, profile.baseUrl)).find((one) => one.handle === handle);
     const isGood = login !== undefined && login.ended === null;
-    const problem = isGood ? null : `Nobody is signed in as ${handle}: asp login ${handle}`;
+    const problem = isGood ? null : `Not signed in as ${handle}: asp login ${handle}`;
     return { ...known, signed_in: isGood, problem };
   } catch (error) {
     if (error instanceof CliError) return { ...known, problem: error.message };
@@ -79,18 +81,15 @@ async function lookAround(context: Context): Promise<Omit<Status, 'local_service
   }
 }
 
-/** Any answer below 500 will do: it is there. */
+/** Any answer below 500 shows that the service is there. */
 async function isReachable(context: Context, baseUrl: string): Promise<boolean> {
-  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(PATIENCE_MS)]);
-  try {
+  const ask = async (signal: AbortSignal): Promise<HttpAnswer> => {
     const transport = await context.transport();
-    const answer = await transport.send({
-      method: 'GET',
-      url: `${baseUrl}/agents/me`,
-      isRedirectAnAnswer: true,
-      signal,
-    });
-    return answer.status < 500;
+    return transport.send({ method: 'GET', url: `${baseUrl}/agents/me`, isRedirectAnAnswer: true, signal });
+  };
+  try {
+    const late = (): Error => new Error('no answer in time');
+    return (await abortAfter(context.clock, PATIENCE_MS, late, ask, context.signal)).status < 500;
   } catch {
     return false;
   }

@@ -1,5 +1,6 @@
 import type { CallInput, CallResult, Client } from '../../client/client.js';
-import type { Operation, ReplyOf } from '../../wire/endpoint.js';
+import type { Operation } from '../../wire/endpoint.js';
+import type { ReplyOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
 import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
@@ -7,18 +8,18 @@ import type { Context } from './context.js';
 import { type ErrorContext, explain } from './explain.js';
 import { loginContextOf } from './login-place.js';
 
-/** Operations that the account itself does, not one of its agents. */
+/** Operations that the account itself performs, not one of its agents. */
 export type AccountOperation = Extract<
   Operation,
   'createAgent' | 'updateAgent' | 'removeAgent' | 'listAgents' | 'listAccountSessions'
 >;
 
-/** The name under which a stable key of the account is made. */
+/** The name from which a stable key of the account is made. */
 export const ACCOUNT_ACTOR = 'account';
 
 /**
- * Speaks to the service as the account: with a token of the environment, else with the account's own login. A client of
- * one agent, and a program that gives tokens of agents, cannot.
+ * Talks to the service as the account: with a token from the environment, or else with the account's own login. A
+ * client of one agent, and a program that prints tokens of agents, cannot do this.
  */
 async function openAccountClient(context: Context, accountScopes: readonly string[]): Promise<Client> {
   const profile = await context.profile();
@@ -28,9 +29,9 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
   const login = await (await context.logins()).find(key);
   if (login === undefined)
     throw new CliError('ASP_NO_CREDENTIAL', {
-      message: `The account is not signed in at ${profile.baseUrl}, and an agent may not create or manage agents.`,
-      why: `it is a sign-in of its own (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
-      next: loginCommand(accountScopes),
+      message: `The account is not signed in at ${profile.baseUrl}, and an agent may not act for its account.`,
+      why: `an account has a login of its own (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
+      next: LOGIN_COMMAND,
     });
   const [{ connect }, { createLoginCredential }] = await Promise.all([
     import('../../client/client.js'),
@@ -46,7 +47,7 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
 }
 
 /** How the account signs in. */
-const loginCommand = (accountScopes: readonly string[]) => ['asp', 'login', '--scopes', accountScopes.join(',')];
+const LOGIN_COMMAND = ['asp', 'login', '--account'];
 
 /** One call as the account; writes carry the key the user asked for. */
 export async function callAsAccount<Name extends AccountOperation>(
@@ -59,15 +60,14 @@ export async function callAsAccount<Name extends AccountOperation>(
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, '', ACCOUNT_ACTOR);
   const client = await openAccountClient(context, ACCOUNT_SCOPES);
-  const login = loginCommand(ACCOUNT_SCOPES);
   const signIn = ['FORBIDDEN', 'INSUFFICIENT_SCOPE', 'UNAUTHORIZED', 'ASP_LOGIN_ENDED', 'ASP_NO_CREDENTIAL'];
   const explained = {
     ...errorContext,
     reasons: {
-      FORBIDDEN: 'the credential acts as an agent; agents are managed by their account.',
+      FORBIDDEN: 'the credential acts as an agent; only their account manages agents.',
       ...errorContext.reasons,
     },
-    next: { ...Object.fromEntries(signIn.map((code) => [code, login])), ...errorContext.next },
+    next: { ...Object.fromEntries(signIn.map((code) => [code, LOGIN_COMMAND])), ...errorContext.next },
   };
   return explain(explained, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
 }

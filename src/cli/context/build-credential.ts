@@ -2,14 +2,13 @@ import { accessSync, constants } from 'node:fs';
 
 import type { Credential } from '../../client/credentials/credential.js';
 import { makePrivateDirectory } from '../../kit/private-file.js';
-import { CliError, UsageError } from '../errors.js';
-import type { AgentChoice } from '../profile/resolve-agent.js';
-import type { ResolvedProfile } from '../profile/resolve-profile.js';
+import { CliError, usageError } from '../errors.js';
+import type { AgentChoice, ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
 import type { Context } from './context.js';
 import type { Environment } from './globals.js';
 
-/** Which kind of credential a command uses, by what the user has set, the first that is. */
+/** The kind of credential that a command uses: the first one that the user has set. */
 export type CredentialKind = 'token' | 'client' | 'command' | 'login';
 
 const isSet = (value: string | undefined): value is string => value !== undefined && value !== '';
@@ -33,18 +32,18 @@ export function agentChoice(environment: Environment, profile: ResolvedProfile |
   return CHOICE[credentialKind(environment, profile)];
 }
 
-/** The credential of a command. Nothing is asked of anyone before a token is wanted. */
+/** The credential of a command. No request is made until a token is needed. */
 export async function buildCredential(context: Context): Promise<Credential> {
   const profile = await context.profile();
   const { environment, clock, random } = context;
   refuseProjectsChoice(environment, profile);
   switch (credentialKind(environment, profile)) {
     case 'token': {
-      const { createTokenCredential } = await import('../../client/credentials/token-credential.js');
+      const { createTokenCredential } = await import('../../client/credentials/credential.js');
       return createTokenCredential({ api: environment['ASP_TOKEN'], ws: environment['ASP_WS_TOKEN'] });
     }
     case 'client': {
-      const { createClientCredential } = await import('../../client/credentials/client-credential.js');
+      const { createClientCredential } = await import('../../client/credentials/credential.js');
       return createClientCredential({
         transport: await context.transport(),
         random,
@@ -74,13 +73,13 @@ export async function buildCredential(context: Context): Promise<Credential> {
   }
 }
 
-/** A project's file may not choose to which service the credentials of the environment go. */
+/** A project's file must not choose the service that gets the credentials of the environment. */
 function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile): void {
   const kind = credentialKind(environment, profile);
   if (kind !== 'token' && kind !== 'client') return;
   if (!profile.layers.some(({ place, isChosen }) => isChosen && place === '.asp.json')) return;
-  throw new UsageError(`Profile ${profile.name} comes from .asp.json, and ${SOURCE[kind]} from the environment.`, {
-    why: 'a folder must not choose where the credentials of the environment go: name the service yourself.',
+  throw usageError(`Profile ${profile.name} comes from .asp.json, and ${SOURCE[kind]} from the environment.`, {
+    why: 'a folder must not choose where the credentials of the environment go. Name the service yourself.',
     next: ['asp', 'whoami', '-p', profile.name],
   });
 }
@@ -97,8 +96,8 @@ async function readClientSecret({ environment }: Context): Promise<string> {
 }
 
 /**
- * The runtime directory, when it is ours alone: whoever else could write there would choose where the secret goes. A user
- * without a home to write to, as in CI, leaves no trace anywhere.
+ * The runtime directory, if it is private: anyone else who could write there could choose where the secret goes. A user
+ * without a home directory to write to, as in CI, leaves no traces.
  */
 async function cacheDirectoryOf({ paths, machine, environment }: Context): Promise<string | undefined> {
   const directory = paths.runtimeDirectory;

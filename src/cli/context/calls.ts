@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto';
 
 import type { CallInput, CallResult } from '../../client/client.js';
-import type { BodyOf, Operation, PathOf, ReplyOf } from '../../wire/endpoint.js';
+import type { Operation, PathOf } from '../../wire/endpoint.js';
+import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Context } from './context.js';
 import { type ErrorContext, explain } from './explain.js';
 
 /** Operations with a JSON request. */
 export type JsonOperation = Exclude<Operation, 'uploadAttachment'>;
 
-/** A key of the form of a version 4 UUID that is the same whenever agent, endpoint and name are (RFC 9562 §5.4). */
+/** A key in the form of a version 4 UUID that is the same whenever agent, endpoint and name are (RFC 9562 §5.4). */
 export function stableKey(handle: string, endpoint: string, name: string): string {
   const hash = createHash('sha256')
     .update(JSON.stringify([handle, endpoint, name]))
@@ -20,7 +21,7 @@ export function stableKey(handle: string, endpoint: string, name: string): strin
 }
 
 /**
- * The key that the user asked for: `--idempotency-key`, or `--once` made into one; undefined: a new one. `actor` is the
+ * The key that the user set: `--idempotency-key`, or a key made from `--once`; undefined: a new one. `actor` is the
  * acting agent unless the account itself acts.
  */
 export async function chosenKey(
@@ -34,7 +35,9 @@ export async function chosenKey(
   return stableKey(actor ?? (await context.actingHandle()), endpoint, `${once}${suffix}`);
 }
 
-/** Where a call goes: `POST` and `/sessions/sess_…/end`. The table of endpoints is loaded with the first call. */
+/**
+ * The method and path of a call: `POST` and `/sessions/sess_…/end`. The table of endpoints is loaded by the first call.
+ */
 export async function locate(
   operation: Operation,
   { path: parameters }: { readonly path?: unknown },
@@ -46,8 +49,8 @@ export async function locate(
 }
 
 /**
- * A call that changes something, with the key the user asked for. `suffix` keeps the keys of several calls of one command
- * apart.
+ * A call that changes something, with the key that the user set. `suffix` keeps the keys of several calls of one
+ * command apart.
  */
 export async function write<Name extends JsonOperation>(
   context: Context,
@@ -74,7 +77,7 @@ export async function read<Name extends JsonOperation>(
   return (await explain(errorContext, call)).reply;
 }
 
-/** What `--dry-run` prints in place of a write. */
+/** The output of `--dry-run` instead of a write. */
 export async function printRequest<Name extends JsonOperation>(
   context: Context,
   operation: Name,

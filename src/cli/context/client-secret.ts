@@ -7,8 +7,8 @@ const READ_MAX_BYTES = 64 * 1024;
 const ROOT = 0;
 
 /**
- * The secret in the file that the environment names: a private file, or one that whoever runs this machine has mounted.
- * Links are followed, for that is how Kubernetes lays secrets out (D-207).
+ * The secret in the file that the environment names: a private file, or one that the administrator of this machine has
+ * mounted. Links are followed, because Kubernetes presents secrets as links (D-207).
  */
 export function readSecretFile(path: string): string {
   const refuse = (what: string, why?: string, cause?: unknown): CliError =>
@@ -18,32 +18,41 @@ export function readSecretFile(path: string): string {
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     if (isFileError(error, 'ENOENT', 'ENOTDIR', 'ELOOP')) throw refuse('does not exist', undefined, error);
-    if (isFileError(error, 'EACCES', 'EPERM')) throw refuse('may not be read by this user', undefined, error);
+    if (isFileError(error, 'EACCES', 'EPERM')) throw refuse('cannot be read by this user', undefined, error);
     throw error;
   }
   try {
     const state = fstatSync(file);
-    if (!state.isFile() || state.size > READ_MAX_BYTES) throw refuse('is not used', 'it is no file of a secret.');
+    if (!state.isFile() || state.size > READ_MAX_BYTES)
+      throw refuse('is not used', 'it is not a regular file, or it is too large.');
     const danger = dangerOf(state);
     if (danger !== undefined && !isMountedReadOnly(file)) throw refuse('is not used', danger);
     const secret = readFileSync(file, 'utf8').trim();
-    if (secret === '') throw refuse('holds no secret');
+    if (secret === '') throw refuse('contains no secret');
     return secret;
   } finally {
     closeSync(file);
   }
 }
 
-/** Who else could have written the file, or could read it. A group may read what is root's: who is in it, root decided. */
+/**
+ * Whether anyone else could have written or can read the file. A group may read a file of root's, because root decides
+ * who is in the group.
+ */
 function dangerOf({ uid, mode }: Stats): string | undefined {
   const me = process.getuid?.();
   if (me === undefined) return undefined;
   if (uid !== me && uid !== ROOT) return 'it belongs to another user.';
   const others = uid === ROOT ? 0o037 : 0o077;
-  return (mode & others) === 0 ? undefined : 'others may read or write it: chmod 600 it, or mount it read-only.';
+  return (mode & others) === 0
+    ? undefined
+    : 'other users can read or write it. Run chmod 600 on it, or mount it read-only.';
 }
 
-/** Whether an open file lies on a read-only mount: it is an orchestrator's then, and its modes say nothing. Linux alone tells. */
+/**
+ * Whether an open file is on a read-only mount: an orchestrator provides it, and its mode does not matter. Only Linux
+ * can tell.
+ */
 function isMountedReadOnly(file: number): boolean {
   let path: string;
   let mounts: string;
@@ -55,13 +64,13 @@ function isMountedReadOnly(file: number): boolean {
   }
   let found = { point: '', isReadOnly: false };
   for (const line of mounts.split('\n')) {
-    // The fifth word is where, the sixth how (proc_pid_mountinfo(5)).
+    // The fifth word is the mount point, the sixth the options (proc_pid_mountinfo(5)).
     const [, , , , escaped = '', options = ''] = line.split(' ');
     const point = escaped.replace(/\\([0-7]{3})/g, (_, octal: string) =>
       String.fromCharCode(Number.parseInt(octal, 8)),
     );
     const isAbove = point === path || path.startsWith(point.endsWith('/') ? point : `${point}/`);
-    // Of several in one place the last covers the others.
+    // Of several mounts at one point, the last covers the others.
     if (point !== '' && isAbove && point.length >= found.point.length)
       found = { point, isReadOnly: options.split(',').includes('ro') };
   }

@@ -1,45 +1,124 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { replaceUnsafe } from '../../kit/json-line.js';
 import { makeDirectory } from '../../kit/private-file.js';
-import { handleOf } from '../values.js';
+import { handleOf, ownerGlobOf } from '../values.js';
+import { credentialKind } from './build-credential.js';
 import type { Context } from './context.js';
 
-/** What completions offer beside commands and options. */
-export type RememberedKind = 'handles' | 'sessions' | 'profiles';
+/** What completions know from earlier commands. `entries` is the allowlist of the agent that acted last. */
+export type RememberedKind = 'handles' | 'sessions' | 'attachments' | 'entries' | 'blocked';
 
-const KEPT: Record<RememberedKind, number> = { handles: 200, sessions: 50, profiles: 100 };
+/** A name, and what helps a person to recognize it: a topic, a display name, a file name. */
+export interface Remembered {
+  readonly name: string;
+  readonly about?: string | null | undefined;
+}
+
+const KEPT: Record<RememberedKind, number> = {
+  handles: 200,
+  sessions: 50,
+  attachments: 50,
+  entries: 500,
+  blocked: 200,
+};
+const ABOUT_LENGTH = 60;
+
+const isHandle = (text: string): boolean => handleOf(text) === text;
+const isEntry = (text: string): boolean => isHandle(text) || ownerGlobOf(text) === text;
+const isId = (prefix: string, text: string): boolean =>
+  text.startsWith(prefix) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(text.slice(prefix.length));
 const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {
-  handles: (text) => handleOf(text) === text,
-  sessions: (text) => /^sess_[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(text),
-  profiles: (text) => /^[a-z0-9][a-z0-9_-]{0,62}$/i.test(text),
+  handles: isHandle,
+  sessions: (text) => isId('sess_', text),
+  attachments: (text) => isId('att_', text),
+  entries: isEntry,
+  blocked: isEntry,
 };
 
+type Memory = Pick<Context, 'paths'>;
+
 /**
- * Keeps names for completions, the newest first: a shell reads them from a file, one a line, without starting this program.
- * Only well-formed names get there, whatever a service says. That the file cannot be written is not a failure.
+ * Keeps names for completions, the newest first. A program that acts by its environment leaves nothing behind. That the file
+ * cannot be written is not a failure.
  */
 export async function remember(
-  { paths }: Pick<Context, 'paths'>,
+  context: Memory & Pick<Context, 'environment' | 'profile'>,
   kind: RememberedKind,
-  names: readonly string[],
+  items: readonly Remembered[],
   isWhole = false,
 ): Promise<void> {
-  if (paths.stateDirectory === undefined || (names.length === 0 && !isWhole)) return;
-  const path = join(paths.stateDirectory, 'completion', kind);
   try {
-    const before = isWhole ? [] : readOwn(path).split('\n');
-    const known = [...new Set([...names, ...before])].filter(IS_NAME[kind]).slice(0, KEPT[kind]);
-    if (known.join('\n') !== before.join('\n').trimEnd()) replaceOwn(path, `${known.join('\n')}\n`);
+    if (items.length === 0 && !isWhole) return;
+    if (credentialKind(context.environment, await context.profile()) !== 'login') return;
+    replace(context, kind, (before) => (isWhole ? items : [...items, ...before]));
   } catch {}
 }
 
-/** The text of a regular file, without following a link to it; none where there is none. */
-function readOwn(path: string): string {
+/** A new session by its topic and its invitees. */
+export async function rememberSession(
+  context: Parameters<typeof remember>[0],
+  session: { session_id: string; topic: string | undefined; invited: readonly string[] | null },
+): Promise<void> {
+  const { session_id: name, topic, invited } = session;
+  await remember(context, 'sessions', [{ name, about: topic ?? invited?.join(', ') }]);
+  await remember(
+    context,
+    'handles',
+    (invited ?? []).map((handle) => ({ name: handle })),
+  );
+}
+
+/** Completions offer these no more. */
+export function forget(context: Memory, kind: RememberedKind, names: readonly string[]): void {
   try {
-    const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    replace(context, kind, (before) => before.filter(({ name }) => !names.includes(name)));
+  } catch {}
+}
+
+/** What was remembered, the newest first; nothing where it cannot be read. A file that was tampered with adds no other text. */
+export function recall(stateDirectory: string | undefined, kind: RememberedKind): readonly Remembered[] {
+  if (stateDirectory === undefined) return [];
+  const path = join(stateDirectory, 'completion', kind);
+  const lines = readSmallFile(path, constants.O_NOFOLLOW).split('\n').slice(0, KEPT[kind]);
+  return lines.flatMap((line) => {
+    const [name = '', about = ''] = line.split('\t');
+    return IS_NAME[kind](name) ? [{ name, about: toAbout(about) }] : [];
+  });
+}
+
+function replace(
+  { paths: { stateDirectory } }: Memory,
+  kind: RememberedKind,
+  change: (before: readonly Remembered[]) => readonly Remembered[],
+): void {
+  if (stateDirectory === undefined) return;
+  const before = recall(stateDirectory, kind);
+  const changed = change(before);
+  const abouts = new Map(changed.toReversed().flatMap(({ name, about }) => (about ? [[name, about]] : [])));
+  const names = [...new Set(changed.map(({ name }) => name))].filter(IS_NAME[kind]).slice(0, KEPT[kind]);
+  const toText = (each: readonly Remembered[]): string =>
+    each.map(({ name, about }) => `${name}${about ? `\t${toAbout(about)}` : ''}\n`).join('');
+  const text = toText(names.map((name) => ({ name, about: abouts.get(name) })));
+  if (text !== toText(before)) replaceOwn(join(stateDirectory, 'completion', kind), text);
+}
+
+/** One line of what a peer or a service wrote, without what could drive a terminal. */
+function toAbout(text: string): string {
+  const line = replaceUnsafe(text.slice(0, 4 * ABOUT_LENGTH), () => '').replace(/\s+/g, ' ');
+  return [...line.trim()].slice(0, ABOUT_LENGTH).join('');
+}
+
+const READ_MAX_BYTES = 1024 * 1024;
+
+/** The text of a regular file of at most 1 MiB; otherwise an empty text. It never waits for a pipe. */
+export function readSmallFile(path: string, flags = 0): string {
+  try {
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
     try {
-      return fstatSync(file).isFile() ? readFileSync(file, 'utf8') : '';
+      const state = fstatSync(file);
+      return state.isFile() && state.size <= READ_MAX_BYTES ? readFileSync(file, 'utf8') : '';
     } finally {
       closeSync(file);
     }
@@ -48,7 +127,9 @@ function readOwn(path: string): string {
   }
 }
 
-/** At once or not at all, but without waiting for the disk: what is lost is learned again, and each `send` pays for it. */
+/**
+ * Atomically, but without waiting for the disk: lost names are learned again, and each `send` would pay for the wait.
+ */
 function replaceOwn(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   makeDirectory(dirname(path));

@@ -4,26 +4,25 @@ import type { Logins } from '../../client/credentials/login.js';
 import type { Transport } from '../../client/http/transport.js';
 import type { Clock } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
-import type { LocalServiceRecord } from '../../wire/local-service.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Program } from '../command.js';
 import type { Section } from '../help.js';
 import type { Config } from '../profile/config.js';
 import type { Paths } from '../profile/paths.js';
 import type { ProjectFile } from '../profile/project-file.js';
-import type { ResolvedAgent } from '../profile/resolve-agent.js';
-import type { ResolvedProfile } from '../profile/resolve-profile.js';
+import type { ResolvedAgent, ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Output } from '../terminal/output.js';
 import type { Prompts } from '../terminal/prompts.js';
 import type { Streams } from '../terminal/streams.js';
 import type { Acting } from './describe-failure.js';
 import type { Environment, Globals } from './globals.js';
 
-/** Facts of the machine that a command may want; injected, so that tests decide them. */
+/** Facts about the machine that a command may need; injected, so that tests control them. */
 export interface Machine {
   readonly platform: NodeJS.Platform;
   readonly arch: string;
   readonly nodeVersion: string;
-  /** Undefined when the user has none. */
+  /** Undefined if the user has none. */
   readonly homeDirectory: string | undefined;
   readonly temporaryDirectory: string;
   readonly workingDirectory: string;
@@ -33,11 +32,11 @@ export interface Machine {
   /** How this process was started: the program, its script, its arguments. */
   readonly commandLine: readonly string[];
   readonly isProcessAlive: (pid: number) => boolean;
-  /** When a process began, in a form of the system's own; undefined where it does not say. */
+  /** When a process started, in the system's own format; undefined if the system does not say. */
   readonly processStart: (pid: number) => string | undefined;
 }
 
-/** Everything that a run of the program is given from outside. */
+/** Everything that a run of the program gets from outside. */
 export interface Surroundings {
   readonly streams: Streams;
   readonly environment: Environment;
@@ -45,21 +44,24 @@ export interface Surroundings {
   readonly clock: Clock;
   readonly random: Random;
   readonly version: string;
-  /** Aborted by a signal, by the deadline, or when nobody reads stdout any more. */
+  /** Aborted by a signal, by the deadline, or when the reader of stdout is gone. */
   readonly signal: AbortSignal;
-  /** When the command must be done, on the clock's monotonic scale, and how long it had; undefined: it has no deadline. */
+  /**
+   * When the command must finish, on the clock's monotonic scale, and the length of the deadline; undefined: no
+   * deadline.
+   */
   readonly deadline?: { readonly atMs: number; readonly afterMs: number } | undefined;
   /** From now on a signal only aborts `signal`, and the process ends when the command does. */
   readonly finishOnSignal: () => void;
-  /** From now on the process outlives a first signal until the command ends, and then dies by it. */
+  /** From now on the process survives a first signal until the command ends, and then dies from it. */
   readonly tidyUpOnSignal: () => void;
-  /** Does what Ctrl-C does at a terminal. */
+  /** Does the same as Ctrl-C at a terminal. */
   readonly interrupt: () => void;
-  /** While `work` runs, another program has the terminal, and Ctrl-C is its business. */
+  /** While `work` runs, another program has the terminal and handles Ctrl-C. */
   readonly lendTerminal: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }
 
-/** What a command is given. Cheap parts are members; costly ones are built by the first who asks. */
+/** The input of a command. Cheap parts are members; costly ones are built on first use. */
 export interface Context extends Surroundings {
   readonly globals: Globals;
   readonly output: Output;
@@ -72,29 +74,29 @@ export interface Context extends Surroundings {
   projectFile(): Promise<ProjectFile | undefined>;
   /** The running local service of this user, or undefined. */
   localService(): Promise<LocalServiceRecord | undefined>;
-  /** The record of a local service that ended without taking it away. */
+  /** The record of a local service that ended without removing it. */
   endedService(): Promise<LocalServiceRecord | undefined>;
-  /** Which service. @throws CliError `ASP_CONFIG`, `ASP_LOCAL_NOT_RUNNING` */
+  /** The service. @throws CliError `ASP_CONFIG`, `ASP_LOCAL_NOT_RUNNING` */
   profile(): Promise<ResolvedProfile>;
-  /** Which agent; its handle is undefined where the credential decides. @throws CliError `ASP_NO_CREDENTIAL` */
+  /** The agent; its handle is undefined if the credential decides. @throws CliError `ASP_NO_CREDENTIAL` */
   agent(): Promise<ResolvedAgent>;
   transport(): Promise<Transport>;
-  /** The process does not exit before `work` has ended. */
+  /** The process does not exit until `work` has ended. */
   readonly holdExit: (work: Promise<unknown>) => void;
   logins(): Promise<Logins>;
   credential(): Promise<Credential>;
-  /** Speaks to the service as the agent. */
+  /** Talks to the service as the agent. */
   client(): Promise<Client>;
-  /** The acting agent, as far as the login or the token's answer names it: a bare token does not. */
+  /** The acting agent, if the login or the token's answer names it: a bare token does not. */
   knownHandle(): Promise<string | undefined>;
-  /** The handle the credential really acts as; asks the service where that is not known here. */
+  /** The handle that the credential really acts as; asks the service if it is not known here. */
   actingHandle(): Promise<string>;
-  /** As whom, where and with what the command acts, as far as that is known by now. */
+  /** The agent, service and credential of the command, as far as they are known by now. */
   acting(): Acting;
 }
 
-/** A context and what ends it. */
+/** A context and the function that closes it. */
 export interface ClosableContext extends Context {
-  /** Ends what is open, after the work that must not be cut short. */
+  /** Closes everything that is open, after the work that must not be interrupted. */
   close(): Promise<void>;
 }

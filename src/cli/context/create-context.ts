@@ -3,14 +3,19 @@ import type { AccessTokenRequest, Resource } from '../../client/credentials/cred
 import type { Transport } from '../../client/http/transport.js';
 import { splitScope } from '../../wire/scope.js';
 import type { Program } from '../command.js';
-import { UsageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import type { Section } from '../help.js';
-import { LOCAL, readConfig, writeConfig } from '../profile/config.js';
+import { readConfig, writeConfig } from '../profile/config.js';
 import { findLocalService } from '../profile/local-service.js';
 import { type Paths, pathsOf } from '../profile/paths.js';
 import { findProjectFile } from '../profile/project-file.js';
-import { handlesOf, type ResolvedAgent, resolveAgent } from '../profile/resolve-agent.js';
-import { type ResolvedProfile, resolveProfile } from '../profile/resolve-profile.js';
+import {
+  handlesOf,
+  type ResolvedAgent,
+  type ResolvedProfile,
+  resolveAgent,
+  resolveProfile,
+} from '../profile/resolve-profile.js';
 import { createOutput, type Output } from '../terminal/output.js';
 import { createPrompts } from '../terminal/prompts.js';
 import { waitText } from '../terminal/relative-time.js';
@@ -20,7 +25,7 @@ import type { ClosableContext, Context, Surroundings } from './context.js';
 import type { Acting, Changes } from './describe-failure.js';
 import type { Globals } from './globals.js';
 
-/** The context of one command. Nothing is read, opened or asked before a command wants it. */
+/** The context of one command. Nothing is read, opened or requested until a command needs it. */
 export function createContext(
   surroundings: Surroundings,
   globals: Globals,
@@ -53,7 +58,7 @@ export function createContext(
   return context;
 }
 
-/** Which service, and what leads there. */
+/** The service, and the settings that lead to it. */
 type ServiceChoice = Pick<
   ClosableContext,
   | 'paths'
@@ -68,7 +73,7 @@ type ServiceChoice = Pick<
   | 'close'
 >;
 
-/** The settings of this machine and the service they name, each read when it is first wanted. */
+/** The settings of this machine and the service they name, each read on first use. */
 function createServiceChoice(
   surroundings: Surroundings,
   globals: Globals,
@@ -95,8 +100,6 @@ function createServiceChoice(
     config,
     saveConfig: async (next) => {
       await writeConfig(paths.configFile, next);
-      const { remember } = await import('./completion-memory.js');
-      await remember({ paths }, 'profiles', [...Object.keys(next.profiles), LOCAL], true);
     },
     projectFile,
     localService,
@@ -130,12 +133,13 @@ async function openTransport(
     userAgent: `asp-cli/${version}`,
     deadline: deadline?.atMs,
     onPause: ({ delayMs, failure }) => {
-      if (delayMs >= NOTED_PAUSE_MS) void output.note(`Waiting ${waitText(delayMs)} to try again: ${failure.message}`);
+      if (delayMs >= NOTED_PAUSE_MS)
+        void output.note(`Waiting ${waitText(delayMs)} before the next try: ${failure.message}`);
     },
   });
 }
 
-/** Counts the writes that succeed: those that carry an idempotency key. */
+/** Counts successful writes: those that carry an idempotency key. */
 function noteChanges(transport: Transport, changes: Changes): Transport {
   return {
     ...transport,
@@ -153,15 +157,15 @@ function noteChanges(transport: Transport, changes: Changes): Transport {
 
 const SESSION_ID = /\bsess_\w+/;
 
-/** Shorter pauses are not worth a word. */
+/** Shorter pauses are not worth a note. */
 const NOTED_PAUSE_MS = 1000;
 
 let isParserKeptUnoptimized = false;
 
 /**
- * undici parses answers in WebAssembly, which Node.js 20 optimizes after some twenty calls: three times the CPU of a whole
- * command, for a parser that is as quick without. Compiled code is kept for the next run under the flags of its end, so those are
- * set back; V8 switched the second and the third off with the first.
+ * undici parses answers in WebAssembly, which Node.js 20 optimizes after some twenty calls: that costs three times the
+ * CPU of a whole command, for a parser that is just as fast without it. Compiled code is kept for the next run under
+ * the flags at its end, so the flags are reset; V8 switched off the second and the third with the first.
  */
 function keepParserUnoptimized(): void {
   if (isParserKeptUnoptimized) return;
@@ -173,13 +177,13 @@ function keepParserUnoptimized(): void {
   });
 }
 
-/** As whom a command acts, and what speaks for it. */
+/** The agent that a command acts as, and its credential. */
 type Identity = Pick<
   Context,
   'profile' | 'agent' | 'logins' | 'credential' | 'client' | 'knownHandle' | 'actingHandle' | 'acting'
 >;
 
-/** The acting agent and its credential, each found when it is first wanted. `context` is complete by then. */
+/** The acting agent and its credential, each determined on first use. `context` is complete by then. */
 function createIdentity(
   context: () => Context,
   findProfile: () => Promise<ResolvedProfile>,
@@ -221,11 +225,11 @@ function createIdentity(
   const client = lazy(async () => {
     const built = await openClient(context());
     const { handle, isExplicit } = await agent();
-    // A credential that is bound to an agent acts as that one, whatever the user says.
+    // A credential that is bound to an agent acts as that agent, whatever the user says.
     if (isExplicit && agentChoice(context().environment, await profile()) !== 'stored') {
       const real = await askHandle(built);
       if (real !== handle)
-        throw new UsageError(`${handle} was asked for, but the credential (${known.source}) acts as ${real}.`);
+        throw usageError(`You asked for ${handle}, but the credential (${known.source}) acts as ${real}.`);
     }
     return built;
   });
@@ -271,7 +275,7 @@ async function openClient({ profile, credential, transport, globals, random }: C
   return connect({ service, credential: by, transport: over, retries: globals.retries, random });
 }
 
-/** Builds a value when it is first asked for, and once. */
+/** Builds a value once, on first use. */
 function lazy<Value>(build: () => Promise<Value>): () => Promise<Value> {
   let built: Promise<Value> | undefined;
   return () => {

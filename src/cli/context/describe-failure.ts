@@ -1,24 +1,25 @@
-import { certificateAdvice, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
+import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
-import type { LocalServiceRecord } from '../../wire/local-service.js';
+import { oauthExitCode } from '../../wire/oauth.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Command } from '../command.js';
-import { CliError, isOwnErrorCode, type Outcome, OWN_ERROR } from '../errors.js';
+import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
 import { loginWords, type ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Failure } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
 import { durationText } from '../values.js';
-import { type ErrorContext, ExplainedError } from './explain.js';
+import { contextOf, type ErrorContext } from './explain.js';
 import { inPlace, type PlaceWords } from './in-place.js';
 
-/** What a command has changed at the service so far. */
+/** The changes that a command has made at the service so far. */
 export interface Changes {
   count: number;
   /** The session of the last change. */
   sessionId: string | undefined;
 }
 
-/** As whom, where and with what a command acted, as far as it got. */
+/** The agent, service and credential of a command, as far as they were known. */
 export interface Acting {
   readonly changes?: Changes | undefined;
   readonly as?: string | undefined;
@@ -26,65 +27,60 @@ export interface Acting {
   readonly source?: string | undefined;
   /** The service of the command. */
   readonly at?: ResolvedProfile | undefined;
-  /** What the credential may do, as far as it says. */
+  /** The permissions of the credential, as far as they are known. */
   readonly scopes?: readonly string[] | undefined;
-  /** What `--profile` and `--as` said. */
+  /** The values of `--profile` and `--as`. */
   readonly flags?: PlaceWords | undefined;
 }
 
-/** What is known of the run beside the error. */
+/** Facts about the run in addition to the error. */
 export interface RunFacts {
   readonly argv: readonly string[];
   readonly acting: Acting;
   readonly command?: Pick<Command, 'effect' | 'isEndless'> | undefined;
   readonly isDeadlinePassed: boolean;
   readonly isDebug: boolean;
-  /** How long the command had; undefined: as long as it wanted. */
+  /** The deadline of the command; undefined: none. */
   readonly deadlineMs: number | undefined;
-  /** Whether `--timeout` or ASP_TIMEOUT said so. */
+  /** Whether it came from `--timeout` or ASP_TIMEOUT. */
   readonly isDeadlineGiven: boolean;
-  /** How words of the service stand in a sentence; as they are unless given. */
+  /** How to quote text from the service in a sentence; unchanged by default. */
   readonly quote?: ((text: string) => string) | undefined;
 }
 
-/** Exit codes of OAuth error codes that reach the user (RFC 6749 §5.2). */
-const OAUTH_EXIT: Readonly<Record<string, number>> = {
-  invalid_client: 4,
-  invalid_grant: 4,
-  access_denied: 4,
-  unauthorized_client: 5,
-  invalid_scope: 5,
-  insufficient_scope: 5,
-  invalid_target: 5,
-};
-
+/** Of codes that no table has. */
 const STATUS_EXIT: Readonly<Record<number, number>> = { 401: 4, 403: 5, 404: 3, 408: 9, 409: 6, 425: 9, 429: 7 };
 
-/** The exit code of a code: the contract's table, then our own, then OAuth's; of an unknown code, by its status. */
+/**
+ * The exit code for an error code: from the contract's table, then our own, then OAuth's; for an unknown code, from its
+ * status.
+ */
 export function exitCodeOf(code: string, httpStatus: number | undefined): number {
   if (isErrorCode(code)) return errorRow(code).exit_code;
   if (isOwnErrorCode(code)) return OWN_ERROR[code];
-  const oauth = ownMember(OAUTH_EXIT, code);
+  const oauth = oauthExitCode(code);
   if (oauth !== undefined) return oauth;
   if (httpStatus === undefined || httpStatus >= 500) return 9;
   return STATUS_EXIT[httpStatus] ?? 2;
 }
 
-/** A member that the table itself has: a service may name its codes as it likes, `__proto__` too. */
+/** Only the table's own members: a service may choose any code, even `__proto__`. */
 function ownMember<Value>(table: Readonly<Record<string, Value>> | undefined, key: string): Value | undefined {
   return table !== undefined && Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
-/** A local service that was killed, and whose process number somebody else has now, is told like any that does not run. */
+/**
+ * If a local service was killed and its process number was reused, it is reported like any other that is not running.
+ */
 function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unknown {
   const isGone = local !== undefined && isRefusedConnection(error);
   return isGone && error instanceof RequestError && error.outcome === 'not_applied' ? localNotRunning(local) : error;
 }
 
-/** Any thrown value as a failure that can be told. */
+/** Any thrown value as a failure to report. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
-  const context = thrown instanceof ExplainedError ? thrown.context : {};
-  const error = inOneStory(thrown instanceof ExplainedError ? thrown.cause : thrown, run.acting.at?.local);
+  const context = contextOf(thrown) ?? {};
+  const error = inOneStory(thrown, run.acting.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError && error.code === 'ASP_OUTPUT') return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
@@ -97,7 +93,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   if (run.isDeadlinePassed)
     return {
       code: 'ASP_TIMEOUT',
-      message: 'The deadline passed before the command was done.',
+      message: 'The deadline passed before the command finished.',
       exitCode: OWN_ERROR.ASP_TIMEOUT,
       isRetryable: true,
       outcome: 'unknown',
@@ -117,7 +113,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   };
 }
 
-/** What the command was to change and did. One that runs for ever has no outcome as a whole. */
+/** The outcome of the command's change. A command that runs forever has no overall outcome. */
 function changesOf({ acting, command }: RunFacts): Changes | undefined {
   const isOneWrite = command?.effect === 'write' && !command.isEndless;
   return isOneWrite && acting.changes !== undefined && acting.changes.count > 0 ? acting.changes : undefined;
@@ -133,7 +129,7 @@ const LOST_OUTPUT_TEXT = {
   unknown: 'The change may have been made.',
 } as const;
 
-/** stdout could not be written: what the command was to change may well have been changed before. */
+/** stdout could not be written: the command may already have made its change. */
 function outputFailure(error: CliError, run: RunFacts): Failure {
   const effect = run.command?.effect ?? 'none';
   const isUncertain = effect === 'local' || effect === 'write';
@@ -157,16 +153,16 @@ const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
 function deadlineReason({ deadlineMs, isDeadlineGiven }: RunFacts): string | undefined {
   if (deadlineMs === undefined) return undefined;
   return isDeadlineGiven
-    ? `--timeout or ASP_TIMEOUT gave it ${durationText(deadlineMs)}.`
-    : `the deadline is ${durationText(deadlineMs)} unless --timeout or ASP_TIMEOUT says otherwise.`;
+    ? `--timeout or ASP_TIMEOUT set a deadline of ${durationText(deadlineMs)}.`
+    : `the default deadline is ${durationText(deadlineMs)}; change it with --timeout or ASP_TIMEOUT.`;
 }
 
-/** What failed before the deadline passed, when anything did. */
+/** The failure before the deadline passed, if there was one. */
 function lastFailure({ cause }: RequestError, run: RunFacts): string {
   return cause instanceof RequestError ? `before that: ${withStop(quoted(cause, run))} ` : '';
 }
 
-/** The message of an error; an answer of the service brings its own. */
+/** The message of an error; an answer from the service has its own. */
 function quoted({ code, status, message }: RequestError, { quote }: RunFacts): string {
   return quote === undefined || status === undefined || isOwnErrorCode(code) ? message : quote(message);
 }
@@ -178,7 +174,7 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const code = isOurDeadline ? 'ASP_TIMEOUT' : error.code;
   const exitCode = exitCodeOf(code, error.status);
   const isWrite = error.request !== undefined && error.request.method !== 'GET';
-  // A read that fails after a change leaves the change made.
+  // If a read fails after a change, the change has still been made.
   const isAfterChange = !isWrite && changesOf(run) !== undefined;
   const outcome = isAfterChange ? 'applied' : (context.outcome?.[error.outcome] ?? error.outcome);
   const outcomeText = isWrite
@@ -186,7 +182,7 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
     : isAfterChange
       ? ` ${context.outcomeText?.applied ?? 'The change was made.'}`
       : '';
-  // Whoever cannot sign in is the object then, and not what the command was context.
+  // For sign-in failures, name the account, not the object of the command.
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const known = ownMember(context.messages, code);
@@ -208,7 +204,7 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   };
 }
 
-/** Which scopes the credential has not, as far as that is known. */
+/** The scopes that the credential lacks, as far as they are known. */
 function missingScopes({ neededScopes = [] }: RequestError, { acting }: RunFacts): readonly string[] {
   return neededScopes.filter((scope) => acting.scopes?.includes(scope) !== true);
 }
@@ -221,7 +217,7 @@ function missingScope(error: RequestError, run: RunFacts): string | undefined {
 
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
-/** What is known of the cause; it never guesses past an answer that is the same for several reasons. */
+/** The known facts about the cause; it never guesses if one answer has several possible reasons. */
 function reasonOf(
   error: RequestError,
   code: string,
@@ -238,20 +234,20 @@ function reasonOf(
     ];
     return parts.length === 0 ? undefined : `${parts.join(', ')}.`;
   }
-  // Its text came from somewhere that gives it no second time.
+  // Its text came from a source that cannot be read a second time.
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined && context.isRepeatable === false)
-    return `sent again with --idempotency-key ${error.idempotencyKey}, it is done once at most.`;
+    return `with --idempotency-key ${error.idempotencyKey}, running it again cannot do it twice.`;
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
-    return `the service asks to wait ${waitText(error.retryAfterMs)}.`;
+    return `the service says to wait ${waitText(error.retryAfterMs)}.`;
   if (code === 'NOT_FOUND')
-    return 'the service gives one answer for what does not exist and for what this agent may not see.';
+    return 'the service gives the same answer for objects that do not exist and objects that this agent may not see.';
   if (code === 'ASP_TIMEOUT') return `${lastFailure(error, run)}${deadlineReason(run) ?? ''}`.trimEnd() || undefined;
   if (code === 'ASP_TLS') return certificateAdvice(error);
-  if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL ends in /v1 as a rule.';
+  if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL usually ends in /v1.';
   return undefined;
 }
 
-/** What to run next: what the command says, the same again under its key, or signing in. */
+/** The next command to run: the command's own suggestion, the same command with its key, or signing in. */
 function nextOf(
   error: RequestError,
   code: string,
@@ -271,7 +267,7 @@ function nextOf(
   const missing = missingScopes(error, run);
   if (missing.length > 0 && acting.source === 'login')
     return here(loginWords(acting.as, acting.scopes && [...acting.scopes, ...missing]));
-  // A login does not mend a credential that was given another way.
+  // Signing in does not fix a credential that was set another way.
   if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login')
     return here(['asp', 'whoami', '--explain']);
   if (exitCode === 4) return here(loginWords(acting.as));
@@ -284,13 +280,13 @@ function nextOf(
     : undefined;
 }
 
-/** Where the service probably is when nothing of the kind is at its base URL. */
+/** The probable address of the service if nothing like it is at its base URL. */
 function nearBaseUrl({ status }: RequestError, code: string, { at }: Acting): string | undefined {
   const isMissed = code === 'ASP_DISCOVERY' && status === 404 && at !== undefined;
   return isMissed && new URL(at.baseUrl).pathname === '/' ? `${at.baseUrl}/v1` : undefined;
 }
 
-/** The words of the run with the key it used, so that a repetition is done at most once. */
+/** The arguments of the run plus the key it used, so that a repetition cannot do it twice. */
 function withKey(argv: readonly string[], key: string): readonly string[] {
   if (argv.some((word) => /^--(idempotency-key|once)(=|$)/.test(word))) return argv;
   const end = argv.indexOf('--');

@@ -1,54 +1,61 @@
-import type { Outcome } from '../errors.js';
+import type { Outcome, RequestError } from '../../client/http/request-error.js';
 
-/** What a command knows about a call that the error of the call does not. */
+/** Facts about a call that the command knows and the call's error does not. */
 export interface ErrorContext {
-  /** What the user named: `@alice.bot`, `sess_…`. */
+  /** The name that the user typed: `@alice.bot`, `sess_…`. */
   readonly subject?: string | undefined;
-  /** By code: the whole sentence in place of `subject: message of the service`. */
+  /** By code: the whole sentence, instead of `subject: message of the service`. */
   readonly messages?: Readonly<Record<string, string>> | undefined;
   /** By code. */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** By code: the command to run next. */
   readonly next?: Readonly<Record<string, readonly string[]>> | undefined;
-  /** By the outcome of the call: that of the command, which did something before it. */
+  /** By the outcome of the call: the outcome of the command, which did something before it. */
   readonly outcome?: Partial<Readonly<Record<Outcome, Outcome>>> | undefined;
-  /** `Nothing was sent.` and its like. */
+  /** `Nothing was sent.` and similar sentences. */
   readonly outcomeText?: Readonly<Record<Outcome, string>> | undefined;
-  /** What settles a write that was not done for sure, where that is not the same command again. */
+  /** The next command if a write may not have been done and repeating the same command is wrong. */
   readonly again?: readonly string[] | undefined;
-  /** The key to repeat the whole command with, where that of the call is made of it. */
+  /** The key to repeat the whole command with, if the key of the call is derived from it. */
   readonly key?: string | undefined;
-  /** False when the same command line would not do the same again: the text came from stdin. */
+  /** False if the same command line would not do the same again: the text came from stdin. */
   readonly isRepeatable?: boolean | undefined;
 }
 
-/** A failure and what the command knows about it. */
-export class ExplainedError extends Error {
-  override readonly name = 'ExplainedError';
-  readonly context: ErrorContext;
+/** What commands know about errors, beside the errors: the same one may have crossed several callers. */
+const contexts = new WeakMap<Error, ErrorContext>();
 
-  constructor(context: ErrorContext, cause: unknown) {
-    super('a call failed', { cause });
-    this.context = context;
-  }
+/** What a command knows about an error; undefined if unknown. */
+export function contextOf(error: unknown): ErrorContext | undefined {
+  return error instanceof Error ? contexts.get(error) : undefined;
 }
 
-/** The call; its failure carries what the command knows. */
+/** A copy of an error with what the command knows about it. The error itself keeps what was known before. */
+export function withContext(error: RequestError, context: ErrorContext): RequestError {
+  const RequestErrorClass = error.constructor as typeof RequestError;
+  const copy = new RequestErrorClass({ ...error, message: error.message, cause: error.cause });
+  if (error.stack !== undefined) copy.stack = error.stack;
+  contexts.set(copy, context);
+  return copy;
+}
+
+/** The call. Its failure carries what the command knows; the caller nearest to the call knows best. */
 export async function explain<Value>(context: ErrorContext, call: Promise<Value>): Promise<Value> {
   try {
     return await call;
   } catch (error) {
-    throw error instanceof ExplainedError ? error : new ExplainedError(context, error);
+    if (error instanceof Error && !contexts.has(error)) contexts.set(error, context);
+    throw error;
   }
 }
 
-/** Exit 3, where it was not the service that said so. */
+/** Exit 3 for errors that do not come from the service. */
 export async function notFound(
   message: string,
   why: string,
   next?: readonly string[],
   more: ErrorContext = {},
-): Promise<ExplainedError> {
+): Promise<RequestError> {
   const { RequestError } = await import('../../client/http/request-error.js');
   const context = {
     ...more,
@@ -56,5 +63,5 @@ export async function notFound(
     reasons: { NOT_FOUND: why },
     ...(next !== undefined && { next: { NOT_FOUND: next } }),
   };
-  return new ExplainedError(context, new RequestError({ code: 'NOT_FOUND', message }));
+  return withContext(new RequestError({ code: 'NOT_FOUND', message }), context);
 }

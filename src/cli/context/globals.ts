@@ -1,14 +1,14 @@
 import type { Args, GlobalOption, WriteOption } from '../command.js';
-import { UsageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import type { Format } from '../terminal/output.js';
 import type { ColorChoice } from '../terminal/style.js';
 import { readCount, readDuration, readHandle } from '../values.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the global options and their environment variables say. */
+/** The values of the global options and their environment variables. */
 export interface Globals {
-  /** `--as`, in its canonical form; the environment's word is another layer. */
+  /** `--as`, in its canonical form; the environment variable is another layer. */
   readonly as: string | undefined;
   readonly profile: string | undefined;
   readonly format: Format;
@@ -18,7 +18,7 @@ export interface Globals {
   readonly isDebug: boolean;
   readonly mayAsk: boolean;
   readonly isYes: boolean;
-  /** Undefined: the command's own. */
+  /** Undefined: the command's own default. */
   readonly timeoutMs: number | undefined;
   readonly retries: number | undefined;
   readonly color: ColorChoice;
@@ -31,7 +31,7 @@ export interface Globals {
 const isSet = (value: string | undefined): boolean =>
   value !== undefined && value !== '' && value !== '0' && value !== 'false';
 
-/** The format before any option is understood, so that a usage error is told in it. */
+/** The output format, found before options are parsed, so that a usage error is printed in it. */
 export function guessFormat(argv: readonly string[], environment: Environment): Format {
   const end = argv.indexOf('--');
   const tokens = end === -1 ? argv : argv.slice(0, end);
@@ -51,14 +51,14 @@ function formatOf(args: GlobalArgs, environment: Environment): Format {
   const named = environment['ASP_FORMAT'] ?? '';
   if (named === 'json' || named === 'jsonl') return named;
   if (named === '' || named === 'text' || named === 'human') return 'human';
-  throw new UsageError(`ASP_FORMAT '${named}' is not a format.`, { why: 'it is json, jsonl or text.' });
+  throw usageError(`ASP_FORMAT '${named}' is not a format.`, { why: 'use json, jsonl or text.' });
 }
 
 function fieldsOf(text: string | undefined): readonly string[] | undefined {
   if (text === undefined) return undefined;
   const fields = text.split(',').map((field) => field.trim());
   if (fields.some((field) => field === '' || field.startsWith('.') || field.endsWith('.')))
-    throw new UsageError(`--fields '${text}' is not a list of fields.`, {
+    throw usageError(`--fields '${text}' is not a list of fields.`, {
       why: 'fields look like id,state or session.id.',
     });
   return fields;
@@ -68,7 +68,7 @@ const KEY = /^[\x20-\x7e]{1,255}$/;
 
 function keyOf(text: string | undefined): string | undefined {
   if (text === undefined || KEY.test(text)) return text;
-  throw new UsageError('--idempotency-key is 1 to 255 printable ASCII characters.');
+  throw usageError('--idempotency-key is 1 to 255 printable ASCII characters.');
 }
 
 export function readGlobals(args: GlobalArgs, environment: Environment): Globals {
@@ -77,7 +77,7 @@ export function readGlobals(args: GlobalArgs, environment: Environment): Globals
   const { ASP_TIMEOUT, ASP_RETRIES, ASP_NO_INPUT, ASP_DEBUG, ACCESSIBLE } = environment;
   const as = args.text('as');
   const once = args.text('once');
-  if (once === '') throw new UsageError('--once needs a name.');
+  if (once === '') throw usageError('--once needs a name.');
   const timeout = args.text('timeout');
   return {
     as: as === undefined ? undefined : readHandle(as),

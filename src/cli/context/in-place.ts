@@ -1,9 +1,9 @@
-/** Commands for which it does not matter which service is spoken to. */
+/** Commands that do not depend on the service. */
 const EVERYWHERE = ['serve', 'config', 'profile', 'explain', 'help', 'schema', 'completion', 'demo'];
 /** Commands that name their agent themselves. */
 const NAMING = ['login', 'logout', 'use', 'auth'];
 
-/** What the run was told about the place where it acts. */
+/** The options and variables of the run that choose service and agent. */
 export interface PlaceWords {
   readonly profile?: string | undefined;
   readonly as?: string | undefined;
@@ -12,7 +12,10 @@ export interface PlaceWords {
 const isGiven = (words: readonly string[], short: string, long: string): boolean =>
   words.some((word) => word === short || word === long || word.startsWith(`${long}=`));
 
-/** A command that helps, at the same service and as the same agent: what `--profile` and `--as` said nothing else remembers. */
+/**
+ * The next command for the same service and agent: it repeats the values of `--profile` and `--as`, which are not
+ * stored anywhere else.
+ */
 export function inPlace(words: readonly string[], { profile, as }: PlaceWords): readonly string[] {
   const [, noun = ''] = words;
   if (EVERYWHERE.includes(noun) || words.includes('--help')) return words;

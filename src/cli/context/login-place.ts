@@ -1,20 +1,21 @@
-import type { Login, Logins, StoreKind } from '../../client/credentials/login.js';
-import type { LoginContext } from '../../client/credentials/login-context.js';
+import type { Login, LoginContext, Logins, StoreKind } from '../../client/credentials/login.js';
 import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
-import { CliError, UsageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
 import { findLocalService } from '../profile/local-service.js';
 import type { Context } from './context.js';
 
 const CHOICE_FILE = 'store';
 const isKind = (text: string | undefined): text is StoreKind => text === 'keychain' || text === 'file';
 
-/** Where new logins go: what was asked for, ASP_TOKEN_STORE, the choice made before, the keychain. */
+/** Where new logins go: the value of the option, ASP_TOKEN_STORE, the previous choice, the keychain. */
 export async function chooseStore(context: Context, asked?: StoreKind): Promise<StoreKind> {
   if (asked !== undefined) return asked;
   const { ASP_TOKEN_STORE: named } = context.environment;
   if (named !== undefined && named !== '') {
     if (isKind(named)) return named;
-    throw new UsageError(`ASP_TOKEN_STORE '${named}' is no store.`, { why: 'it is keychain or file.' });
+    throw usageError(`ASP_TOKEN_STORE must be keychain or file, not '${named}'.`, {
+      why: 'unset it to use the default.',
+    });
   }
   const { stateDirectory } = context.paths;
   const text = stateDirectory === undefined ? undefined : await readIfPresent(`${stateDirectory}/${CHOICE_FILE}`);
@@ -22,19 +23,19 @@ export async function chooseStore(context: Context, asked?: StoreKind): Promise<
   return isKind(remembered) ? remembered : 'keychain';
 }
 
-/** Remembers the choice for the next login. */
+/** Stores the choice for the next login. */
 export async function rememberStore(context: Context, kind: StoreKind): Promise<void> {
   const { stateDirectory } = context.paths;
   if (stateDirectory !== undefined) await writePrivateFile(`${stateDirectory}/${CHOICE_FILE}`, `${kind}\n`);
 }
 
-/** What stored logins need, from the context of a command. */
+/** The dependencies of stored logins, from the context of a command. */
 export async function loginContextOf(context: Context, asked?: StoreKind): Promise<LoginContext> {
   const { paths, environment, machine, random, globals } = context;
   if (paths.stateDirectory === undefined)
     throw new CliError('ASP_STORE_UNAVAILABLE', {
-      message: 'There is no place for logins: this user has no home directory.',
-      why: 'set XDG_STATE_HOME to a folder, or give credentials by ASP_CLIENT_ID and ASP_CLIENT_SECRET.',
+      message: 'Logins cannot be stored: this user has no home directory.',
+      why: 'set XDG_STATE_HOME to a folder, or set ASP_CLIENT_ID and ASP_CLIENT_SECRET.',
     });
   const { profiles } = await context.config();
   return {
@@ -43,7 +44,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
     retries: globals.retries,
     kind: await chooseStore(context, asked),
     directories: { state: paths.stateDirectory, runtime: paths.runtimeDirectory },
-    // Set to nothing it is not set: a login sealed with nothing is not sealed.
+    // Treat an empty passphrase as not set: encrypting with it would protect nothing.
     passphrase: environment['ASP_STORE_PASSPHRASE'] === '' ? undefined : environment['ASP_STORE_PASSPHRASE'],
     platform: machine.platform,
     environment,
@@ -59,13 +60,13 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
   };
 }
 
-/** The stored logins; without a place for them there are none. */
+/** The stored logins; empty if they cannot be stored. */
 export async function openStoredLogins(context: Context): Promise<Logins> {
   const { openLogins } = await import('../../client/credentials/open-logins.js');
   return openLogins(await loginContextOf(context));
 }
 
-/** The stored logins at one service; none where there is no place for them. */
+/** The stored logins at one service; empty if they cannot be stored. */
 export async function loginsAt(context: Context, baseUrl: string): Promise<readonly Login[]> {
   return context.paths.stateDirectory === undefined ? [] : (await context.logins()).list(baseUrl);
 }

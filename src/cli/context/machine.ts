@@ -3,7 +3,7 @@ import { homedir, tmpdir } from 'node:os';
 
 import type { Machine } from './context.js';
 
-/** The facts of the machine this process runs on. A user without a home directory has none. */
+/** Facts about the machine this process runs on. A user without a home directory has none. */
 export function machineOf(process: NodeJS.Process): Machine {
   return {
     platform: process.platform,
@@ -29,7 +29,7 @@ function attempt(read: () => string): string | undefined {
   }
 }
 
-/** A process of another user counts as alive; one that ended, and that nobody has waited for yet, does not. */
+/** A process of another user counts as alive; one that has ended but was not reaped yet does not. */
 function isProcessAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -39,12 +39,14 @@ function isProcessAlive(pid: number): boolean {
   return processFacts(pid)?.[0] !== 'Z';
 }
 
-/** Clock ticks from the start of the system to that of the process. */
+/** Clock ticks between the start of the system and that of the process. */
 function processStart(pid: number): string | undefined {
   return processFacts(pid)?.[19];
 }
 
-/** What Linux alone says of a process in a file: first its state, twentieth its start (proc_pid_stat(5)). */
+/**
+ * The fields of Linux's status file of a process: the first is its state, the twentieth its start (proc_pid_stat(5)).
+ */
 function processFacts(pid: number): readonly string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

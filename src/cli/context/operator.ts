@@ -3,11 +3,12 @@ import type * as z from 'zod/mini';
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { requestOf } from '../../client/http/send.js';
 import { fillPath } from '../../wire/endpoint.js';
-import { ErrorEnvelope } from '../../wire/error.js';
-import { type LocalServiceRecord, OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/local-service.js';
+import { ErrorEnvelope } from '../../wire/schemas/base.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
+import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/schemas/operator.js';
 import { localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
-import { type ErrorContext, ExplainedError } from './explain.js';
+import { type ErrorContext, withContext } from './explain.js';
 
 type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
 
@@ -46,7 +47,7 @@ export async function callOperator<Name extends OperatorOperation>(
   if (status >= 300) throw refusal(document, status, request, path);
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;
-  const message = `The local service answered ${status} in a form that was not understood: is it of another version?`;
+  const message = `Could not parse the local service's answer (status ${status}). Is it a different version?`;
   const outcome = method === 'GET' ? 'not_applied' : 'applied';
   throw new RequestError({ code: 'ASP_BAD_ANSWER', message, status, outcome, attempts: 1, request });
 }
@@ -59,37 +60,37 @@ function parse(text: string): unknown {
   }
 }
 
-/** The service's own code decides the exit code, as at every other endpoint. */
-function refusal(document: unknown, status: number, request: FailedRequest, operationPath: string): ExplainedError {
+/** The service's own code decides the exit code, as for every other endpoint. */
+function refusal(document: unknown, status: number, request: FailedRequest, operationPath: string): Error {
   const { data } = ErrorEnvelope.safeParse(document);
   const code = data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER');
   const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
   const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
   const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
   const [, kind = ''] = operationPath.split('/');
-  return new ExplainedError(NO_SUCH[kind] ?? NO_SUCH_AGENT, error);
+  return withContext(error, NO_SUCH[kind] ?? NO_SUCH_AGENT);
 }
 
-const UNKNOWN = 'No such agent is in the local service.';
+const UNKNOWN = 'The local service has no such agent.';
 const LIST = ['asp', 'serve', 'agent', 'list'];
 const NO_SUCH_AGENT: ErrorContext = {
   messages: { AGENT_NOT_FOUND: UNKNOWN, NOT_FOUND: UNKNOWN },
-  reasons: { DUPLICATE_HANDLE: 'a handle is never given twice, also after its agent is gone.' },
+  reasons: { DUPLICATE_HANDLE: 'a handle is never used again, even after its agent is gone.' },
   next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
 };
 
-/** By what the path of an operation begins with. */
+/** By the beginning of the operation's path. */
 const NO_SUCH: Readonly<Record<string, ErrorContext>> = {
   accounts: {
-    messages: { NOT_FOUND: 'No such account is in the local service.' },
+    messages: { NOT_FOUND: 'The local service has no such account.' },
     next: { NOT_FOUND: ['asp', 'serve', 'account', 'list'] },
   },
   invitations: {
-    messages: { NOT_FOUND: 'No such invitation is in the local service.' },
+    messages: { NOT_FOUND: 'The local service has no such invitation.' },
     next: { NOT_FOUND: ['asp', 'serve', 'invite', 'list'] },
   },
   clients: {
-    messages: { NOT_FOUND: 'No such client is in the local service.' },
+    messages: { NOT_FOUND: 'The local service has no such client.' },
     next: { NOT_FOUND: ['asp', 'serve', 'client', 'list'] },
   },
 };

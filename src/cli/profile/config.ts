@@ -3,7 +3,7 @@ import { isFileError, readIfPresent, replaceFile } from '../../kit/private-file.
 import { CliError } from '../errors.js';
 import { handleOf } from '../values.js';
 
-/** One service, by the name the user gave it. Keys are written in the file as they stand here. */
+/** One service, under the user's own name for it. The file uses these keys unchanged. */
 export interface ProfileEntry {
   readonly base_url: string;
   readonly auth_url?: string | undefined;
@@ -11,20 +11,20 @@ export interface ProfileEntry {
   readonly ws_url?: string | undefined;
   /** The agent to act as. */
   readonly agent?: string | undefined;
-  /** A command that prints an access token: the words as they are run, without a shell. */
+  /** A command that prints an access token, as a list of arguments, run without a shell. */
   readonly credential_command?: readonly string[] | undefined;
 }
 
-/** `config.json`: what the user has settled on this machine. Nothing in it is secret. */
+/** `config.json`: the user's settings on this machine. It contains no secrets. */
 export interface Config {
   readonly default_profile?: string | undefined;
   readonly profiles: Readonly<Record<string, ProfileEntry>>;
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** The profile that stands for the local service, wherever that listens. */
+/** The profile that stands for the local service, whatever its address. */
 export const LOCAL = 'local';
-/** The setting that keeps its agent: it has no entry among the profiles. */
+/** The setting that stores its agent: it has no entry among the profiles. */
 export const LOCAL_AGENT_SETTING = 'local_agent';
 
 export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
@@ -34,7 +34,7 @@ type Members = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** `https`, or `http` on this machine; without credentials, query or trailing slash. Throws what is wrong. */
+/** `https`, or `http` on this machine; without credentials, query or trailing slash. Throws the problem. */
 export function readServiceUrl(text: string, protocols: readonly string[] = ['https:', 'http:']): string {
   let url: URL;
   try {
@@ -43,8 +43,8 @@ export function readServiceUrl(text: string, protocols: readonly string[] = ['ht
     throw new TypeError('is not a URL');
   }
   if (!protocols.includes(url.protocol)) throw new TypeError(`must begin with ${protocols[0]}//`);
-  if (url.username !== '' || url.password !== '') throw new TypeError('must not hold a user or password');
-  if (url.search !== '' || url.hash !== '') throw new TypeError('must not hold a query or fragment');
+  if (url.username !== '' || url.password !== '') throw new TypeError('must not contain a user or password');
+  if (url.search !== '' || url.hash !== '') throw new TypeError('must not contain a query or fragment');
   const isSafe = url.protocol === 'https:' || url.protocol === 'wss:';
   if (!isSafe && !isLoopbackHost(url.hostname))
     throw new TypeError('must be encrypted (https, wss) beyond this machine');
@@ -62,7 +62,7 @@ function readEntry(where: string, value: unknown): ProfileEntry {
   const url = (key: string, protocols: readonly string[]): string | undefined => {
     const text = value[key];
     if (text === undefined) return undefined;
-    if (typeof text !== 'string') throw new TypeError(`${where}.${key} must be a text`);
+    if (typeof text !== 'string') throw new TypeError(`${where}.${key} must be a string`);
     try {
       return readServiceUrl(text, protocols);
     } catch (error) {
@@ -75,7 +75,7 @@ function readEntry(where: string, value: unknown): ProfileEntry {
   if (agent !== undefined && (typeof agent !== 'string' || handleOf(agent) === undefined))
     throw new TypeError(`${where}.agent must be a handle`);
   if (command !== undefined && !isWords(command))
-    throw new TypeError(`${where}.credential_command must be a list of words`);
+    throw new TypeError(`${where}.credential_command must be a list of strings`);
   return {
     base_url: base,
     auth_url: url('auth_url', WEB),
@@ -92,11 +92,11 @@ const isWords = (value: unknown): value is string[] =>
 /** The text of a `config.json`, checked. Throws TypeError or SyntaxError. */
 export function parseConfig(text: string): Config {
   const value: unknown = JSON.parse(text);
-  if (!isObject(value)) throw new TypeError('it must hold an object');
+  if (!isObject(value)) throw new TypeError('it must contain an object');
   const stray = Object.keys(value).find((key) => !['default_profile', 'profiles', 'settings'].includes(key));
   if (stray !== undefined) throw new TypeError(`${stray} is not a setting`);
   const { default_profile: standard, profiles = {}, settings = {} } = value;
-  if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a text');
+  if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a string');
   if (!isObject(profiles)) throw new TypeError('profiles must be an object');
   if (!isObject(settings)) throw new TypeError('settings must be an object');
   const entries = Object.entries(profiles).map(([name, entry]): [string, ProfileEntry] => {
@@ -104,7 +104,7 @@ export function parseConfig(text: string): Config {
     return [name, readEntry(`profiles.${name}`, entry)];
   });
   const texts = Object.entries(settings).map(([key, setting]): [string, string] => {
-    if (typeof setting !== 'string') throw new TypeError(`settings.${key} must be a text`);
+    if (typeof setting !== 'string') throw new TypeError(`settings.${key} must be a string`);
     return [key, setting];
   });
   return { default_profile: standard, profiles: Object.fromEntries(entries), settings: Object.fromEntries(texts) };
@@ -117,7 +117,7 @@ export async function readConfig(path: string | undefined): Promise<Config> {
     return text === undefined ? EMPTY : parseConfig(text);
   } catch (error) {
     throw new CliError('ASP_CONFIG', {
-      message: `${path} cannot be used.`,
+      message: `Could not use ${path}.`,
       why: `${error instanceof Error ? error.message : String(error)}.`,
       next: ['asp', 'config', 'path'],
       cause: error,
@@ -125,11 +125,11 @@ export async function readConfig(path: string | undefined): Promise<Config> {
   }
 }
 
-/** Replaces the file. */
+/** Replaces the file atomically. */
 export async function writeConfig(path: string | undefined, config: Config): Promise<void> {
   if (path === undefined)
     throw new CliError('ASP_CONFIG', {
-      message: 'There is no place for settings: this user has no home directory.',
+      message: 'Settings cannot be stored: this user has no home directory.',
       why: 'set XDG_CONFIG_HOME to a folder.',
     });
   try {
@@ -137,7 +137,7 @@ export async function writeConfig(path: string | undefined, config: Config): Pro
   } catch (error) {
     if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC', 'ENOTDIR')) throw error;
     throw new CliError('ASP_CONFIG', {
-      message: `${path} cannot be written.`,
+      message: `Could not write ${path}.`,
       why: error instanceof Error ? error.message : undefined,
       cause: error,
     });

@@ -1,18 +1,24 @@
 import { join } from 'node:path';
 
 import { readPrivateFile, requireOwnDirectory } from '../../kit/private-file.js';
-import type { LocalServiceRecord } from '../../wire/local-service.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { CliError } from '../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile, type Paths } from './paths.js';
 
-/** How it is found out whether a service still runs. */
+/** How to find out whether a service is still running. */
 export interface LocalServiceProbe {
   readonly isProcessAlive: (pid: number) => boolean;
-  /** When a process began, in a form of the system's own: a process number is given again. Undefined: it does not say. */
+  /**
+   * When a process started, in the system's own format: process numbers are reused. Undefined if the system does not
+   * say.
+   */
   readonly processStart: (pid: number) => string | undefined;
 }
 
-/** The record that a service left, and whether that service still runs: one that is killed takes nothing away. */
+/**
+ * The record that a service left, and whether that service is still running: a killed service does not remove its
+ * record.
+ */
 export interface LocalService {
   readonly record: LocalServiceRecord;
   readonly isRunning: boolean;
@@ -20,18 +26,18 @@ export interface LocalService {
 
 const USUAL_PORT = '8744';
 
-/** The record that a local service left; undefined when there is none that can be believed. */
+/** The record that a local service left; undefined if there is none that can be trusted. */
 export async function findLocalService(
   paths: Paths,
   probe: LocalServiceProbe,
   name: string = LOCAL_SERVICE_NAME,
 ): Promise<LocalService | undefined> {
   try {
-    // Whoever can write this file, or exchange it, decides where credentials go.
+    // Anyone who can write or replace this file decides where credentials go.
     await requireOwnDirectory(paths.runtimeDirectory);
     const text = await readPrivateFile(localServiceFile(paths, name));
     if (text === undefined) return undefined;
-    const schema = await import('../../wire/local-service.js');
+    const schema = await import('../../wire/schemas/local-service.js');
     const record = schema.LocalServiceRecord.parse(JSON.parse(text));
     return { record, isRunning: doesRun(record, probe) };
   } catch {
@@ -45,7 +51,7 @@ function doesRun({ pid, process_start: recorded }: LocalServiceRecord, probe: Lo
   return started === undefined || started === recorded;
 }
 
-/** The one story of a local service that does not run; `ended` is the record of one that was killed. */
+/** The error for a local service that is not running; `ended` is the record of one that was killed. */
 export function localNotRunning(ended: LocalServiceRecord | undefined): CliError {
   if (ended === undefined)
     return new CliError('ASP_LOCAL_NOT_RUNNING', {
@@ -53,13 +59,16 @@ export function localNotRunning(ended: LocalServiceRecord | undefined): CliError
       next: ['asp', 'serve'],
     });
   return new CliError('ASP_LOCAL_NOT_RUNNING', {
-    message: 'The local service is not running: it ended without saying so.',
+    message: 'The local service is not running: it ended unexpectedly.',
     why: `it was process ${ended.pid}, at ${ended.url}.`,
     next: wordsThatStart(ended),
   });
 }
 
-/** What starts it again where it was: logins are for an address, and sessions are in a folder. */
+/**
+ * The command that starts it again with the same address and folder: logins belong to an address, and sessions to a
+ * folder.
+ */
 function wordsThatStart({ url, data, name }: LocalServiceRecord): readonly string[] {
   const port = URL.canParse(url) ? new URL(url).port : USUAL_PORT;
   const isUsualData = data.endsWith(join('serve', name)) || data.includes('://');

@@ -1,6 +1,6 @@
 import { isAbsolute, join } from 'node:path';
 
-/** What paths depend on. */
+/** The inputs for paths. */
 export interface Place {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly machine: {
@@ -12,12 +12,12 @@ export interface Place {
   };
 }
 
-/** Where this program keeps files. A folder is undefined where the user has no place for it: then nothing is kept. */
+/** Where this program stores files. A folder is undefined if the user cannot have it: then nothing is stored. */
 export interface Paths {
   readonly configFile: string | undefined;
   /** Registrations, the list of logins, cursors. */
   readonly stateDirectory: string | undefined;
-  /** The record of a local service and cached access tokens; empties when the user signs out of the machine. */
+  /** The record of a local service and cached access tokens; emptied when the user signs out of the machine. */
   readonly runtimeDirectory: string;
   /** Databases of local services. */
   readonly dataDirectory: string | undefined;
@@ -25,7 +25,7 @@ export interface Paths {
 
 const NAME = 'asp-cli';
 
-/** The XDG base directories where they are set or on Linux; the platform's own places on macOS and Windows. */
+/** The XDG base directories if they are set or on Linux; the platform's own directories on macOS and Windows. */
 export function pathsOf({ environment, machine }: Place): Paths {
   const { platform, homeDirectory: home, temporaryDirectory, userId } = machine;
   const folder = (variable: string, ...standard: string[]): string | undefined => {
@@ -71,7 +71,7 @@ function windowsFolder(
 
 export const LOCAL_SERVICE_NAME = 'default';
 
-/** The file in which a local service of that name leaves its addresses. */
+/** The file in which a local service with that name records its addresses. */
 export function localServiceFile(paths: Paths, name: string): string {
   return join(paths.runtimeDirectory, 'serve', `${name}.json`);
 }

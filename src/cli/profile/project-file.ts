@@ -1,14 +1,13 @@
 import { promises } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { isFileError, readTrustedFile, UnsafeFileError } from '../../kit/private-file.js';
-import { type Random, randomToken } from '../../kit/random.js';
+import { isFileError, isUnsafeFile, readTrustedFile, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import { handleOf } from '../values.js';
 import { PROFILE_NAME } from './config.js';
 import type { Place } from './paths.js';
 
-/** What a folder says of itself: which profile and agent to use in it. Never an address, a secret or a command. */
+/** The project settings of a folder: its profile and agent. Never an address, a secret or a command. */
 export interface ProjectFile {
   readonly path: string;
   readonly profile: string | undefined;
@@ -18,7 +17,7 @@ export interface ProjectFile {
 export const PROJECT_FILE_NAME = '.asp.json';
 const MAX_BYTES = 64 * 1024;
 
-/** The nearest `.asp.json`, from the working directory up to the user's home. */
+/** The nearest `.asp.json`, from the working directory up to the user's home directory. */
 export async function findProjectFile({ machine }: Place): Promise<ProjectFile | undefined> {
   const { homeDirectory: home } = machine;
   for (let folder = machine.workingDirectory; ; folder = dirname(folder)) {
@@ -32,19 +31,19 @@ export async function findProjectFile({ machine }: Place): Promise<ProjectFile |
   }
 }
 
-/** Whoever writes it decides as whom one acts, and a repository can bring anything under its name. */
+/** Its author decides which agent commands use, and a repository can contain a file with this name. */
 async function readProjectFile(path: string): Promise<string | undefined> {
   try {
     return await readTrustedFile(path, MAX_BYTES);
   } catch (error) {
-    throw error instanceof UnsafeFileError ? unusable(path, error.message) : error;
+    throw isUnsafeFile(error) ? unusable(path, error.message) : error;
   }
 }
 
 const unusable = (path: string, why: string): CliError =>
-  new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why: `${why}.` });
+  new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why: `${why}.` });
 
-/** No error shows what is in the file: it may be another one than it seems. */
+/** Errors do not show the contents of the file: it may not be the file it seems to be. */
 export function parseProjectFile(path: string, text: string): ProjectFile {
   const refuse = (why: string): CliError => unusable(path, why);
   let value: unknown;
@@ -53,9 +52,9 @@ export function parseProjectFile(path: string, text: string): ProjectFile {
   } catch {
     throw refuse('it is not JSON');
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must hold an object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must contain an object');
   if (Object.keys(value).some((key) => key !== 'profile' && key !== 'agent'))
-    throw refuse('it may hold only profile and agent');
+    throw refuse('it may contain only profile and agent');
   const { profile, agent } = value as { profile?: unknown; agent?: unknown };
   if (profile !== undefined && (typeof profile !== 'string' || !PROFILE_NAME.test(profile)))
     throw refuse('profile must be a name');
@@ -70,22 +69,14 @@ interface Choice {
 }
 
 /** Rewrites a `.asp.json`, or removes it once it is empty. Others may read it: it belongs to the folder. */
-export async function changeProjectFile(
-  path: string,
-  random: Random,
-  change: (before: Choice) => Choice,
-): Promise<void> {
+export async function changeProjectFile(path: string, change: (before: Choice) => Choice): Promise<void> {
   const text = await readProjectFile(path);
   const { profile, agent } = change(text === undefined ? {} : parseProjectFile(path, text));
   if (profile === undefined && agent === undefined) return promises.rm(path, { force: true });
-  const temporary = `${path}.${randomToken(random, 6)}.tmp`;
   try {
-    const content = `${JSON.stringify({ profile, agent }, null, 2)}\n`;
-    await promises.writeFile(temporary, content, { flag: 'wx', mode: 0o644 });
-    await promises.rename(temporary, path);
+    await replaceFile(path, `${JSON.stringify({ profile, agent }, null, 2)}\n`, { mode: 0o644 });
   } catch (error) {
-    await promises.rm(temporary, { force: true });
     if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC')) throw error;
-    throw new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, cause: error });
+    throw new CliError('ASP_CONFIG', { message: `Could not write ${path}.`, cause: error });
   }
 }

@@ -1,14 +1,74 @@
-import type { LocalServiceRecord } from '../../wire/local-service.js';
+import type { Login } from '../../client/credentials/login.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
-import { suggest } from '../suggest.js';
-import { handleOf } from '../values.js';
+import { handleOf, readHandle, suggest } from '../values.js';
 import { type Config, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
-import { type Candidate, choose, type Layer } from './layers.js';
 import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';
 
-/** The service to talk to, and why it is that one. */
+/** One source that was checked, in order. `asp whoami --explain` prints them. */
+export interface Layer {
+  readonly question: 'profile' | 'agent' | 'credential';
+  /** The source: `--as`, `ASP_AGENT`, the path of a file. */
+  readonly place: string;
+  /** Its value; null: none. Never a secret. */
+  readonly said: string | null;
+  readonly isChosen: boolean;
+}
+
+/** A source and its value. Later sources are skipped once one has a value. */
+export interface Candidate<Value> {
+  readonly place: string;
+  readonly ask: () => Value | undefined | Promise<Value | undefined>;
+  readonly show?: (value: Value) => string;
+}
+
+/** Checks one source after the other; every source is recorded, including the skipped ones. */
+export async function choose<Value>(
+  question: Layer['question'],
+  candidates: readonly Candidate<Value>[],
+): Promise<{ value: Value | undefined; place: string | undefined; layers: readonly Layer[] }> {
+  const layers: Layer[] = [];
+  let chosen: { value: Value; place: string } | undefined;
+  for (const { place, ask, show = String } of candidates) {
+    const value = chosen === undefined ? await ask() : undefined;
+    const isChosen = value !== undefined && chosen === undefined;
+    if (isChosen) chosen = { value, place };
+    layers.push({ question, place, said: value === undefined ? null : show(value), isChosen });
+  }
+  return { value: chosen?.value, place: chosen?.place, layers };
+}
+
+/** Checks every source, even after one has a value or fails: a source that cannot be used is listed as such. */
+export async function survey<Value>(
+  question: Layer['question'],
+  candidates: readonly Candidate<Value>[],
+): Promise<readonly Layer[]> {
+  const layers: Layer[] = [];
+  let isSettled = false;
+  for (const { place, ask, show = String } of candidates) {
+    let said: string | null = null;
+    let isChosen = false;
+    try {
+      const value = await ask();
+      if (value !== undefined) said = show(value);
+      isChosen = said !== null && !isSettled;
+    } catch (error) {
+      said = `cannot be used: ${reasonOf(error)}`;
+    }
+    isSettled ||= said !== null;
+    layers.push({ question, place, said, isChosen });
+  }
+  return layers;
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof CliError && error.why !== undefined) return error.why;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The service to talk to, and the reason for the choice. */
 export interface ResolvedProfile {
   readonly name: string;
   readonly baseUrl: string;
@@ -18,12 +78,12 @@ export interface ResolvedProfile {
   /** The profile's own agent. */
   readonly agent: string | undefined;
   readonly credentialCommand: readonly string[] | undefined;
-  /** The running local service, when the profile is that. */
+  /** The running local service, if that is the profile. */
   readonly local: LocalServiceRecord | undefined;
   readonly layers: readonly Layer[];
 }
 
-/** What the question is answered from. Files and the local service are asked only when it comes to them. */
+/** The inputs of the choice. Files and the local service are read only when they are needed. */
 export interface ProfileSources {
   readonly flag: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -33,7 +93,7 @@ export interface ProfileSources {
   readonly endedService: () => Promise<LocalServiceRecord | undefined>;
 }
 
-/** How to sign in; as before, with the scopes that were asked for: never with more. */
+/** How to sign in: with the same scopes as before, and never more. */
 export function loginWords(handle: string | undefined, scopes: readonly string[] = AGENT_SCOPES): readonly string[] {
   const isUsual = AGENT_SCOPES.every((scope) => scopes.includes(scope));
   return [
@@ -45,7 +105,7 @@ export function loginWords(handle: string | undefined, scopes: readonly string[]
 
 const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
 
-/** The places that may name the service, in the order of asking. */
+/** The sources for the service, in order. */
 export function profileCandidates(sources: ProfileSources): readonly Candidate<string>[] {
   return [
     { place: '--profile', ask: () => given(sources.flag) },
@@ -56,7 +116,7 @@ export function profileCandidates(sources: ProfileSources): readonly Candidate<s
   ];
 }
 
-/** Flag, environment, project file, default, local service: the first that says something. */
+/** Flag, environment, project file, default, local service: the first one with a value. */
 export async function resolveProfile(sources: ProfileSources): Promise<ResolvedProfile> {
   const { value: name, place, layers } = await choose('profile', profileCandidates(sources));
   if (name === undefined) {
@@ -64,7 +124,7 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
     if (ended !== undefined) throw localNotRunning(ended);
     throw new CliError('ASP_CONFIG', {
       message: 'No service is chosen.',
-      why: 'name yours (asp profile add work --base-url https://…/v1), or run one here.',
+      why: 'add yours (asp profile add work --base-url https://…/v1), or run one here.',
       next: ['asp', 'serve', '--detach'],
     });
   }
@@ -105,7 +165,7 @@ async function addressesOf(
   });
 }
 
-/** A base URL stands for a profile of its own, for machines without a configuration. */
+/** A base URL acts as a profile of its own, for machines without a configuration. */
 function atAddress(text: string): Omit<ResolvedProfile, 'layers'> {
   try {
     const baseUrl = readServiceUrl(text);
@@ -136,4 +196,86 @@ function localProfile(record: LocalServiceRecord, agent: string | undefined): Om
     agent: agent === undefined ? undefined : handleOf(agent),
     local: record,
   };
+}
+
+/** The agent to act as. `handle` is undefined if the credential decides. */
+export interface ResolvedAgent {
+  readonly handle: string | undefined;
+  /** Whether the user named it for this run: then a different one is a conflict, not a preference. */
+  readonly isExplicit: boolean;
+  /** Whether nothing names an agent, so that the first login is used. */
+  readonly isFirstLogin: boolean;
+}
+
+export interface AgentSources {
+  readonly flag: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly profile: ResolvedProfile;
+  readonly projectFile: () => Promise<ProjectFile | undefined>;
+  /** Handles of the stored logins at this service; see {@link handlesOf}. */
+  readonly storedHandles: () => Promise<readonly string[]>;
+}
+
+/**
+ * What the credential leaves open: nothing (it is bound to one agent), the agent (a program prints tokens for any), or
+ * the choice among the stored logins.
+ */
+export type AgentChoice = 'bound' | 'free' | 'stored';
+
+const FIRST_LOGIN = 'the first login';
+
+/** The sources for the agent, in order; `profile` is undefined if no service is chosen. */
+export function agentCandidates(
+  sources: Omit<AgentSources, 'profile'> & { readonly profile: ResolvedProfile | undefined },
+  credential: AgentChoice,
+): readonly Candidate<string>[] {
+  const { flag, environment, profile } = sources;
+  const named = environment['ASP_AGENT'];
+  const settled = [
+    {
+      place: '.asp.json',
+      ask: async () => {
+        const file = await sources.projectFile();
+        const isOfProfile = file?.profile === undefined || profile === undefined || file.profile === profile.name;
+        return isOfProfile ? file?.agent : undefined;
+      },
+    },
+    { place: profile === undefined ? 'the profile' : `profile ${profile.name}`, ask: () => profile?.agent },
+  ];
+  const firstLogin = { place: FIRST_LOGIN, ask: async () => (await sources.storedHandles())[0] };
+  return [
+    { place: '--as', ask: () => flag },
+    { place: 'ASP_AGENT', ask: () => (named === undefined || named === '' ? undefined : readHandle(named)) },
+    ...(credential === 'bound' ? [] : settled),
+    ...(credential === 'stored' ? [firstLogin] : []),
+  ];
+}
+
+/** Flag, environment, project file, profile, the first login: the first one with a value. */
+export async function resolveAgent(sources: AgentSources, credential: AgentChoice): Promise<ResolvedAgent> {
+  const { profile } = sources;
+  const { value, place } = await choose('agent', agentCandidates(sources, credential));
+  if (value === undefined && credential === 'stored') throw noAgent(profile.name);
+  return {
+    handle: value === undefined ? undefined : handleOf(value),
+    isExplicit: place === '--as' || place === 'ASP_AGENT',
+    isFirstLogin: place === FIRST_LOGIN,
+  };
+}
+
+/**
+ * The agents of the logins, in the order of their first sign-in: a second login changes nothing for running scripts.
+ */
+export function handlesOf(logins: readonly Login[]): string[] {
+  const since = ({ firstSavedAtMs, savedAtMs }: Login): number => firstSavedAtMs ?? savedAtMs;
+  return [...logins]
+    .sort((left, right) => since(left) - since(right))
+    .flatMap(({ handle }) => (handle === null ? [] : [handle]));
+}
+
+function noAgent(profile: string): CliError {
+  return new CliError('ASP_NO_CREDENTIAL', {
+    message: `No agent is signed in at profile ${profile}.`,
+    next: ['asp', 'login', '-p', profile],
+  });
 }

@@ -4,20 +4,22 @@ import { childEnvironment, withoutSecrets } from './child-environment.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Whether a browser could show up where the user sits: not over SSH without a display, not when told not to. */
+/** Whether a browser could open where the user is: not over SSH without a display, and not if it is turned off. */
 export function canOpenBrowser(environment: Environment, platform: NodeJS.Platform): boolean {
   const isSet = (name: string): boolean => (environment[name] ?? '') !== '';
-  // Whoever names one knows: editors that are connected from afar set it to one that opens at the near end.
+  // A user who sets BROWSER knows best: editors connected to a remote machine set it to a program that opens on the
+  // user's side.
   if (isSet('BROWSER')) return environment['BROWSER'] !== 'none';
   if (isSet('DISPLAY') || isSet('WAYLAND_DISPLAY')) return true;
   if (isSet('SSH_CONNECTION') || isSet('SSH_TTY')) return false;
-  // Linux on Windows has the browser of Windows.
+  // Linux on Windows uses the browser of Windows.
   return platform === 'darwin' || platform === 'win32' || isSet('WSL_DISTRO_NAME') || isSet('WSL_INTEROP');
 }
 
 /**
- * Asks the system to show an address. `command` replaces the system's browser; its words are split at spaces and the
- * address is put for `%s` or at the end. BROWSER may name several with colons: the first that can be started. That it was asked says nothing about a window: print the address in any case.
+ * Asks the system to show an address. `command` replaces the system's browser; it is split at spaces, and the address
+ * replaces `%s` or is appended. BROWSER may name several separated by colons: the first that starts is used. Success
+ * does not mean that a window opened, so print the address in any case.
  */
 export async function openBrowser(
   url: string,

@@ -5,7 +5,9 @@ const SECRETS = [
   ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'ASP_SERVE_BUS', 'PGPASSWORD'],
 ];
 
-/** The environment for a program that we start: without our secrets, and without NUL, which no variable can hold. */
+/**
+ * The environment for a program that we start: without our secrets, and without NUL, which variables cannot contain.
+ */
 export function childEnvironment(environment: Environment, more: Environment = {}): Record<string, string> {
   const given = Object.entries({ ...environment, ...more }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0]),
@@ -13,7 +15,10 @@ export function childEnvironment(environment: Environment, more: Environment = {
   return Object.fromEntries(given.map(([name, value]) => [name, value.replaceAll('\0', '')]));
 }
 
-/** Starts a program by something that hands it this process's own environment: our secrets are not in it meanwhile. */
+/**
+ * Starts a program through code that passes on this process's own environment: our secrets are removed from it
+ * meanwhile.
+ */
 export async function withoutSecrets<Value>(start: () => Promise<Value>): Promise<Value> {
   const kept = SECRETS.flatMap((name): [string, string][] => {
     const value = process.env[name];

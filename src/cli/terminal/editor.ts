@@ -5,23 +5,23 @@ import { CliError } from '../errors.js';
 import { childEnvironment } from './child-environment.js';
 import type { Streams } from './streams.js';
 
-/** What an editor needs of its surroundings. */
+/** Dependencies of an editor. */
 export interface EditorPlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly machine: { readonly temporaryDirectory: string };
   readonly streams: Pick<Streams, 'stdout'>;
   readonly signal: AbortSignal;
-  /** While it runs, Ctrl-C is the editor's. */
+  /** Runs with Ctrl-C handled by the editor. */
   lendTerminal<Value>(work: () => Promise<Value>): Promise<Value>;
 }
 
-/** A text that the user wrote, in a file that the user alone can read. */
+/** A text that the user wrote, in a file that only the user can read. */
 export interface Draft {
   readonly path: string;
   discard(): Promise<void>;
 }
 
-/** Has the user write a text in an editor (VISUAL, EDITOR). Nothing that was written is thrown away but by `discard`. */
+/** Lets the user write a text in an editor (VISUAL, EDITOR). Only `discard` deletes the text. */
 export async function editDraft(place: EditorPlace): Promise<Draft> {
   const folder = await mkdtemp(join(place.machine.temporaryDirectory, 'asp-edit-'));
   const path = join(folder, 'message.md');
@@ -33,7 +33,7 @@ export async function editDraft(place: EditorPlace): Promise<Draft> {
   if (isEmpty) await draft.discard();
   throw new CliError('ASP_USAGE', {
     message: failure?.message ?? 'The message is empty. Nothing was sent.',
-    why: isEmpty ? failure?.why : `what was written is kept in ${path}.`,
+    why: isEmpty ? failure?.why : `your text is in ${path}.`,
     cause: failure?.cause,
   });
 }
@@ -48,18 +48,18 @@ async function runEditor(place: EditorPlace, path: string): Promise<EditorFailur
   const { environment, streams, signal } = place;
   const editor = environment['VISUAL'] || environment['EDITOR'] || 'vi';
   const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
-  // stdout is for data: an editor draws elsewhere when it is no terminal.
+  // stdout is for data: an editor draws elsewhere if it is not a terminal.
   const output = streams.stdout.isTerminal ? 'inherit' : 2;
   const env = childEnvironment(environment);
   try {
     const how = await new Promise<string>((resolve, reject) => {
       const child = spawn(program, [...words, path], { stdio: ['inherit', output, 'inherit'], env, signal });
       child.once('error', reject);
-      child.once('exit', (code, name) => resolve(code === null ? `by ${name}` : `with exit ${code}`));
+      child.once('exit', (code, name) => resolve(code === null ? String(name) : `exit code ${code}`));
     });
-    return how === 'with exit 0' ? undefined : { message: `The editor ended ${how}. Nothing was sent.` };
+    return how === 'exit code 0' ? undefined : { message: `The editor failed (${how}). Nothing was sent.` };
   } catch (cause) {
     if (signal.aborted) return { message: 'The editor was stopped. Nothing was sent.', cause };
-    return { message: `The editor '${program}' cannot be started.`, why: 'set EDITOR.', cause };
+    return { message: `Could not start the editor '${program}'.`, why: 'set EDITOR.', cause };
   }
 }

@@ -1,10 +1,10 @@
+import type { Outcome } from '../../client/http/request-error.js';
 import { toJsonLine } from '../../kit/json-line.js';
 import { wrapText } from '../../kit/wrap.js';
-import type { Outcome } from '../errors.js';
 import { sanitizeLine } from './sanitize.js';
 import type { Style } from './style.js';
 
-/** A failure as it is told: everything that stderr says of it, in either form. */
+/** A reported failure: everything that stderr says about it, in either format. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
@@ -13,7 +13,7 @@ export interface Failure {
   readonly isRetryable: boolean;
   readonly retryAfterMs?: number | undefined;
   readonly outcome: Outcome;
-  /** The session that was changed all the same. */
+  /** The session that was changed anyway. */
   readonly sessionId?: string | undefined;
   readonly why?: string | undefined;
   readonly next?: readonly string[] | undefined;
@@ -31,14 +31,14 @@ export interface Failure {
   readonly stack?: string | undefined;
 }
 
-/** Words as a POSIX shell reads them back. */
+/** Arguments quoted for a POSIX shell. */
 export function quoteWords(words: readonly string[]): string {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
 /**
- * At most four lines, or what a terminal of this width makes of them; `why` and `try` are left out rather than padded. The
- * command after `try` stays on one line, so that it can be copied.
+ * At most four lines, or more on a narrow terminal; `why` and `try` are omitted rather than padded. The command after
+ * `try` stays on one line, so that it can be copied.
  */
 export function failureText(failure: Failure, style: Style, width = Number.POSITIVE_INFINITY): string {
   const { message, why, next, code, exitCode, stack } = failure;

@@ -1,29 +1,80 @@
-import { fstatSync, writeSync } from 'node:fs';
+import { fstatSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs';
 import type { ReadStream, WriteStream } from 'node:tty';
-
 import { CliError } from '../errors.js';
-import { watchPipeReaders } from './pipe-readers.js';
-import { type OutputStream, ReaderGoneError, type Streams } from './streams.js';
+import { type OutputStream, readerGone, type Streams } from './streams.js';
+
+const STDOUT_FD = 1;
+const WRITE_ONLY = 0o1;
+const ACCESS_MODE = 0o3;
+
+/**
+ * Finds out whether the readers of the pipe on stdout are gone. A writer learns that only from its next write, and a
+ * quiet tail has none. Linux shows which processes have a pipe open (proc(5)); elsewhere, and if a reader is hidden
+ * from us, the answer is false.
+ */
+export function watchPipeReaders(ownPid: number): () => boolean {
+  let pipe: string | undefined;
+  let readers: readonly string[] | undefined;
+  try {
+    pipe = fstatSync(STDOUT_FD).isFIFO() ? readlinkSync(`/proc/self/fd/${STDOUT_FD}`) : undefined;
+  } catch {
+    pipe = undefined;
+  }
+  return () => {
+    if (pipe === undefined || !pipe.startsWith('pipe:')) return false;
+    const link = pipe;
+    const isReading = (pid: string): boolean => hasOpenForReading(pid, link);
+    if (readers?.some(isReading) === true) return false;
+    const found = processes(ownPid).filter(isReading);
+    // A reader can only disappear after it was seen once: a reader of another user is never visible.
+    const isGone = readers !== undefined && readers.length > 0 && found.length === 0;
+    if (readers === undefined && found.length === 0) pipe = undefined;
+    readers = found;
+    return isGone;
+  };
+}
+
+function processes(ownPid: number): string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && name !== String(ownPid));
+  } catch {
+    return [];
+  }
+}
+
+function hasOpenForReading(pid: string, pipe: string): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some((descriptor) => {
+      if (readlinkSync(`/proc/${pid}/fd/${descriptor}`) !== pipe) return false;
+      const flags = /^flags:\s*0*([0-7]+)/m.exec(readFileSync(`/proc/${pid}/fdinfo/${descriptor}`, 'utf8'))?.[1];
+      return (Number.parseInt(flags ?? '', 8) & ACCESS_MODE) !== WRITE_ONLY;
+    });
+  } catch {
+    return false;
+  }
+}
 
 const STDOUT = 1;
 const STDERR = 2;
 const WIDTH_UNKNOWN = 80;
 
-/** What writing to a pipe or socket fails with once nobody reads it; `EOF` is what Windows says. */
+/** Error codes of writing to a pipe or socket without a reader; `EOF` is the one on Windows. */
 const READER_GONE = new Set(['EPIPE', 'ECONNRESET', 'EOF', 'ERR_STREAM_DESTROYED']);
 
 /** Why a write failed: the reader left, or the output could not be stored. */
-function describeWriteError(error: Error): ReaderGoneError | CliError {
-  if ('code' in error && READER_GONE.has(String(error.code)))
-    return new ReaderGoneError('the reader is gone', { cause: error });
+function describeWriteError(error: Error): Error {
+  if ('code' in error && READER_GONE.has(String(error.code))) return readerGone(error);
   return new CliError('ASP_OUTPUT', {
-    message: 'Standard output could not be written.',
+    message: 'Could not write to standard output.',
     why: `the system says: ${error.message}.`,
     cause: error,
   });
 }
 
-/** Node.js writes to a file once and ignores how much of it was taken: on a full disk the rest is lost without an error. */
+/**
+ * Node.js writes to a file once and ignores how much of it was written: on a full disk the rest is lost without an
+ * error.
+ */
 function isFile(descriptor: number): boolean {
   try {
     const stats = fstatSync(descriptor);
@@ -59,7 +110,7 @@ function outputOf(
     write: (data) =>
       new Promise((resolve, reject) => {
         if (failure !== undefined) return reject(failure);
-        if (stream.destroyed) return reject(new ReaderGoneError('the reader is gone'));
+        if (stream.destroyed) return reject(readerGone());
         const settle = (error?: Error | null): void => {
           if (error !== null && error !== undefined) failure ??= describeWriteError(error);
           if (failure === undefined) resolve();
@@ -76,7 +127,7 @@ function outputOf(
   };
 }
 
-/** The streams of this process. `onFailure` gets why stdout can no longer be written, a {@link ReaderGoneError} mostly. */
+/** The streams of this process. `onFailure` gets why stdout can no longer be written, mostly {@link readerGone}. */
 export function processStreams(process: NodeJS.Process, onFailure: (error: Error) => void): Streams {
   const { stdout, stderr } = process;
   return {
@@ -107,7 +158,7 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
   };
 }
 
-/** A closed stderr never ends a command: what it would have said is lost. */
+/** A closed stderr never ends a command: its messages are lost. */
 function quietly(stream: OutputStream): OutputStream {
   return {
     isTerminal: stream.isTerminal,
@@ -119,7 +170,7 @@ function quietly(stream: OutputStream): OutputStream {
   };
 }
 
-/** The watch begins when it is first asked: most commands never do. */
+/** The watch starts on first use: most commands never need it. */
 function lazily(begin: () => () => boolean): () => boolean {
   let watch: (() => boolean) | undefined;
   return () => {

@@ -2,17 +2,17 @@ import type { Clock } from '../../kit/clock.js';
 import type { Output } from './output.js';
 import type { Streams } from './streams.js';
 
-/** When a spinner shows, and whether it may. */
+/** When a spinner appears, and whether it may. */
 export interface ProgressSettings {
   readonly clock: Clock;
   readonly isAllowed: boolean;
 }
 
 const PATIENCE_MS = 400;
-/** A wait that lasts longer is told where no spinner shows. */
+/** A wait that takes longer is announced if no spinner can appear. */
 const NOTED_MS = 1000;
 
-/** What of a command's context decides about a spinner. */
+/** The parts of a command's context that a spinner depends on. */
 interface ProgressContext {
   readonly clock: Clock;
   readonly streams: Pick<Streams, 'stderr'>;
@@ -21,8 +21,8 @@ interface ProgressContext {
 }
 
 /**
- * Shows a spinner while `work` is under way, where a person would see it. Elsewhere, unless JSON is asked for or `isTold`, it says
- * once what takes so long.
+ * Shows a spinner while `work` is running, if a person would see it. Otherwise, unless JSON is requested or `isTold`,
+ * prints once what takes so long.
  */
 export async function showProgress<Value>(
   context: ProgressContext,
@@ -42,7 +42,7 @@ export async function showProgress<Value>(
   }
 }
 
-/** Shows a spinner on stderr while `work` is under way, but not before it has taken 400 ms. */
+/** Shows a spinner on stderr while `work` is running, but not before 400 ms have passed. */
 export async function withProgress<Value>(
   { clock, isAllowed }: ProgressSettings,
   text: string,

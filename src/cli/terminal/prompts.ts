@@ -1,9 +1,9 @@
-import { UsageError } from '../errors.js';
+import { type CliError, usageError } from '../errors.js';
 import type { Streams } from './streams.js';
 
 /** Questions to a person. Every question has a flag that answers it; without a terminal that flag is required. */
 export interface Prompts {
-  /** Whether a person can be asked: stdin and stderr are terminals and `--no-input` is not set. */
+  /** Whether a person can answer: stdin and stderr are terminals and `--no-input` is not set. */
   readonly canAsk: boolean;
   confirm(question: string, flag: string): Promise<boolean>;
   choose(question: string, choices: readonly string[], flag: string): Promise<string>;
@@ -12,10 +12,10 @@ export interface Prompts {
 interface PromptSettings {
   readonly mayAsk: boolean;
   readonly isYes: boolean;
-  /** Questions are lines of text that are answered by a line: nothing is drawn. */
+  /** A question is a line of text, and so is its answer: nothing is drawn. */
   readonly isAccessible: boolean;
   readonly signal: AbortSignal;
-  /** What Ctrl-C does: at a question the terminal gives it to us as a key. */
+  /** What Ctrl-C does: during a question the terminal sends it as a key. */
   readonly interrupt: () => void;
 }
 
@@ -25,7 +25,7 @@ async function loadQuestions() {
   return questions;
 }
 
-/** A line that the person typed; undefined when the input ended. */
+/** A line that the person typed; undefined at the end of the input. */
 async function askLine(question: string, signal: AbortSignal): Promise<string | undefined> {
   const { createInterface } = await import('node:readline');
   const lines = createInterface({ input: process.stdin, terminal: false });
@@ -41,7 +41,7 @@ async function askLine(question: string, signal: AbortSignal): Promise<string | 
   }
 }
 
-/** Asks again until the answer is one: a number, or a choice itself; undefined when the input ended. */
+/** Repeats the question until the answer is valid: a number, or a choice itself; undefined at the end of the input. */
 async function chooseByNumber(
   question: string,
   choices: readonly string[],
@@ -60,9 +60,9 @@ async function chooseByNumber(
 export function createPrompts(streams: Streams, settings: PromptSettings): Prompts {
   const { mayAsk, isYes, isAccessible, signal, interrupt } = settings;
   const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
-  const refuse = (question: string, flag: string): UsageError =>
-    new UsageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
-      why: `give the answer with ${flag}.`,
+  const refuse = (question: string, flag: string): CliError =>
+    usageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
+      why: `pass the answer with ${flag}.`,
     });
   const unanswered = (): Promise<never> =>
     new Promise((_, reject) => {
@@ -75,7 +75,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
     async confirm(question, flag) {
       if (isYes) return true;
       if (!canAsk) throw refuse(question, flag);
-      // What cannot be undone is not done by a stray Enter.
+      // An accidental Enter must not do something that cannot be undone.
       const initialValue = flag !== '--yes';
       if (isAccessible) {
         const line = await askLine(`${question} ${initialValue ? '[Y/n]' : '[y/N]'}`, signal);

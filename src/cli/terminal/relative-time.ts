@@ -5,7 +5,7 @@ const STEPS: readonly (readonly [limitS: number, unitS: number, unit: string])[]
   [14 * 86_400, 86_400, 'd'],
 ];
 
-/** `just now`, `5m ago`, `in 2h`, or a date once it is long ago. */
+/** `just now`, `5m ago`, `in 2h`, or a date if it is long ago. */
 export function relativeTime(epochMs: number, nowMs: number): string {
   const apartS = Math.abs(nowMs - epochMs) / 1000;
   if (!Number.isFinite(apartS)) return '-';
@@ -27,8 +27,18 @@ export function waitText(ms: number): string {
   return `${Math.ceil(seconds / 86_400)} days`;
 }
 
-/** RFC 3339 in UTC; `-` for what is no time. */
+/** RFC 3339 in UTC; `-` for an invalid time. */
 export function isoTime(epochMs: number | null): string {
   if (epochMs === null || !Number.isFinite(epochMs) || Math.abs(epochMs) > 8.64e15) return '-';
   return new Date(epochMs).toISOString();
+}
+
+/** The time of day where the user is, with the date unless it is today: `14:03`, `2026-11-22 14:03`. */
+export function localTime(epochMs: number, nowMs: number): string {
+  if (isoTime(epochMs) === '-') return '-';
+  const [time, now] = [new Date(epochMs), new Date(nowMs)];
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const clock = `${two(time.getHours())}:${two(time.getMinutes())}`;
+  if (time.toDateString() === now.toDateString()) return clock;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clock}`;
 }

@@ -1,6 +1,9 @@
 import { replaceUnsafe } from '../../kit/json-line.js';
 
-/** Text that a peer or a service wrote, for a human view: what could drive a terminal or is not seen is taken out; lines and tabs stay. */
+/**
+ * Text that a peer or a service wrote, made safe for people: invisible characters and those that control a terminal are
+ * removed; lines and tabs stay.
+ */
 export function sanitize(text: string): string {
   return replaceUnsafe(text.replace(/\r\n/g, '\n'), () => '');
 }

@@ -1,16 +1,16 @@
-/** A stream that is written to. `write` resolves when the data has been handed over: awaiting it is backpressure. */
+/** A writable stream. `write` resolves when the data have been handed over: awaiting it is backpressure. */
 export interface OutputStream {
   readonly isTerminal: boolean;
-  /** Width in columns; 80 where it is unknown. */
+  /** Width in columns; 80 if unknown. */
   readonly columns: number;
   write(data: string | Uint8Array): Promise<void>;
-  /** Whether it is known, without writing, that nobody reads any more. */
+  /** Whether it is known, without writing, that the reader is gone. */
   isAbandoned(): boolean;
 }
 
 export interface InputStream {
   readonly isTerminal: boolean;
-  /** The bytes as they come, until the end or until the signal, after which nothing more can be read. */
+  /** The bytes as they arrive, until the end or until the signal, after which nothing more can be read. */
   read(signal?: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
@@ -21,9 +21,16 @@ export interface Streams {
   readonly stderr: OutputStream;
 }
 
-/** Whoever read our output is gone. It is no failure: what was asked for was delivered as far as it was wanted. */
-export class ReaderGoneError extends Error {
-  override readonly name = 'ReaderGoneError';
+const READER_GONE = 'READER_GONE';
+
+/** The reader of the output left. Not a failure: it got as much as it wanted. */
+export function readerGone(cause?: unknown): Error {
+  return Object.assign(new Error('the reader is gone', { cause }), { code: READER_GONE });
+}
+
+/** Whether a write failed because the reader left. */
+export function isReaderGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === READER_GONE;
 }
 
 /** Streams that capture what is written, for tests. */

@@ -1,4 +1,4 @@
-/** Ways to set text apart. Without colour each gives its text back. */
+/** Ways to highlight text. Without color each returns its text unchanged. */
 export interface Style {
   bold(text: string): string;
   dim(text: string): string;
@@ -12,7 +12,7 @@ const same = (text: string): string => text;
 
 export const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same };
 
-/** The colours of chalk, which is loaded only where colour shows. */
+/** The colors of chalk, which is loaded only if colors are used. */
 export async function loadStyle(isColoured: boolean): Promise<Style> {
   if (!isColoured) return PLAIN;
   const { Chalk } = await import('chalk');
@@ -30,7 +30,9 @@ export async function loadStyle(isColoured: boolean): Promise<Style> {
 
 export type ColorChoice = 'auto' | 'always' | 'never';
 
-/** Whether a stream is coloured: the flag, then NO_COLOR, then what forces it, then whether it is a terminal. */
+/**
+ * Whether a stream is colored: the flag, then NO_COLOR, then variables that force color, then whether it is a terminal.
+ */
 export function isColoured(
   choice: ColorChoice,
   environment: Readonly<Record<string, string | undefined>>,

@@ -1,8 +1,8 @@
 const USUAL = { columns: 80, rows: 24 };
 
 /**
- * A pseudo-terminal may not know its size and says 0, at first or later: a question would stand on it letter below
- * letter, and a spinner would clear lines for ever.
+ * A pseudo-terminal may not know its size and report 0, at first or later: then a question would have one letter per
+ * line, and a spinner would clear lines forever.
  */
 export function nameUnknownSize(): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -17,22 +17,22 @@ const Answer = z.looseObject({
   scope: z.optional(z.string()),
 });
 
-/** A program that gives tokens. */
+/** A program that prints tokens. */
 export interface CommandCredentialOptions {
   readonly clock: Clock;
-  /** The program and its arguments; no shell reads them. */
+  /** The program and its arguments, run without a shell. */
   readonly command: readonly [program: string, ...words: string[]];
-  /** What the program is given of the environment: none of our secrets. */
+  /** The program's environment, without any of our secrets. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The `resource` of each kind of token, told to the program as `ASP_RESOURCE_URI`. */
+  /** The `resource` of each kind of token, passed to the program as `ASP_RESOURCE_URI`. */
   readonly resources: Readonly<Record<Resource, string | undefined>>;
-  /** The acting agent, told to the program as `ASP_AGENT`. */
+  /** The acting agent, passed to the program as `ASP_AGENT`. */
   readonly handle?: string | undefined;
 }
 
 /**
- * Tokens that a program prints: JSON with `access_token` (and `expires_in`, `scope`), or the token alone. It is told in
- * `ASP_RESOURCE` which kind is wanted: `api` or `ws`.
+ * Tokens printed by a program: JSON with `access_token` (and `expires_in`, `scope`), or just the token. `ASP_RESOURCE`
+ * says which kind the program should print: `api` or `ws`.
  */
 export function createCommandCredential(options: CommandCredentialOptions): Credential {
   const tokens: Partial<Record<Resource, CachedToken>> = {};
@@ -45,7 +45,7 @@ export function createCommandCredential(options: CommandCredentialOptions): Cred
       const answer = parse(await run(options, resource, request.signal));
       const lifetimeMs = (answer.expires_in ?? ACCESS_TOKEN_LIFETIME_S) * 1000;
       const { access_token: value, scope } = answer;
-      if (value === request.rejected) throw failure('The credential command gave the refused token again.');
+      if (value === request.rejected) throw failure('The credential command returned the refused token again.');
       const token: CachedToken = { token: value, obtainedAtMs, expiresAtMs: obtainedAtMs + lifetimeMs };
       if (scope !== undefined) token.scope = scope;
       tokens[resource] = token;
@@ -64,7 +64,7 @@ function run(options: CommandCredentialOptions, resource: Resource, signal?: Abo
   return new Promise((resolve, reject) => {
     execFile(program, words, settings, (error, output) => {
       if (error === null) return resolve(output);
-      const status = typeof error.code === 'number' ? `ended with status ${error.code}` : 'could not be run';
+      const status = typeof error.code === 'number' ? `exited with status ${error.code}` : 'could not be run';
       reject(failure(`The credential command ${status}.`));
     });
   });
@@ -80,7 +80,7 @@ function parse(output: string): z.infer<typeof Answer> {
   }
 }
 
-/** Without a cause: what the program printed may hold a secret. */
+/** Without a cause: the program's output may contain a secret. */
 function failure(message: string): RequestError {
   return new RequestError({ code: 'ASP_CREDENTIAL_COMMAND', message, isRetryable: false });
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import * as z from 'zod/mini';
 
-import { readPrivateFile, removePrivateFile, UnsafeFileError, writePrivateFile } from '../../kit/private-file.js';
+import { isUnsafeFile, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
 import { nameOf, type SecretStore, storeLocked, storeUnavailable } from './secret-store.js';
 
@@ -22,8 +22,8 @@ const Sealed = z.strictObject({
 const Plain = z.strictObject({ v: z.literal(1), secret: z.string() });
 
 /**
- * Secrets in files of this user's alone (0600), one a login, replaced as a whole; with a passphrase they are encrypted
- * (scrypt, AES-256-GCM). It is no keychain: who can read the user's files can read an unencrypted one.
+ * Secrets in private files (0600), one per login, replaced atomically; encrypted if there is a passphrase (scrypt,
+ * AES-256-GCM). It is not a keychain: anyone who can read the user's files can read an unencrypted one.
  */
 export function createFileStore(directory: string, passphrase: string | undefined): SecretStore {
   const pathOf = (name: string): string => join(directory, `${name}.json`);
@@ -48,8 +48,8 @@ async function guard<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work();
   } catch (error) {
     if (error instanceof RequestError) throw error;
-    const reason = error instanceof UnsafeFileError ? error.message : 'the login file could not be read or written';
-    throw storeUnavailable(`The file store cannot be used: ${reason}.`, error);
+    const reason = isUnsafeFile(error) ? error.message : 'the login file could not be read or written';
+    throw storeUnavailable(`Could not use the file store: ${reason}.`, error);
   }
 }
 
@@ -68,7 +68,7 @@ async function unseal(text: string, passphrase: string | undefined, name: string
   const sealed = Sealed.safeParse(content);
   if (!sealed.success) throw storeUnavailable('The login file is damaged: sign in again.');
   if (passphrase === undefined)
-    throw storeLocked('The login file is encrypted: ASP_STORE_PASSPHRASE must hold its passphrase.');
+    throw storeLocked('The login file is encrypted: set ASP_STORE_PASSPHRASE to its passphrase.');
   const bytes = (value: string): Buffer => Buffer.from(value, 'base64');
   const { salt, iv, tag, data } = sealed.data;
   try {
@@ -76,7 +76,7 @@ async function unseal(text: string, passphrase: string | undefined, name: string
     decipher.setAAD(Buffer.from(name)).setAuthTag(bytes(tag));
     return Buffer.concat([decipher.update(bytes(data)), decipher.final()]).toString('utf8');
   } catch {
-    throw storeLocked('The login file is encrypted with another passphrase than ASP_STORE_PASSPHRASE holds.');
+    throw storeLocked('The login file is encrypted with a different passphrase than the one in ASP_STORE_PASSPHRASE.');
   }
 }
 

@@ -1,13 +1,13 @@
 import type { AccessToken, AccessTokenRequest, Credential, Resource } from './credential.js';
 import type { LoginItem, LoginKey } from './login.js';
-import { cacheDirectory, type LoginContext } from './login-context.js';
-import { requireUsableLogin } from './require-login.js';
+import { cacheDirectory, type LoginContext } from './login.js';
+import { requireUsableLogin } from './open-logins.js';
 import { nameOf } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, type Tokens, toAccessToken } from './token-cache.js';
 
 /**
- * Tokens of a stored login. The keychain is read once, however many tokens are asked for; what renews a token is only loaded
- * when one must be renewed.
+ * Tokens of a stored login. The keychain is read once, no matter how many tokens are requested; the code that renews a
+ * token is loaded only when it is needed.
  */
 export function createLoginCredential(context: LoginContext, key: LoginKey): Credential {
   let item: LoginItem | undefined;

@@ -1,22 +1,131 @@
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { abortAfter } from '../../kit/clock.js';
+import {
+  isUnsafeFile,
+  listPrivateFiles,
+  readPrivateFile,
+  removePrivateFile,
+  writePrivateFile,
+} from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
-import { revokeRefreshToken } from '../oauth/token-endpoint.js';
-import type { Login, LoginItem, LoginKey, Logins, NewLogin, Removal } from './login.js';
 import {
   cacheDirectory,
   discoverFor,
+  Login,
   type LoginContext,
+  type LoginItem,
+  type LoginKey,
+  type Logins,
   lockContextOf,
   lockNameOf,
+  type NewLogin,
   oauthContext,
   openStore,
+  type Removal,
   readItem,
-} from './login-context.js';
-import { openLoginRecords } from './login-records.js';
+} from './login.js';
 import { withProcessLock } from './process-lock.js';
-import { confirmService } from './require-login.js';
-import { nameOf } from './secret-store.js';
+import { digest, nameOf, type SecretStore, storeUnavailable } from './secret-store.js';
 import { createTokenCache } from './token-cache.js';
+
+/** The list of logins: one file per login, so that two processes never write the same file for different logins. */
+export interface LoginRecords {
+  list(): Promise<Login[]>;
+  find(key: LoginKey): Promise<Login | undefined>;
+  write(login: Login): Promise<void>;
+  remove(key: LoginKey): Promise<boolean>;
+}
+
+/** Records in `directory`. Keychains are never searched: some crash on items of other programs. */
+export function openLoginRecords(directory: string): LoginRecords {
+  const pathOf = (key: LoginKey): string => join(directory, `${nameOf(key)}.json`);
+  const read = async (path: string): Promise<Login | undefined> => {
+    const text = await readPrivateFile(path).catch((error: unknown) => {
+      const reason = isUnsafeFile(error) ? error.message : 'it could not be read';
+      throw storeUnavailable(`Could not use the list of logins: ${reason}.`, error);
+    });
+    return text === undefined ? undefined : parse(text);
+  };
+  return {
+    async list() {
+      const found = await Promise.all((await listPrivateFiles(directory, '.json')).map(read));
+      const order = (login: Login): string => `${login.baseUrl}\n${login.handle ?? ''}`;
+      return found
+        .filter((login) => login !== undefined)
+        .sort((left, right) => (order(left) < order(right) ? -1 : order(left) > order(right) ? 1 : 0));
+    },
+    find: (key) => read(pathOf(key)),
+    async write(login) {
+      await writePrivateFile(pathOf(login), JSON.stringify(login)).catch((error: unknown) => {
+        throw storeUnavailable('Could not write the list of logins.', error);
+      });
+    },
+    remove: (key) => removePrivateFile(pathOf(key)),
+  };
+}
+
+function parse(text: string): Login | undefined {
+  try {
+    const parsed = Login.safeParse(JSON.parse(text));
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The item of a login that is not known to have ended. @throws RequestError */
+export async function requireLogin(
+  context: LoginContext,
+  key: LoginKey,
+): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
+  const login = await openLoginRecords(`${context.directories.state}/logins`).find(key);
+  const store = await openStore(context, login?.store ?? context.kind);
+  const item = await readItem(store, key);
+  if (login?.ended != null && (item === undefined || digest(item.rt) === login.ended.digest))
+    throw loginEnded(login.ended.error);
+  if (item !== undefined) return { store, item, login };
+  throw new RequestError({
+    code: 'ASP_NO_CREDENTIAL',
+    message:
+      login === undefined
+        ? `${key.handle ?? 'The account'} is not signed in at ${key.baseUrl}.`
+        : `The login of ${key.handle ?? 'the account'} is no longer in the ${store.kind}.`,
+  });
+}
+
+/** The item of a login whose tokens may be sent now. @throws RequestError, including `ASP_LOCAL_NOT_RUNNING` */
+export async function requireUsableLogin(
+  context: LoginContext,
+  key: LoginKey,
+): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
+  const found = await requireLogin(context, key);
+  await confirmService(context, found.login);
+  return found;
+}
+
+/** Refuses a login of a local service that is not running: another program may have its port. */
+export async function confirmService(context: LoginContext, login: Login | undefined): Promise<void> {
+  if (login?.isLocal !== true || (await context.isLocalServiceAt?.(login.baseUrl)) !== false) return;
+  throw new RequestError({
+    code: 'ASP_LOCAL_NOT_RUNNING',
+    message: `The local service at ${login.baseUrl} is not running. The login of ${login.handle ?? 'the account'} is only for that service, so nothing was sent.`,
+    isRetryable: true,
+  });
+}
+
+/** The login has ended: a person must sign in again. */
+export function loginEnded(code: string, isInterrupted = false, cause?: unknown): RequestError {
+  const why = isInterrupted ? ' An earlier renewal was interrupted before its answer could be stored.' : '';
+  return new RequestError({
+    code: 'ASP_LOGIN_ENDED',
+    message: `The service no longer accepts this login (${code}).${why}`,
+    oauthError: code,
+    status: 401,
+    isRetryable: false,
+    cause,
+  });
+}
 
 const KEY_BYTES = 32;
 const REVOCATION_TIMEOUT_MS = 5_000;
@@ -104,28 +213,29 @@ async function revoke(
   item: LoginItem,
 ): Promise<{ isRevoked: boolean; error: unknown }> {
   const { clock } = context.transport;
-  const controller = new AbortController();
-  const late = new RequestError({ code: 'ASP_TIMEOUT', message: 'The service did not confirm in time.' });
-  const stop = clock.schedule(REVOCATION_TIMEOUT_MS, () => controller.abort(late));
-  try {
+  const late = (): RequestError =>
+    new RequestError({ code: 'ASP_TIMEOUT', message: 'The service did not confirm in time.' });
+  const confirm = async (signal: AbortSignal): Promise<void> => {
+    const { revokeRefreshToken } = await import('../oauth/token-endpoint.js');
     await confirmService(context, login);
-    const discovery = await discoverFor(context, key.baseUrl, { retries: 0, signal: controller.signal });
+    const discovery = await discoverFor(context, key.baseUrl, { retries: 0, signal });
     if (discovery.issuer !== login?.issuer) throw otherIssuer(discovery.issuer);
     const token = { clientId: item.cid, refreshToken: item.rt };
     const deadline = clock.monotonic() + REVOCATION_TIMEOUT_MS;
-    await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, token, controller.signal);
+    await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, token, signal);
+  };
+  try {
+    await abortAfter(clock, REVOCATION_TIMEOUT_MS, late, confirm);
     return { isRevoked: true, error: undefined };
   } catch (error) {
     return { isRevoked: false, error };
-  } finally {
-    stop();
   }
 }
 
 function otherIssuer(issuer: string): RequestError {
   return new RequestError({
     code: 'ASP_DISCOVERY',
-    message: `It names another authorization server now (${issuer}), and the login is not for that one.`,
+    message: `It now names a different authorization server (${issuer}), and the login is not for that one.`,
     isRetryable: false,
   });
 }
@@ -137,4 +247,32 @@ function locked<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   return withProcessLock(lockContextOf(context), lockNameOf(key), work, signal);
+}
+
+/**
+ * The state of a login: `signed_in`; `ended`, the service refused it for good; `missing`, it is no longer in its store;
+ * `unavailable`, its store cannot be read.
+ */
+export type LoginState = 'signed_in' | 'ended' | 'missing' | 'unavailable';
+
+/** The state of a login according to its store, without a request. */
+export interface LoginInspection {
+  readonly state: LoginState;
+  /** When the cached access token for the REST resource expires, in epoch milliseconds; null if there is none. */
+  readonly expiresAtMs: number | null;
+}
+
+const STATE_OF: Readonly<Record<string, LoginState>> = { ASP_LOGIN_ENDED: 'ended', ASP_NO_CREDENTIAL: 'missing' };
+
+/** Everything known about a login on this machine, without its secrets and without a request to the service. */
+export async function inspectLogin(context: LoginContext, login: Login): Promise<LoginInspection> {
+  try {
+    const { item } = await requireLogin(context, login);
+    const cache = createTokenCache(cacheDirectory(context));
+    const tokens = await cache.read(nameOf(login), Buffer.from(item.key, 'base64'));
+    return { state: 'signed_in', expiresAtMs: tokens.api?.expiresAtMs ?? null };
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error;
+    return { state: STATE_OF[error.code] ?? 'unavailable', expiresAtMs: null };
+  }
 }

@@ -10,14 +10,14 @@ import { digest, storeUnavailable } from './secret-store.js';
 const POLL_MIN_MS = 15;
 const POLL_MAX_MS = 40;
 const FIRST_NODE_WITH_SQLITE = 24;
-/** A variable, so that neither the bundler nor the types of older Node.js look for it. */
+/** A variable, so that neither the bundler nor the types of older Node.js versions look for it. */
 const BUILT_IN: string = 'node:sqlite';
 
-/** What waiting for a lock needs. */
+/** Options for waiting for a lock. */
 export interface LockContext {
   readonly clock: Clock;
   readonly random: Random;
-  /** Where lock files are; by the operating system's user unless said, whatever the environment claims. */
+  /** The directory of lock files; default: one of the operating system's user, regardless of the environment. */
   readonly lockDirectory?: string | undefined;
 }
 
@@ -31,9 +31,9 @@ interface Driver {
 }
 
 /**
- * Runs `work` while no other process of this user runs work under the same name. The lock is SQLite's own on a database
- * that holds nothing: the kernel releases it when its holder dies (D-34).
- * @throws RequestError `ASP_STORE_UNAVAILABLE` when no lock can be had at all; the signal's reason.
+ * Runs `work` while no other process of this user runs work under the same name. The lock is SQLite's own, on an empty
+ * database: the kernel releases it when its holder dies (D-34).
+ * @throws RequestError `ASP_STORE_UNAVAILABLE` if no lock is available at all; the signal's reason.
  */
 export async function withProcessLock<Result>(
   context: LockContext,
@@ -54,8 +54,8 @@ export async function withProcessLock<Result>(
 }
 
 /**
- * Takes a lock of this user's for as long as the process lives, or until what it gives is called; undefined when another
- * process has it. @throws RequestError `ASP_STORE_UNAVAILABLE` when no lock can be had at all.
+ * Takes a lock for this user until the process ends or the returned function is called; undefined if another process
+ * has it. @throws RequestError `ASP_STORE_UNAVAILABLE` if no lock is available at all.
  */
 export async function holdProcessLock(
   context: Pick<LockContext, 'lockDirectory'>,
@@ -73,7 +73,7 @@ function tryLock(connection: Connection): boolean {
     return true;
   } catch (error) {
     if (error instanceof Error && /locked|busy/i.test(error.message)) return false;
-    throw storeUnavailable('A lock between processes could not be taken.', error);
+    throw storeUnavailable('Could not take a lock between processes.', error);
   }
 }
 
@@ -84,15 +84,15 @@ async function openConnection(context: Pick<LockContext, 'lockDirectory'>, name:
       await makePrivateDirectory(directory);
       return open(join(directory, `${digest(name)}.lock`));
     } catch {
-      // The next place is tried; that there is none is said below.
+      // Try the next directory; an error below reports that there is none.
     }
   }
-  throw storeUnavailable('There is no directory in which a lock between processes could be kept.');
+  throw storeUnavailable('There is no directory for a lock between processes.');
 }
 
 /**
- * The home directory that the system knows, so that two processes with different environments meet at one lock. A user who
- * is only a number, as in a container, has none there.
+ * The home directory that the system knows, so that two processes with different environments use the same lock. A user
+ * without a name, as in a container, has none.
  */
 function candidates(context: Pick<LockContext, 'lockDirectory'>): string[] {
   if (context.lockDirectory !== undefined) return [context.lockDirectory];
@@ -121,7 +121,7 @@ function givenUp(reason: unknown): RequestError {
   if (reason instanceof RequestError) return reason;
   return new RequestError({
     code: 'ASP_ABORTED',
-    message: 'Waiting for another process that renews this login was given up.',
+    message: 'Stopped waiting for another process that is renewing this login.',
     isRetryable: true,
     cause: reason,
   });

@@ -1,36 +1,58 @@
 import { join } from 'node:path';
-
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
 import { type Discovery, resourceOf } from '../oauth/discover.js';
-import { refreshTokens } from '../oauth/token-endpoint.js';
-import type { TokenSet } from '../oauth/token-set.js';
+import { refreshTokens, type TokenSet } from '../oauth/token-endpoint.js';
 import type { AccessTokenRequest, Resource } from './credential.js';
-import { withDeferredSignals } from './deferred-signals.js';
-import type { LoginItem, LoginKey } from './login.js';
 import {
   cacheDirectory,
   discoverFor,
   type LoginContext,
+  type LoginItem,
+  type LoginKey,
   lockContextOf,
   lockNameOf,
   oauthContext,
   readItem,
-} from './login-context.js';
-import { openLoginRecords } from './login-records.js';
+} from './login.js';
+import { loginEnded, openLoginRecords, requireUsableLogin } from './open-logins.js';
 import { withProcessLock } from './process-lock.js';
-import { loginEnded, requireUsableLogin } from './require-login.js';
 import { digest, nameOf, type SecretStore } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, toCached, withToken } from './token-cache.js';
 
-/** Tries after the first, of a token request under the lock. */
+const DEFERRED = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * Runs `work` to its end even if the process gets a signal, and handles the signal afterwards: if the process died
+ * after a refresh token was spent and before its successor is stored, the login would be lost.
+ */
+export async function withDeferredSignals<Result>(work: () => Promise<Result>): Promise<Result> {
+  const received = new Set<NodeJS.Signals>();
+  const note = (signal: NodeJS.Signals): void => void received.add(signal);
+  const suspended = DEFERRED.map((signal) => ({ signal, listeners: process.listeners(signal) }));
+  for (const { signal } of suspended) {
+    process.removeAllListeners(signal);
+    process.on(signal, note);
+  }
+  try {
+    return await work();
+  } finally {
+    for (const { signal, listeners } of suspended) {
+      for (const listener of listeners) process.on(signal, listener);
+      process.removeListener(signal, note);
+    }
+    for (const signal of received) process.kill(process.pid, signal);
+  }
+}
+
+/** Retries of a token request under the lock. */
 const RETRIES = 2;
-/** What says that a refresh token works no more (spec: Authentication failures; RFC 6749 §5.2; D-25). */
+/** Codes that mean that a refresh token no longer works (spec: Authentication failures; RFC 6749 §5.2; D-25). */
 const TERMINAL: readonly string[] = ['invalid_client', 'invalid_grant'];
 
-/** How a refresh is wanted. */
+/** Options of a refresh. */
 export interface RefreshRequest extends AccessTokenRequest {
-  /** Refreshes although the token at hand could be used. */
+  /** Refreshes even if the current token is still usable. */
   readonly isForced?: boolean | undefined;
   /** Narrower scopes for this access token (spec: Refresh). */
   readonly scopes?: readonly string[] | undefined;
@@ -43,10 +65,10 @@ export interface Refreshed {
 }
 
 /**
- * Renews an access token of a login: one process at a time, and only if none did it meanwhile. The new refresh token is
- * stored before anything is used. A refused refresh token is compared with the store again before the login is declared
- * ended, and that is remembered, so that no later command asks again.
- * @throws RequestError `ASP_NO_CREDENTIAL`, `ASP_LOGIN_ENDED`, `ASP_STORE_…`, `ASP_DISCOVERY`, or what the network did.
+ * Renews an access token of a login: one process at a time, and only if no other process has done it meanwhile. The new
+ * refresh token is stored before anything is used. If a refresh token is refused, it is compared with the store again
+ * before the login is declared ended; that is recorded, so that no later command asks again.
+ * @throws RequestError `ASP_NO_CREDENTIAL`, `ASP_LOGIN_ENDED`, `ASP_STORE_…`, `ASP_DISCOVERY`, or a network error.
  */
 export async function refreshLogin(
   context: LoginContext,
@@ -72,7 +94,8 @@ async function refreshLocked(
   if (login !== undefined && login.issuer !== discovery.issuer)
     throw new RequestError({
       code: 'ASP_DISCOVERY',
-      message: 'The service names another authorization server than the one that issued this login: sign in again.',
+      message:
+        'The service now names a different authorization server than the one that issued this login. Sign in again.',
     });
   const cache = createTokenCache(cacheDirectory(context));
   const cacheKey = Buffer.from(item.key, 'base64');
@@ -95,7 +118,7 @@ async function refreshLocked(
   });
 }
 
-/** The request in which the refresh token is spent; metadata that went out of date is read again once. */
+/** The request that spends the refresh token; outdated metadata is read again once. */
 async function spend(
   context: LoginContext,
   discovery: Discovery,
@@ -134,7 +157,7 @@ async function judge(
   if (current !== undefined && current.rt !== spent.rt)
     throw new RequestError({
       code: 'ASP_STORE_LOCKED',
-      message: 'Another program renewed this login at the same time: try again.',
+      message: 'Another program renewed this login at the same time. Try again.',
       isRetryable: true,
       cause: error,
     });
@@ -153,7 +176,7 @@ function intentPath(context: LoginContext, key: LoginKey): string {
   return join(context.directories.state, 'logins', `${nameOf(key)}.intent`);
 }
 
-/** Written before a refresh token is spent; what is still there afterwards tells of a process that died in between. */
+/** Written before a refresh token is spent; if it is still there later, the process died in between. */
 async function noteIntent(context: LoginContext, key: LoginKey, item: LoginItem): Promise<void> {
   const path = intentPath(context, key);
   const before = await readPrivateFile(path).catch(() => undefined);

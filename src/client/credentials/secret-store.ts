@@ -3,32 +3,32 @@ import { createHash } from 'node:crypto';
 import { RequestError } from '../http/request-error.js';
 import type { LoginKey, StoreKind } from './login.js';
 
-/** Keeps one small secret a name. */
+/** Stores one small secret per name. */
 export interface SecretStore {
   readonly kind: StoreKind;
-  /** @throws RequestError `ASP_STORE_UNAVAILABLE`, `ASP_STORE_LOCKED` — like all of these. */
+  /** @throws RequestError `ASP_STORE_UNAVAILABLE` or `ASP_STORE_LOCKED`, like all of these. */
   get(key: LoginKey): Promise<string | undefined>;
   set(key: LoginKey, secret: string): Promise<void>;
-  /** Whether there was one. */
+  /** Returns whether there was one. */
   delete(key: LoginKey): Promise<boolean>;
 }
 
-/** The store is not there, does not answer, or is not safe. */
+/** The store does not exist, does not respond, or is not safe. */
 export function storeUnavailable(message: string, cause?: unknown): RequestError {
   return new RequestError({ code: 'ASP_STORE_UNAVAILABLE', message, isRetryable: false, cause });
 }
 
-/** The store is there but closed. */
+/** The store exists but is locked. */
 export function storeLocked(message: string, cause?: unknown): RequestError {
   return new RequestError({ code: 'ASP_STORE_LOCKED', message, isRetryable: false, cause });
 }
 
-/** The file name of a login: the same for every process, and no part of it readable. */
+/** The file name of a login: the same for every process, and it reveals nothing. */
 export function nameOf(key: LoginKey): string {
   return digest(`${key.baseUrl}\n${key.handle ?? ''}`);
 }
 
-/** The beginning of a SHA-256 in hex: tells two texts apart without telling either. */
+/** The beginning of a SHA-256 in hex: a fingerprint that does not reveal the text. */
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }

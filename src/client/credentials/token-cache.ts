@@ -5,14 +5,14 @@ import * as z from 'zod/mini';
 
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { REFRESH_THRESHOLD_S } from '../../wire/limit.js';
-import type { TokenSet } from '../oauth/token-set.js';
+import type { TokenSet } from '../oauth/token-endpoint.js';
 import type { AccessToken, AccessTokenRequest, Resource } from './credential.js';
 
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 const BACKWARD_TOLERANCE_MS = 5_000;
 
-/** An access token and when it was asked for, both by this machine's clock. */
+/** An access token and when it was requested, both by this machine's clock. */
 export const CachedToken = z.strictObject({
   token: z.string(),
   obtainedAtMs: z.number(),
@@ -23,12 +23,13 @@ export const CachedToken = z.strictObject({
 export type CachedToken = z.infer<typeof CachedToken>;
 
 const Tokens = z.strictObject({ api: z.optional(CachedToken), ws: z.optional(CachedToken) });
+/** The access tokens of one login: for the REST API and for sockets. */
 export type Tokens = z.infer<typeof Tokens>;
 
-/** The access tokens of one login, encrypted under the key that its item holds, in a file of this user's alone. */
+/** The access tokens of one login, encrypted with the key in its item, in a private file. */
 export interface TokenCache {
   read(name: string, key: Buffer): Promise<Tokens>;
-  /** Not being able to write is no error: the next process asks for a token again. */
+  /** A failed write is not an error: the next process requests a token again. */
   write(name: string, key: Buffer, tokens: Tokens): Promise<void>;
   remove(name: string): Promise<void>;
 }
@@ -56,8 +57,8 @@ export function createTokenCache(directory: string | undefined): TokenCache {
 }
 
 /**
- * Whether a token may still be used: it was not refused, it lives long enough, and it was not obtained in the future, which
- * says that the clock was set back since.
+ * Whether a token may still be used: it was not refused, it is valid for long enough, and it was not obtained in the
+ * future, which would mean that the clock was set back.
  */
 export function isUsable(token: CachedToken | undefined, request: AccessTokenRequest, nowMs: number): boolean {
   if (token === undefined || token.token === request.rejected) return false;
@@ -65,7 +66,7 @@ export function isUsable(token: CachedToken | undefined, request: AccessTokenReq
   return !isFromTheFuture && token.expiresAtMs - nowMs > (request.minTtlS ?? REFRESH_THRESHOLD_S) * 1000;
 }
 
-/** What is kept of a token answer. */
+/** The part of a token answer that is stored. */
 export function toCached(tokens: TokenSet): CachedToken {
   const { accessToken: token, obtainedAtMs, expiresInS, scope, handle } = tokens;
   return {
@@ -77,7 +78,7 @@ export function toCached(tokens: TokenSet): CachedToken {
   };
 }
 
-/** What a caller gets of it. */
+/** The part of it that a caller gets. */
 export function toAccessToken(cached: CachedToken): AccessToken {
   const { token, expiresAtMs, scope, handle } = cached;
   return { token, expiresAtMs, scope, handle };

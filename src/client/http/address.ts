@@ -18,7 +18,7 @@ export function secureUrl(text: string, what = 'address'): URL {
     return url;
   throw new RequestError({
     code: 'ASP_INSECURE_ADDRESS',
-    message: `The ${what} is not an https address (http is for this machine alone).`,
+    message: `The ${what} is not an https address (http works for this machine only).`,
   });
 }
 
@@ -26,4 +26,14 @@ export function secureUrl(text: string, what = 'address'): URL {
 export function isBelow(base: URL, url: URL): boolean {
   const prefix = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`;
   return url.origin === base.origin && (url.pathname === base.pathname || url.pathname.startsWith(prefix));
+}
+
+/** The addresses of a service. Only `baseUrl` is required; the rest is discovered (spec: Discovery; RFC 9728 §3). */
+export interface ServiceAddresses {
+  /** The REST resource, ending in `/v1`, without a trailing slash. */
+  readonly baseUrl: string;
+  /** The authorization server's issuer. */
+  readonly authUrl?: string | undefined;
+  /** The WebSocket resource and address. */
+  readonly wsUrl?: string | undefined;
 }

@@ -1,33 +1,41 @@
 import { errorRow, isErrorCode, isRetryableStatus } from '../../wire/error.js';
 
-/** What is known of a write whose request failed: it did not happen, it happened, or nobody can say. */
+/** Whether a write whose request failed happened: it did not, it did, or it is unknown. */
 export type Outcome = 'not_applied' | 'applied' | 'unknown';
 
-/** Codes of failures that no answer of a service carries; answers keep the service's or the OAuth error's own code. */
-export type OwnErrorCode =
-  | 'ASP_UNREACHABLE'
-  | 'ASP_TLS'
-  | 'ASP_TIMEOUT'
-  | 'ASP_ABORTED'
-  | 'ASP_INSECURE_ADDRESS'
-  | 'ASP_BAD_ANSWER'
-  | 'ASP_NO_CREDENTIAL'
-  | 'ASP_LOGIN_ENDED'
-  | 'ASP_STORE_UNAVAILABLE'
-  | 'ASP_STORE_LOCKED'
-  | 'ASP_CREDENTIAL_COMMAND'
-  | 'ASP_DISCOVERY'
-  | 'ASP_LOGIN_DENIED'
-  | 'ASP_FILE_TOO_LARGE'
-  | 'ASP_LOCAL_NOT_RUNNING';
+/** Codes of failures that no answer of a service carries, and whether the same call may succeed later without a change. */
+const IS_RETRYABLE = {
+  ASP_UNREACHABLE: true,
+  ASP_TLS: false,
+  ASP_TIMEOUT: true,
+  ASP_ABORTED: false,
+  ASP_INSECURE_ADDRESS: false,
+  ASP_BAD_ANSWER: false,
+  ASP_NO_CREDENTIAL: false,
+  ASP_LOGIN_ENDED: false,
+  ASP_STORE_UNAVAILABLE: false,
+  ASP_STORE_LOCKED: false,
+  ASP_CREDENTIAL_COMMAND: false,
+  ASP_DISCOVERY: false,
+  ASP_LOGIN_DENIED: false,
+  ASP_FILE_TOO_LARGE: false,
+  ASP_LOCAL_NOT_RUNNING: false,
+} as const;
 
-/** The request that failed. It never holds a token, a secret or a query string. */
+/** A code of this side. Answers keep the service's or the OAuth error's own code. */
+export type OwnErrorCode = keyof typeof IS_RETRYABLE;
+
+function isOwnErrorCode(code: string): code is OwnErrorCode {
+  return Object.hasOwn(IS_RETRYABLE, code);
+}
+
+/** The request that failed, without tokens, secrets or query strings. */
 export interface FailedRequest {
   readonly method: string;
   readonly path: string;
 }
 
-/** What a {@link RequestError} is made of. */
+/** The contents of a {@link RequestError}. */
 export interface RequestFailure {
   readonly code: OwnErrorCode | (string & Record<never, never>);
   readonly message: string;
@@ -40,7 +48,7 @@ export interface RequestFailure {
   readonly retryAfterMs?: number | undefined;
   /** `error` of an OAuth answer or of a bearer challenge (RFC 6749 §5.2; RFC 6750 §3). */
   readonly oauthError?: string | undefined;
-  /** The scopes that the request needs, where it was refused for the lack of one. */
+  /** The scopes that the request needs, if it was refused because one is missing. */
   readonly neededScopes?: readonly string[] | undefined;
   readonly cause?: unknown;
 }
@@ -59,13 +67,13 @@ export class RequestError extends Error {
   readonly outcome: Outcome;
   /** How many requests were sent. */
   readonly attempts: number;
-  /** The key that all tries used: repeat with it when the outcome is unknown. */
+  /** The key of all attempts: retry with it if the outcome is unknown. */
   readonly idempotencyKey: string | undefined;
   readonly request: FailedRequest | undefined;
   /** How long the service asked to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
   readonly oauthError: string | undefined;
-  /** The scopes that the request needs, where it was refused for the lack of one. */
+  /** The scopes that the request needs, if it was refused because one is missing. */
   readonly neededScopes: readonly string[] | undefined;
 
   constructor(failure: RequestFailure) {
@@ -83,12 +91,12 @@ export class RequestError extends Error {
   }
 }
 
-/** No more than this of what a service says about a failure is told. */
+/** The maximum length of a service's error message that is shown. */
 export const MESSAGE_MAX_LENGTH = 500;
 
 function adviceFor(code: string, status: number | undefined): boolean {
   if (status !== undefined && isRetryableStatus(status)) return true;
-  if (!isErrorCode(code)) return code === 'ASP_UNREACHABLE' || code === 'ASP_TIMEOUT';
+  if (!isErrorCode(code)) return isOwnErrorCode(code) && IS_RETRYABLE[code];
   const { retry } = errorRow(code);
   return retry === 'after' || retry === 'backoff';
 }
@@ -96,10 +104,13 @@ function adviceFor(code: string, status: number | undefined): boolean {
 const TLS_CODE = /^(CERT_|ERR_TLS|ERR_SSL|EPROTO$|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|UNSUPPORTED_)/;
 const CONNECT_TIMEOUT = 'UND_ERR_CONNECT_TIMEOUT';
 const SILENCE_TIMEOUT = /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/;
-/** The parts of a request that HTTP does not allow, as undici refuses them before it sends anything. */
+/** The parts of a request that HTTP does not allow; undici refuses them before it sends anything. */
 const NOT_HTTP = /^UND_ERR_(INVALID_ARG|NOT_SUPPORTED)$/;
 
-/** A failed connection in our own codes; the cause keeps the system's error. `wasSent`: whether the request had been written. */
+/**
+ * A failed connection with one of our own codes; the cause keeps the system's error. `wasSent`: whether the request had
+ * been written.
+ */
 export function failureOf(
   error: unknown,
   origin: string,
@@ -109,12 +120,12 @@ export function failureOf(
   if (error instanceof RequestError && signal?.aborted !== true) return error;
   if (signal?.aborted === true) return abortion(signal, outcome);
   const code = codeOf(error);
-  if (code === CONNECT_TIMEOUT) return timeout(outcome, `${origin} did not take the connection in time.`);
+  if (code === CONNECT_TIMEOUT) return timeout(outcome, `${origin} did not accept the connection in time.`);
   if (SILENCE_TIMEOUT.test(code)) return timeout(outcome, `${origin} did not answer in time.`);
   if (TLS_CODE.test(code))
     return new RequestError({
       code: 'ASP_TLS',
-      message: `The certificate or the encryption of ${origin} was not accepted (${code}).`,
+      message: `asp did not accept the certificate or the encryption of ${origin} (${code}).`,
       isRetryable: false,
       outcome,
       cause: error,
@@ -122,45 +133,45 @@ export function failureOf(
   if (NOT_HTTP.test(code))
     return new RequestError({
       code: 'VALIDATION_ERROR',
-      message: `The request cannot be sent: ${error instanceof Error ? error.message : code}.`,
+      message: `Cannot send the request: ${error instanceof Error ? error.message : code}.`,
       isRetryable: false,
       outcome,
       cause: error,
     });
-  // undici's name for a connection that the other side closed says less than the sentence.
+  // undici's name for a connection closed by the other side adds nothing to the sentence.
   const why = code === '' || code === 'UND_ERR_SOCKET' ? '' : ` (${code})`;
   return new RequestError({
     code: 'ASP_UNREACHABLE',
-    message: wasSent ? `The connection to ${origin} broke${why}.` : `${origin} could not be reached${why}.`,
+    message: wasSent ? `The connection to ${origin} broke${why}.` : `Could not reach ${origin}${why}.`,
     outcome,
     cause: error,
   });
 }
 
-/** Whether no program listens at the address: the request reached nobody. */
+/** Whether nothing listens at the address, so that the request reached no one. */
 export function isRefusedConnection(error: unknown): boolean {
   return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && codeOf(error.cause) === 'ECONNREFUSED';
 }
 
-/** Why a certificate was not accepted, and what helps; undefined where the encryption itself failed. */
+/** Why a certificate was not accepted, and what helps; undefined if the encryption itself failed. */
 export function certificateAdvice({ cause }: RequestError): string | undefined {
   const code = codeOf(cause);
   if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code))
     return 'the certificate is not valid today, or the clock of this machine is wrong.';
-  if (/ALTNAME|HOSTNAME/.test(code)) return 'the certificate is for another name than the address has.';
+  if (/ALTNAME|HOSTNAME/.test(code)) return 'the certificate is for a different name than the one in the address.';
   if (/SELF_SIGNED|UNABLE_TO_|UNTRUSTED/.test(code))
-    return 'nobody known here vouches for it: NODE_EXTRA_CA_CERTS=<file.pem> names an authority of your own.';
+    return 'its certificate authority is unknown here. To add your own, set NODE_EXTRA_CA_CERTS=<file.pem>.';
   return undefined;
 }
 
-/** What an aborted signal means: the deadline when its reason says so, else the caller's wish. */
+/** The meaning of an aborted signal: the deadline if its reason says so, otherwise the caller's decision. */
 export function abortion(signal: AbortSignal, outcome: Outcome): RequestError {
   const reason: unknown = signal.reason;
   if (reason instanceof RequestError && reason.code === 'ASP_TIMEOUT') return timeout(outcome, reason.message);
   if (reason instanceof Error && reason.name === 'TimeoutError') return timeout(outcome);
   return new RequestError({
     code: 'ASP_ABORTED',
-    message: 'The request was given up.',
+    message: 'The request was canceled.',
     isRetryable: false,
     outcome,
     cause: reason,

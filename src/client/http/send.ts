@@ -3,50 +3,54 @@ import type { $ZodType, $ZodTypes } from 'zod/v4/core';
 
 import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
-import { ErrorEnvelope, isRetryableStatus } from '../../wire/error.js';
+import { isRetryableStatus } from '../../wire/error.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
+import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import { isLoopback } from './address.js';
 import { abortion, isRefusedConnection, MESSAGE_MAX_LENGTH, type Outcome, RequestError } from './request-error.js';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.js';
 
 /** The pause before the retry of a rate-limited answer without a usable `Retry-After`. */
 const UNSAID_RETRY_AFTER_MS = 1000;
-/** Without a deadline, the pauses of one request last no longer than this in all. */
+/** Without a deadline, the maximum total of all pauses of one request. */
 const PATIENCE_MS = 120_000;
-/** Tries after the first where no program listens on this machine: nobody is on the way. */
+/** Retries if nothing listens on this machine: no network could be at fault. */
 const LOOPBACK_RETRIES = 1;
 
-/** Gives the bearer token; `rejected` is one that was refused and must not come again. */
+/** Returns the bearer token; `rejected` is one that was refused and must not be returned again. */
 export type BearerSource = (rejected: string | undefined, signal: AbortSignal | undefined) => Promise<string>;
 
-/** A request that may be tried several times. */
+/** A request that may be sent several times. */
 export interface Sending {
   readonly method: HttpRequest['method'];
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** A function is called once a try. */
+  /** If this is a function, it is called once per attempt. */
   readonly body?: string | Uint8Array | (() => AsyncIterable<Uint8Array>) | undefined;
   readonly bearer?: BearerSource | undefined;
-  /** Carried by every try. */
+  /** Sent with every attempt. */
   readonly idempotencyKey?: string | undefined;
-  /** The scopes that it needs, for the error when the token lacks one. */
+  /** The scopes that it needs, for the error if the token lacks one. */
   readonly scopes?: readonly string[] | undefined;
   /** Whether it may be sent again (default: reads, and writes with a key). */
   readonly isRepeatable?: boolean | undefined;
   /** Tries after the first. */
   readonly retries: number;
-  /** On the transport's monotonic clock, in milliseconds: no pause goes beyond it, nor beyond the transport's own deadline. */
+  /**
+   * On the transport's monotonic clock, in milliseconds: pauses do not go beyond it, nor beyond the transport's own
+   * deadline.
+   */
   readonly deadline?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly maxBytes?: number | undefined;
-  /** How long one try may be silent (default: the transport's own patience). */
+  /** How long the service may be silent during one attempt (default: the transport's own limit). */
   readonly silenceTimeoutMs?: number | undefined;
 }
 
 /** The last answer, of any status, and how it came about. */
 export interface Sent {
   readonly answer: HttpAnswer;
-  /** Requests sent, this one included. */
+  /** Requests sent, including this one. */
   readonly attempts: number;
   readonly outcome: Outcome;
   readonly retryAfterMs: number | undefined;
@@ -55,11 +59,11 @@ export interface Sent {
 type Try = { readonly kind: 'answer'; readonly answer: HttpAnswer } | { readonly kind: 'error'; error: RequestError };
 
 /**
- * Sends until there is an answer that more tries would not change. 408, 425, 429, 5xx and broken connections are tried
- * again, after `Retry-After` plus the recommended jitter; a 401 renews the token once and is sent again beside that count;
- * nothing else is repeated (spec: Client handling; Rate limits). A pause that the deadline would cut off is not begun: the
- * failure before it is the result.
- * @throws RequestError when no answer came, or the credential failed.
+ * Sends until there is an answer that a retry would not change. 408, 425, 429, 5xx and broken connections are retried
+ * after `Retry-After` plus the recommended jitter. A 401 renews the token once and is retried without counting. Nothing
+ * else is repeated (spec: Client handling; Rate limits). If a pause would pass the deadline, the last failure is the
+ * result.
+ * @throws RequestError if there is no answer, or the credential failed.
  */
 export async function sendWithRetries(transport: Transport, random: Random, sending: Sending): Promise<Sent> {
   const isWrite = sending.method !== 'GET' && sending.method !== 'HEAD';
@@ -178,7 +182,7 @@ async function pause(transport: Transport, sending: Sending, delayMs: number, fa
   }
 }
 
-/** A deadline that passes after failed tries says what made them fail. */
+/** If a deadline passes after failed attempts, the error says why they failed. */
 function withLastFailure(error: RequestError, lastFailure: RequestError | undefined): RequestError {
   if (lastFailure === undefined || (error.code !== 'ASP_TIMEOUT' && error.code !== 'ASP_ABORTED')) return error;
   return new RequestError({ ...error, message: error.message, cause: lastFailure });
@@ -189,7 +193,7 @@ function mayHaveHappened(tried: Try): boolean {
   return tried.answer.status >= 500 || tried.answer.status === 408;
 }
 
-/** An answer that is final settles what earlier tries left open, since they all carried one key. */
+/** A final answer settles what earlier attempts left open, because they all carried one key. */
 function outcomeOf(tried: Try, isUncertain: boolean): Outcome {
   if (tried.kind === 'error') return isUncertain ? 'unknown' : 'not_applied';
   const { status } = tried.answer;
@@ -200,13 +204,8 @@ function outcomeOf(tried: Try, isUncertain: boolean): Outcome {
 
 function restate(error: RequestError, sending: Sending, attempts: number, outcome: Outcome): RequestError {
   return new RequestError({
-    code: error.code,
+    ...error,
     message: error.message,
-    status: error.status,
-    isRetryable: error.isRetryable,
-    retryAfterMs: error.retryAfterMs,
-    oauthError: error.oauthError,
-    neededScopes: error.neededScopes,
     cause: error.cause,
     outcome,
     attempts,
@@ -215,14 +214,14 @@ function restate(error: RequestError, sending: Sending, attempts: number, outcom
   });
 }
 
-/** What an error may say of the request: no query, no host. */
+/** The request as an error may describe it: without query and host. */
 export function requestOf(sending: Pick<Sending, 'method' | 'url'>): { method: string; path: string } {
   return { method: sending.method, path: new URL(sending.url).pathname };
 }
 
 /**
- * `Retry-After` in milliseconds: whole seconds or a date (RFC 9110 §10.2.3). A date is measured against the answer's own
- * `Date`, so that a wrong clock here does not matter. Undefined for anything else.
+ * `Retry-After` in milliseconds: whole seconds or a date (RFC 9110 §10.2.3). A date is compared with the answer's own
+ * `Date`, so a wrong clock here does not matter. Undefined for anything else.
  */
 export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
   const text = headers['retry-after']?.trim();
@@ -235,7 +234,7 @@ export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs:
   return Math.max(0, until - (Number.isNaN(sentAt) ? nowMs : sentAt));
 }
 
-/** The body of a 2xx answer, checked. @throws RequestError `ASP_BAD_ANSWER`: then a write was applied all the same. */
+/** The body of a 2xx answer, validated. @throws RequestError `ASP_BAD_ANSWER`: the write was applied anyway. */
 export function decodeReply<Schema extends z.ZodMiniType>(
   schema: Schema,
   sent: Sent,
@@ -245,13 +244,13 @@ export function decodeReply<Schema extends z.ZodMiniType>(
   if (parsed !== undefined) return parsed;
   throw new RequestError({
     code: 'ASP_BAD_ANSWER',
-    message: `The service answered ${sent.answer.status} in a form that was not understood.`,
+    message: `Could not parse the service's answer (status ${sent.answer.status}).`,
     isRetryable: false,
     ...contextOf(sent, sending),
   });
 }
 
-/** The error that a non-2xx answer stands for: the envelope's code, or what its status says when there is no envelope. */
+/** The error in a non-2xx answer: the envelope's code, or one based on its status if there is no envelope. */
 export function errorOfAnswer(sent: Sent, sending: Sending): RequestError {
   const { status, headers } = sent.answer;
   const envelope = ErrorEnvelope.safeParse(parseJson(sent.answer));
@@ -270,10 +269,10 @@ export function errorOfAnswer(sent: Sent, sending: Sending): RequestError {
 function withoutEnvelope(status: number): { code: string; message: string } {
   if (status === 401) return { code: 'UNAUTHORIZED', message: 'The access token was not accepted.' };
   if (status === 429) return { code: 'RATE_LIMITED', message: 'Too many requests.' };
-  if (status >= 500) return { code: 'INTERNAL_ERROR', message: `The service answered ${status}.` };
+  if (status >= 500) return { code: 'INTERNAL_ERROR', message: `The service answered with status ${status}.` };
   return {
     code: 'ASP_BAD_ANSWER',
-    message: `The address answered ${status}, but not as this kind of service does: is it the right base URL?`,
+    message: `The address answered with ${status}, but not like this kind of service. Is the base URL right?`,
   };
 }
 
@@ -287,7 +286,7 @@ function contextOf(sent: Sent, sending: Sending) {
   };
 }
 
-/** The body of an answer as `schema` describes it, with what a service may leave out filled in; undefined: it is another. */
+/** The body of an answer as `schema` describes it, with omitted members filled in; undefined if it does not fit. */
 export function readDocument<Schema extends z.ZodMiniType>(
   schema: Schema,
   answer: HttpAnswer,
@@ -297,8 +296,9 @@ export function readDocument<Schema extends z.ZodMiniType>(
 }
 
 /**
- * `value` with its optional members as `schema` wants them (wire: Reading what others send): where the schema takes null, an
- * absent member becomes null; where it takes absence, null becomes absent; and a list that is null is an empty one.
+ * `value` with its optional members as `schema` requires them (wire: Reading what others send): where the schema allows
+ * null, an absent member becomes null; where it allows absence, null becomes absent; and a list that is null becomes
+ * empty.
  */
 function fillOptional(schema: $ZodType, value: unknown): unknown {
   const { def } = (schema as $ZodTypes)._zod;

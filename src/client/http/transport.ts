@@ -1,13 +1,111 @@
 import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
-
 import type { Clock } from '../../kit/clock.js';
 import { isLoopback, secureUrl } from './address.js';
 import { failureOf, type Outcome, RequestError } from './request-error.js';
-import { redactBody, redactHeaders, redactSecrets, redactUrl, secretsOf, type Trace } from './trace.js';
 
-/** How TLS is spoken to services and proxies. Said here, the environment (NODE_TLS_REJECT_UNAUTHORIZED) cannot unsay it. */
+/** One line about network activity, already redacted. */
+export interface TraceEntry {
+  readonly kind: 'request' | 'answer' | 'failure' | 'retry' | 'socket';
+  readonly text: string;
+}
+
+/** Receives the trace of `--debug`. */
+export type Trace = (entry: TraceEntry) => void;
+
+const SHOWN_BYTES_MAX = 2048;
+const SECRET_NAME =
+  /^(authorization|proxy-authorization|cookie|set-cookie|code_verifier|.*token|.*secret|password|passphrase|signature|sig|assertion|.*api[-_]key)$/i;
+/** In JSON these are the code of an error and the state of a session. */
+const FORM_SECRET_NAME = /^(code|state)$/i;
+const PUBLIC_NAME = /^(token_type|token_type_hint)$/i;
+const TOKEN = /eyJ[\w-]{8,}(\.[\w-]*)*/g;
+const BEARER = /\b(Bearer|Basic)\s+(?![\w-]+=")[\w.~+/=-]+/gi;
+const USER_INFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"'<>]+@/gi;
+const QUERY = /([?&;][\w.-]+=)[^&\s"'<>]+/g;
+
+const PUBLIC_QUERY = /^[?&;](limit|after_sequence)=\d+$/;
+
+/** Shorter ones are common words. */
+const SECRET_MIN_LENGTH = 8;
+
+/** `text` without bearer tokens, JSON web tokens, passwords in addresses and query values. */
+export function redactText(text: string): string {
+  return text
+    .replace(BEARER, '$1 [redacted]')
+    .replace(TOKEN, '[redacted]')
+    .replace(USER_INFO, '$1[redacted]@')
+    .replace(QUERY, (found, name: string) => (PUBLIC_QUERY.test(found) ? found : `${name}[redacted]`));
+}
+
+/** `url` without the values of its query: some of them are signatures, some are codes. */
+export function redactUrl(url: string): string {
+  return redactText(url.replace(/#.*$/, ''));
+}
+
+/** Headers on one line, secrets removed. */
+export function redactHeaders(headers: Readonly<Record<string, string>>): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${isSecretName(name) ? '[redacted]' : redactText(value)}`)
+    .join('; ');
+}
+
+/** A JSON or form body with secrets removed; for other bodies, only the length. */
+export function redactBody(contentType: string | undefined, body: string | Uint8Array): string {
+  const text = typeof body === 'string' ? body : Buffer.from(body).toString('utf8');
+  const bytes = `${Buffer.byteLength(text)} bytes`;
+  if (contentType?.includes('json') === true) {
+    try {
+      const json = JSON.stringify(
+        JSON.parse(text, (key, value: unknown) => (isSecretName(key) ? '[redacted]' : value)),
+      );
+      return json.length > SHOWN_BYTES_MAX ? bytes : redactText(json);
+    } catch {
+      return bytes;
+    }
+  }
+  if (contentType?.includes('x-www-form-urlencoded') !== true) return bytes;
+  return [...new URLSearchParams(text)]
+    .map(
+      ([name, value]) =>
+        `${name}=${isSecretName(name) || FORM_SECRET_NAME.test(name) ? '[redacted]' : redactText(value)}`,
+    )
+    .join('&');
+}
+
+/** The secrets in a request: its credential, and body members with such a name. */
+export function secretsOf(
+  headers: Readonly<Record<string, string>> | undefined,
+  body?: string | Uint8Array | AsyncIterable<Uint8Array>,
+): string[] {
+  const credential = headers?.['authorization']?.replace(/^\S+\s+/, '') ?? '';
+  return [credential, ...(typeof body === 'string' ? secretsOfBody(headers?.['content-type'], body) : [])].filter(
+    (secret) => secret.length >= SECRET_MIN_LENGTH,
+  );
+}
+
+function secretsOfBody(contentType: string | undefined, body: string): string[] {
+  if (contentType?.includes('x-www-form-urlencoded') === true)
+    return [...new URLSearchParams(body)].flatMap(([name, value]) =>
+      isSecretName(name) || FORM_SECRET_NAME.test(name) ? [value] : [],
+    );
+  return [];
+}
+
+/** `text` with all of these removed, in case an answer repeats them. */
+export function redactSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce(
+    (rest, secret) => rest.replaceAll(secret, '[redacted]').replaceAll(encodeURIComponent(secret), '[redacted]'),
+    text,
+  );
+}
+
+function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name) && !PUBLIC_NAME.test(name);
+}
+
+/** TLS options for services and proxies. Setting them here overrides NODE_TLS_REJECT_UNAUTHORIZED. */
 export const VERIFIED_TLS = { rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
 
 const BODY_MAX_BYTES = 64 * 1024 * 1024;
@@ -29,7 +127,7 @@ export interface HttpRequest {
   readonly isRedirectAnAnswer?: boolean | undefined;
   /** Refuse an answer larger than this many bytes (default 64 MiB). Ignored by `open`. */
   readonly maxBytes?: number | undefined;
-  /** How long the service may be silent, before its answer and in the middle of it (default 30 s). */
+  /** How long the service may be silent, before and during its answer (default 30 s). */
   readonly silenceTimeoutMs?: number | undefined;
 }
 
@@ -51,16 +149,16 @@ export interface HttpStream {
 export interface RetryPause {
   /** How long it lasts, in milliseconds. */
   readonly delayMs: number;
-  /** The attempts made so far. */
+  /** The number of attempts so far. */
   readonly attempts: number;
   /** Why the last attempt did not succeed. */
   readonly failure: RequestError;
 }
 
 /**
- * Sends HTTP requests over pooled connections. It refuses plain http beyond loopback, verifies certificates whatever the
- * environment says, follows redirects only for GET within one origin (at most 3), and goes through the proxy it was given. The
- * outcome of a failure says whether the request may have reached the service.
+ * Sends HTTP requests over pooled connections. It refuses plain http beyond loopback, verifies certificates whatever
+ * the environment says, follows redirects only for GET within one origin (at most 3), and uses the configured proxy.
+ * The outcome of a failure says whether the request may have reached the service.
  */
 export interface Transport {
   /** @throws RequestError `ASP_UNREACHABLE`, `ASP_TLS`, `ASP_TIMEOUT`, `ASP_ABORTED`, `ASP_INSECURE_ADDRESS`, `ASP_BAD_ANSWER`. */
@@ -68,15 +166,15 @@ export interface Transport {
   /** Like `send`, but resolves once the headers have arrived. @throws RequestError */
   open(request: HttpRequest): Promise<HttpStream>;
   /**
-   * A TLS connection to the host of `url` through the proxy for it; undefined where no proxy is used. For protocols other than
+   * A TLS connection to the host of `url` through its proxy; undefined if no proxy is used. For protocols other than
    * HTTP. @throws RequestError
    */
   tunnel(url: URL, signal?: AbortSignal): Promise<Socket | undefined>;
   readonly clock: Clock;
   readonly trace: Trace | undefined;
-  /** No retry waits beyond this time on the monotonic clock, in milliseconds. */
+  /** The latest time to start a retry, on the monotonic clock, in milliseconds. */
   readonly deadline: number | undefined;
-  /** Called when a retry begins to wait. */
+  /** Called when a retry starts to wait. */
   readonly onPause: ((pause: RetryPause) => void) | undefined;
   /** Closes all connections. Idle connections do not keep the process alive. */
   close(): Promise<void>;
@@ -84,21 +182,21 @@ export interface Transport {
 
 /** Options of {@link createTransport}. */
 export interface TransportOptions {
-  /** Where time comes from; `systemClock` outside tests. */
+  /** The clock; `systemClock` except in tests. */
   readonly clock: Clock;
   /** Which proxy to use for an address (default: none); see {@link proxyFromEnvironment}. */
   readonly proxy?: ProxyRule | undefined;
-  /** Receives a redacted line for everything that happens on the network. */
+  /** Receives a redacted line for every network event. */
   readonly trace?: Trace | undefined;
   /** The `User-Agent` header (default `asp-cli`). */
   readonly userAgent?: string | undefined;
-  /** A time on the clock's monotonic scale, in milliseconds, beyond which no request waits for its next attempt. */
+  /** The latest time for a next attempt to start, on the clock's monotonic scale, in milliseconds. */
   readonly deadline?: number | undefined;
-  /** Called when a request begins to wait for its next attempt, so that a person can be told. */
+  /** Called when a request starts to wait for its next attempt, so that a person can see it. */
   readonly onPause?: ((pause: RetryPause) => void) | undefined;
 }
 
-/** Makes a transport on undici. Connections are opened when the first request needs them. */
+/** Creates a transport on undici. The first request opens the connections. */
 export function createTransport(options: TransportOptions): Transport {
   const { clock, trace, proxy = () => undefined, userAgent = 'asp-cli', deadline, onPause } = options;
   const connectDirectly = buildConnector({ ...VERIFIED_TLS, timeout: CONNECT_TIMEOUT_MS });
@@ -141,7 +239,7 @@ export function createTransport(options: TransportOptions): Transport {
     body.destroy();
     const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined;
     if (request.method !== 'GET' || next?.origin !== url.origin || redirects >= REDIRECTS_MAX)
-      throw badAnswer(`${url.origin} answered with a redirect, which is not followed here.`, 'not_applied', status);
+      throw badAnswer(`${url.origin} answered with a redirect, which asp does not follow here.`, 'not_applied', status);
     return open({ ...request, url: next.href }, redirects + 1);
   };
 
@@ -183,8 +281,8 @@ interface OpenAnswer extends HttpStream {
 }
 
 /**
- * One request on a pooled connection. undici calls `onRequestStart` right before it writes the first byte: what fails earlier
- * was never sent, whatever the reason, and what fails later may have been done.
+ * One request on a pooled connection. undici calls `onRequestStart` right before it writes the first byte: a request
+ * that fails earlier was never sent, whatever the reason, and one that fails later may have been carried out.
  */
 function exchange(agent: Agent, url: URL, request: HttpRequest): Promise<OpenAnswer> {
   const { method, signal, headers = {}, silenceTimeoutMs = SILENCE_TIMEOUT_MS } = request;
@@ -235,7 +333,7 @@ function exchange(agent: Agent, url: URL, request: HttpRequest): Promise<OpenAns
       },
       {
         onRequestStart(started) {
-          if (isOver) return started.abort(new Error('given up before it was sent'));
+          if (isOver) return started.abort(new Error('canceled before it was sent'));
           controller = started;
           if (method !== 'GET' && method !== 'HEAD') outcome = 'unknown';
         },
@@ -245,7 +343,7 @@ function exchange(agent: Agent, url: URL, request: HttpRequest): Promise<OpenAns
             read: () => started.resume(),
             destroy(error, done) {
               end();
-              started.abort(error ?? new Error('nobody reads the answer any more'));
+              started.abort(error ?? new Error('the reader of the answer is gone'));
               done(error);
             },
           });
@@ -276,7 +374,7 @@ async function collect(body: AsyncIterable<Uint8Array>, maxBytes: number, origin
   return Buffer.concat(chunks, size);
 }
 
-/** A refusal that repeats the credential it refuses must not hand it to the reader of the refusal. */
+/** A refusal that repeats the refused credential must not show it to the reader. */
 function withoutEcho(request: HttpRequest, { status, headers, body }: HttpAnswer): HttpAnswer {
   const secrets = secretsOf(request.headers, request.body);
   const clean = Object.entries(headers).map(([name, value]) => [name, redactSecrets(value, secrets)]);
@@ -310,10 +408,10 @@ function describe(request: HttpRequest, headers: Readonly<Record<string, string>
 export type ProxyRule = (url: URL) => URL | undefined;
 
 /**
- * The proxy that `HTTPS_PROXY`, or else `ALL_PROXY`, names (lower case too), except for what `NO_PROXY` lists: `*`, a host, a
- * domain with or without its leading dot (its subdomains too), either with `:port`, or an IPv4 range such as `10.0.0.0/8`.
- * Loopback addresses never use a proxy. Plain http goes to loopback only, so `HTTP_PROXY`, which a CGI program must not
- * believe, is never read.
+ * The proxy that `HTTPS_PROXY`, or else `ALL_PROXY`, names (lower case too), except for the hosts in `NO_PROXY`: `*`, a
+ * host, a domain with or without its leading dot (including subdomains), either with `:port`, or an IPv4 range such as
+ * `10.0.0.0/8`. Loopback addresses never use a proxy. Plain http goes to loopback only, so `HTTP_PROXY`, which a CGI
+ * program must not trust, is never read.
  */
 export function proxyFromEnvironment(environment: Readonly<Record<string, string | undefined>>): ProxyRule {
   const names = ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'];
@@ -355,8 +453,8 @@ function ipv4(text: string): number | undefined {
 }
 
 /**
- * A connection to `hostname` through an HTTP proxy (RFC 9110 §9.3.6). The proxy's own credentials come from its address and go
- * nowhere else.
+ * A connection to `hostname` through an HTTP proxy (RFC 9110 §9.3.6). The proxy's own credentials come from its address
+ * and go nowhere else.
  */
 async function openTunnel(proxy: URL, hostname: string, port: string, signal?: AbortSignal): Promise<Socket> {
   const host = `${hostname.includes(':') && !hostname.startsWith('[') ? `[${hostname}]` : hostname}:${port || '443'}`;
@@ -377,7 +475,7 @@ async function openTunnel(proxy: URL, hostname: string, port: string, signal?: A
     code: 'ASP_UNREACHABLE',
     message:
       statusCode === 407
-        ? 'The proxy asks for a name and a password, or refused the ones it got (status 407).'
+        ? 'The proxy requires a user and a password, or refused the ones in HTTPS_PROXY (status 407).'
         : `The proxy refused the connection with status ${statusCode}.`,
     isRetryable: statusCode >= 500,
   });

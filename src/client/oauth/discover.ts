@@ -5,42 +5,43 @@ import type * as z from 'zod/mini';
 import { readPrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import type { Random } from '../../kit/random.js';
 import { isRetryableStatus } from '../../wire/error.js';
-import { RESOURCE_METADATA_PATH, ResourceMetadata, SERVER_METADATA_PATH, ServerMetadata } from '../../wire/oauth.js';
+import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
+import { ResourceMetadata, ServerMetadata } from '../../wire/schemas/oauth.js';
+import type { ServiceAddresses } from '../http/address.js';
 import { secureUrl } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { errorOfAnswer, readDocument, type Sending, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
-import type { ServiceAddresses } from '../service-addresses.js';
 
 const METADATA_MAX_BYTES = 256 * 1024;
 const METADATA_TIMEOUT_MS = 10_000;
 const CACHE_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-/** What a service publishes of itself. */
+/** The metadata that a service publishes. */
 export interface Discovery {
-  /** The authorization server, spelt as its metadata spells it. */
+  /** The authorization server, spelled as in its metadata. */
   readonly issuer: string;
   readonly metadata: ServerMetadata;
   /** The value of `resource` for each kind of token (spec: Resource binding). */
   readonly resources: { readonly api: string; readonly ws: string | undefined };
 }
 
-/** What discovery needs. */
+/** Dependencies of discovery. */
 export interface DiscoveryContext {
   readonly transport: Transport;
   readonly random: Random;
-  /** Tries after the first; none unless said. */
+  /** Retries; none by default. */
   readonly retries?: number | undefined;
-  /** Where answers are kept for a day, to save two requests a command; undefined: they are not kept. */
+  /** Where answers are cached for a day, to save two requests per command; undefined: no cache. */
   readonly cacheDirectory?: string | undefined;
-  /** Asks again although an answer is kept. */
+  /** Requests the metadata again even if they are cached. */
   readonly isForced?: boolean | undefined;
 }
 
 /**
- * Finds the authorization server of a service and what it offers: {base_url} names its issuer (RFC 9728), the issuer
- * publishes its metadata (RFC 8414), which must name that same issuer, support S256 and use https except on loopback.
- * @throws RequestError `ASP_DISCOVERY`, or what the network or a busy service did.
+ * Finds the authorization server of a service and its metadata: {base_url} names its issuer (RFC 9728); the issuer
+ * publishes its metadata (RFC 8414), which must name that same issuer, support S256, and use https except on loopback.
+ * @throws RequestError `ASP_DISCOVERY`, or an error from the network or a busy service.
  */
 export async function discover(
   context: DiscoveryContext,
@@ -53,26 +54,29 @@ export async function discover(
   if (kept !== undefined) return interpret(service, kept);
   const issuer = service.authUrl ?? (await findIssuer(context, service, signal));
   const metadata = await fetchFirst(context, addressesOf(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
-  if (metadata.issuer !== issuer) throw failure('The authorization server names another issuer than its address.');
+  if (metadata.issuer !== issuer)
+    throw failure('The metadata of the authorization server name a different issuer than its address.');
   const discovery = interpret(service, metadata);
   if (path !== undefined)
     await writePrivateFile(path, JSON.stringify({ fetchedAtMs: now, metadata })).catch(() => undefined);
   return discovery;
 }
 
-/** The value of `resource` for a kind of token. @throws RequestError `ASP_DISCOVERY` when the service names no WebSocket. */
+/**
+ * The value of `resource` for a kind of token. @throws RequestError `ASP_DISCOVERY` if the service names no WebSocket.
+ */
 export function resourceOf(discovery: Discovery, resource: 'api' | 'ws'): string {
   const value = discovery.resources[resource];
-  if (value === undefined) throw failure('The service names no WebSocket address: give the profile one.');
+  if (value === undefined) throw failure('The service does not name a WebSocket address. Set one in the profile.');
   return value;
 }
 
 async function findIssuer(context: DiscoveryContext, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
   const addresses = addressesOf(service.baseUrl, RESOURCE_METADATA_PATH);
   const metadata = await fetchFirst(context, addresses, ResourceMetadata, signal);
-  if (metadata.resource !== service.baseUrl) throw failure('The base URL names itself differently in its metadata.');
+  if (metadata.resource !== service.baseUrl) throw failure('The metadata at the base URL name a different base URL.');
   const issuer = metadata.authorization_servers?.[0];
-  if (issuer === undefined) throw failure('The service names no authorization server.');
+  if (issuer === undefined) throw failure('The service does not name an authorization server.');
   return issuer;
 }
 
@@ -105,7 +109,7 @@ async function fetchFirst<Schema extends z.ZodMiniType>(
     if (isRetryableStatus(status)) throw errorOfAnswer(sent, sending);
     const document = status === 200 ? readDocument(schema, sent.answer) : undefined;
     if (document !== undefined) return document;
-    throw failure('The metadata of the service was not understood.', status);
+    throw failure('Could not parse the metadata of the service.', status);
   }
   throw failure(
     'The service publishes no metadata. Check the base URL; a service without metadata works with ASP_TOKEN only.',
@@ -116,7 +120,7 @@ async function fetchFirst<Schema extends z.ZodMiniType>(
 function interpret(service: ServiceAddresses, metadata: ServerMetadata): Discovery {
   const { issuer } = metadata;
   if (service.authUrl !== undefined && service.authUrl !== issuer)
-    throw failure('The authorization server names another issuer than its address.');
+    throw failure('The metadata of the authorization server name a different issuer than its address.');
   secureUrl(issuer, 'issuer');
   secureUrl(metadata.authorization_endpoint, 'authorization endpoint');
   secureUrl(metadata.token_endpoint, 'token endpoint');

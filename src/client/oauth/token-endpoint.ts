@@ -1,33 +1,31 @@
 import type * as openid from 'openid-client';
-
 import type { Random } from '../../kit/random.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
-import { OAuthErrorBody, TokenReply } from '../../wire/oauth.js';
+import { OAuthErrorBody, TokenReply } from '../../wire/schemas/oauth.js';
 import { isLoopback } from '../http/address.js';
 import { type Outcome, RequestError } from '../http/request-error.js';
 import { requestOf, type Sending, type Sent, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import type { AuthorizationRequest } from './authorization-request.js';
 import type { Discovery } from './discover.js';
-import type { TokenSet } from './token-set.js';
 
 const ANSWER_MAX_BYTES = 256 * 1024;
 const ERROR_CODE = /^[a-z_]{1,64}$/;
 
-/** What token requests need. */
+/** Dependencies of token requests. */
 export interface OAuthContext {
   readonly transport: Transport;
   readonly random: Random;
   readonly discovery: Discovery;
-  /** Tries after the first; none unless said. */
+  /** Retries; none by default. */
   readonly retries?: number | undefined;
-  /** On the transport's monotonic clock: no wait that passes it is begun. */
+  /** On the transport's monotonic clock: a wait that would pass it is not started. */
   readonly deadline?: number | undefined;
 }
 
 type Grant = openid.TokenEndpointResponse;
 
-/** Exchanges a code (RFC 6749 §4.1.3). It is tried once: a code works once. @throws RequestError */
+/** Exchanges a code (RFC 6749 §4.1.3). There is only one attempt, because a code works once. @throws RequestError */
 export async function exchangeCode(
   context: OAuthContext,
   request: AuthorizationRequest,
@@ -75,15 +73,15 @@ export async function revokeRefreshToken(
   signal?: AbortSignal,
 ): Promise<void> {
   if (context.discovery.metadata.revocation_endpoint === undefined)
-    throw new RequestError({ code: 'ASP_DISCOVERY', message: 'The authorization server offers no revocation.' });
+    throw new RequestError({ code: 'ASP_DISCOVERY', message: 'The authorization server does not support revocation.' });
   const { config, library } = await configure(context, login.clientId, undefined, signal);
   const revoke = library.tokenRevocation(config, login.refreshToken, { token_type_hint: 'refresh_token' });
   await revoke.catch((error: unknown) => Promise.reject(translate(error)));
 }
 
 /**
- * openid-client on our own transport. It is loaded here, at the first token request. Answers that are no success never
- * reach it: they become errors that carry the parsed OAuth code and nothing else of the body.
+ * openid-client on our own transport, loaded by the first token request. Unsuccessful answers never reach it: they
+ * become errors that carry only the parsed OAuth code and nothing else of the body.
  */
 async function configure(context: OAuthContext, clientId: string, secret: string | undefined, signal?: AbortSignal) {
   const library = await import('openid-client');
@@ -129,7 +127,7 @@ async function answerFetch(
   });
 }
 
-/** The error of a token, registration or revocation answer, by its parsed code alone (RFC 6749 §5.2). */
+/** The error of a token, registration or revocation answer, based on its parsed code alone (RFC 6749 §5.2). */
 export function oauthFailure(sent: Sent, sending: Sending): RequestError {
   const { status } = sent.answer;
   const context = {
@@ -144,13 +142,13 @@ export function oauthFailure(sent: Sent, sending: Sending): RequestError {
     return new RequestError({
       code,
       oauthError: code,
-      message: `The authorization server answered ${code}.`,
+      message: `The authorization server answered with ${code}.`,
       isRetryable: status >= 500 || status === 429,
       ...context,
     });
   if (status === 429)
-    return new RequestError({ code: 'RATE_LIMITED', message: 'The authorization server asks to wait.', ...context });
-  const message = `The authorization server answered ${status}, which is no OAuth answer.`;
+    return new RequestError({ code: 'RATE_LIMITED', message: 'The authorization server is busy.', ...context });
+  const message = `The authorization server answered with ${status}, which is not an OAuth answer.`;
   return new RequestError({ code: status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER', message, ...context });
 }
 
@@ -184,8 +182,21 @@ function translate(error: unknown): RequestError {
 function notUnderstood(outcome: Outcome): RequestError {
   return new RequestError({
     code: 'ASP_BAD_ANSWER',
-    message: 'The answer of the authorization server was not understood.',
+    message: 'Could not parse the answer of the authorization server.',
     isRetryable: false,
     outcome,
   });
+}
+
+/** The result of a token request (spec: POST /token). */
+export interface TokenSet {
+  readonly accessToken: string;
+  /** `expires_in`, in seconds. */
+  readonly expiresInS: number;
+  /** When it was requested, in epoch milliseconds by this machine's clock; the lifetime counts from here. */
+  readonly obtainedAtMs: number;
+  readonly scope: string | undefined;
+  readonly refreshToken: string | undefined;
+  /** The acting agent, with its `@`, if the server names it (wire: OAuth). */
+  readonly handle: string | undefined;
 }

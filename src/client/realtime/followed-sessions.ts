@@ -1,20 +1,22 @@
-import type { EventEnvelope } from '../../wire/event.js';
-import type { Position } from './replay.js';
-import type { TailItem } from './tail.js';
+import { LIST_LIMIT_MAX, REPLAY_LIMIT_MAX } from '../../wire/limit.js';
+import type { EventEnvelope } from '../../wire/schemas/event.js';
+import type { Session } from '../../wire/schemas/session.js';
+import { callEndpoint, type RestContext } from '../rest/call.js';
+import type { TailItem } from './resume.js';
 
-/** What a tail remembers of one session. */
+/** The state that a tail keeps for one session. */
 interface Followed {
-  /** The sequence of the last event that was given. */
+  /** The sequence of the last delivered event. */
   cursor: number;
-  /** The epoch of the data in which it was read; undefined where the service has none, or has not told it yet. */
+  /** The epoch of the data in which it was read; undefined if the service has none, or has not sent it yet. */
   epoch: string | undefined;
   isEnded: boolean;
   hasLeft: boolean;
-  /** Which end was told last, so that each is told once. */
+  /** The last end that was reported, so that each is reported once. */
   told: 'ended' | 'left' | undefined;
 }
 
-/** The sessions of a tail: which events are new, and which sessions came to an end. */
+/** The sessions of a tail: which events are new, and which sessions have ended. */
 export class FollowedSessions {
   readonly #sessions = new Map<string, Followed>();
   readonly #handle: string | undefined;
@@ -37,7 +39,7 @@ export class FollowedSessions {
     return this.#sessions.has(sessionId);
   }
 
-  /** The sequence after which this session continues; 0 for one that was never seen. */
+  /** The sequence after which this session continues; 0 if it is new. */
   cursorOf(sessionId: string): number {
     return this.#sessions.get(sessionId)?.cursor ?? 0;
   }
@@ -53,12 +55,12 @@ export class FollowedSessions {
     return { after: session?.cursor ?? 0, epoch: session?.epoch };
   }
 
-  /** Whether what was given of this session is known to be part of the data as they are in this epoch. */
+  /** Whether the delivered events of this session are known to be part of the data in this epoch. */
   isIn(sessionId: string, epoch: string | undefined): boolean {
     return epoch === undefined || this.#sessions.get(sessionId)?.epoch === epoch;
   }
 
-  /** Notes that this session continues after `after` in this epoch: what was given from there on is gone. */
+  /** Records that this session continues after `after` in this epoch: the events delivered after that are gone. */
   enter(sessionId: string, { after, epoch }: Position): void {
     const session = this.#sessions.get(sessionId);
     if (session === undefined) return;
@@ -73,7 +75,7 @@ export class FollowedSessions {
     this.#sessions.delete(sessionId);
   }
 
-  /** Whether this event was not given yet; then it counts as given. */
+  /** Whether this event was not delivered yet; it then counts as delivered. */
   accept(event: EventEnvelope, epoch: string | undefined): boolean {
     const session = this.#sessions.get(event.session_id);
     if (session === undefined) {
@@ -95,7 +97,7 @@ export class FollowedSessions {
     return this.#handle !== undefined && handle === this.#handle;
   }
 
-  /** The end of a session, when there is one that was not told yet. */
+  /** The end of a session, if there is one that was not reported yet. */
   takeEnd(sessionId: string): TailItem | undefined {
     const session = this.#sessions.get(sessionId);
     if (session === undefined || !this.#isEndTold) return undefined;
@@ -104,4 +106,105 @@ export class FollowedSessions {
     session.told = reason;
     return reason === undefined ? undefined : { kind: 'end', sessionId, reason };
   }
+}
+
+/** Small enough for a page of the largest messages to fit in an answer. */
+const PAGE = 200;
+
+/** A position in a session: a sequence, and the epoch of the data in which it was read, if the service has epochs. */
+export interface Position {
+  readonly after: number;
+  readonly epoch?: string | undefined;
+}
+
+/** A page of a replay. */
+export interface ReplayPage {
+  readonly events: readonly EventEnvelope[];
+  /** The current epoch of the data. */
+  readonly epoch: string | undefined;
+  /** The sequence after which the events begin: earlier than requested if the data were restored. */
+  readonly after: number;
+  readonly next: number | undefined;
+}
+
+/** The events of a session after a position, in order, to the end of what exists (spec: GET …/events). @throws RequestError */
+export async function* replayPages(
+  rest: RestContext,
+  sessionId: string,
+  { after, epoch }: Position,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ReplayPage> {
+  let position: Position | undefined = { after, epoch };
+  while (position !== undefined) {
+    const page: ReplayPage = await readPage(rest, sessionId, position, PAGE, signal);
+    yield page;
+    position = page.next === undefined ? undefined : { after: page.next, epoch: page.epoch };
+  }
+}
+
+/**
+ * The sequence before the last `count` events. Sequences have no gaps for joined agents, so galloping and halving find
+ * it without reading the whole session.
+ */
+export async function findStartOfLast(
+  rest: RestContext,
+  sessionId: string,
+  count: number,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const first = await readPage(rest, sessionId, { after: 0 }, PAGE, signal);
+  let low = first.events.at(-1)?.sequence ?? 0;
+  if (first.next === undefined) return Math.max(0, low - count);
+  let step = REPLAY_LIMIT_MAX;
+  const eventAfter = async (sequence: number): Promise<number | undefined> =>
+    (await readPage(rest, sessionId, { after: sequence }, 1, signal)).events[0]?.sequence;
+  let found = await eventAfter(low);
+  while (found !== undefined) {
+    low = found;
+    found = await eventAfter(low + step);
+    if (found !== undefined) step *= 2;
+  }
+  let high = low + step;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    const next = await eventAfter(middle);
+    if (next === undefined) high = middle;
+    else low = next;
+    if (next !== undefined && next >= high) break;
+  }
+  return Math.max(0, low - count);
+}
+
+/** Every session of the agent, most recently changed first. @throws RequestError */
+export async function* listSessions(rest: RestContext, signal: AbortSignal | undefined): AsyncGenerator<Session> {
+  let cursor: string | undefined;
+  do {
+    const query = cursor === undefined ? { limit: LIST_LIMIT_MAX } : { limit: LIST_LIMIT_MAX, cursor };
+    const { reply } = await callEndpoint(rest, 'listSessions', { query, signal });
+    yield* reply.sessions;
+    cursor = reply.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+}
+
+async function readPage(
+  rest: RestContext,
+  sessionId: string,
+  { after, epoch }: Position,
+  limit: number,
+  signal: AbortSignal | undefined,
+): Promise<ReplayPage> {
+  const query = { after_sequence: after, limit, ...(epoch !== undefined && { epoch }) };
+  const { reply } = await callEndpoint(rest, 'replayEvents', { path: { session_id: sessionId }, query, signal });
+  const { events, next_cursor: next, last_sequence: lastSequence } = reply;
+  // A service with epochs says where it resumed; without epochs, only a cursor past the end shows it.
+  const isPastEnd = events.length === 0 && lastSequence !== undefined && lastSequence < after;
+  const last = events.at(-1)?.sequence;
+  const cursor = next === null ? undefined : Number(next);
+  const isAdvancing = cursor !== undefined && last !== undefined && Number.isSafeInteger(cursor) && cursor >= last;
+  return {
+    events,
+    epoch: reply.epoch,
+    after: reply.resumed_after ?? (isPastEnd ? lastSequence : after),
+    next: isAdvancing ? cursor : undefined,
+  };
 }

@@ -1,30 +1,27 @@
 import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
-import type { EventEnvelope } from '../../wire/event.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
+import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Credential } from '../credentials/credential.js';
+import type { ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import { discover, resourceOf } from '../oauth/discover.js';
 import { callEndpoint, prepare, type RestContext } from '../rest/call.js';
-import type { ServiceAddresses } from '../service-addresses.js';
-import { FollowedSessions } from './followed-sessions.js';
-import { keepConnected, type SocketAddress } from './reconnect.js';
-import { findStartOfLast, listSessions, type ReplayPage, replayPages } from './replay.js';
-import type { LiveSocket } from './socket.js';
-import type { TailItem, TailOptions } from './tail.js';
+import { FollowedSessions, findStartOfLast, listSessions, type ReplayPage, replayPages } from './followed-sessions.js';
+import { keepConnected, type LiveSocket, type SocketAddress } from './socket.js';
 
-/** After so many sessions in a row without news, the rest of a list by latest change has none either. */
+/** After this many sessions in a row without news, the rest of a list sorted by latest change has none either. */
 const QUIET_MAX = 20;
 
-/** How often new events of a session are asked for where the stream cannot be opened. */
+/** The polling interval of a session whose stream cannot be opened. */
 const POLL_MS = 2000;
 
-/** Where fewer are followed, asking each costs no more than asking for their list. */
+/** If fewer sessions are followed, polling each costs no more than requesting their list. */
 const SESSIONS_PER_LIST = 10;
 
-/** What a tail needs. */
+/** Dependencies of a tail. */
 export interface TailContext {
   readonly service: ServiceAddresses;
   readonly credential: Credential;
@@ -37,15 +34,16 @@ interface Tail {
   readonly context: TailContext;
   readonly options: TailOptions;
   readonly followed: FollowedSessions;
-  /** The service's time when the tail began: what is older in a session that turns up later was not asked for. */
+  /** The service's time when the tail began: for a session that turns up later, older events are not delivered. */
   beganAtMs: number;
 }
 
 /**
- * Follows sessions for as long as it is read. At every connection the socket opens first and waits, then each session is
- * replayed from its last given event, then what waited is given, without what the replay gave already; so each event comes
- * once and in the order of its session, whatever breaks (spec: Events; GET …/events).
- * @throws RequestError what waiting cannot fix.
+ * Follows sessions for as long as the iterator is read. On every connection the socket opens first and queues events.
+ * Then each session is replayed from its last delivered event, and then the queued events follow, minus those in the
+ * replay. So each event is delivered once and in the order of its session, even if connections break (spec: Events; GET
+ * …/events).
+ * @throws RequestError for errors that waiting cannot fix.
  */
 export async function* tailSessions(context: TailContext, options: TailOptions): AsyncGenerator<TailItem> {
   const { sessions, handle, signal } = options;
@@ -61,7 +59,7 @@ export async function* tailSessions(context: TailContext, options: TailOptions):
   }
 }
 
-/** Finds where each session starts; a named one that cannot be seen is an error now, not later. */
+/** Finds where each session starts; a named session that cannot be seen is an error now, not later. */
 async function begin({ context, options, followed }: Tail): Promise<void> {
   const { rest } = context;
   const { signal } = options;
@@ -94,8 +92,8 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   const { transport, random, credential } = context;
   const { signal } = options;
-  // A command with a deadline, or without retries, reports what is wrong at its start. Else trying again is the loop's part, which
-  // says that it does.
+  // A command with a deadline, or without retries, reports errors at its start. Otherwise the loop retries, and says
+  // so.
   const waitsAtStart = transport.deadline === undefined && context.rest.retries > 0;
   const starting: TailContext = waitsAtStart ? { ...context, rest: { ...context.rest, retries: 0 } } : context;
   const prepare = async (): Promise<SocketAddress> => {
@@ -121,7 +119,7 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
       yield* readLive(tail, item.socket);
     } catch (error) {
       if (!(error instanceof RequestError && error.isRetryable) || signal?.aborted === true) throw error;
-      transport.trace?.({ kind: 'failure', text: `${error.code}: the connection is made anew` });
+      transport.trace?.({ kind: 'failure', text: `${error.code}: reconnecting` });
       item.fail(error);
     } finally {
       item.socket.close();
@@ -130,11 +128,11 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
   }
   if (refusal.error === undefined) return;
   if (isReconnect || followed.size === 0 || followed.size !== options.sessions?.length) throw refusal.error;
-  transport.trace?.({ kind: 'failure', text: 'the event stream is not allowed: asking for events instead' });
+  transport.trace?.({ kind: 'failure', text: 'the event stream is not allowed: polling instead' });
   yield* poll(tail);
 }
 
-/** The connections, up to the one that this credential may not open. */
+/** The connections, until one that this credential may not open. */
 async function* untilRefused<Item>(items: AsyncIterable<Item>, refusal: { error: unknown }): AsyncGenerator<Item> {
   try {
     yield* items;
@@ -144,7 +142,7 @@ async function* untilRefused<Item>(items: AsyncIterable<Item>, refusal: { error:
   }
 }
 
-/** Whether the credential does not open the event stream. It may well read over REST. */
+/** Whether the credential may not open the event stream. It may still be able to read over REST. */
 function isNotAllowed(error: unknown): boolean {
   if (!(error instanceof RequestError) || error.isRetryable) return false;
   return error.status === 401 || NOT_ALLOWED.includes(error.code);
@@ -158,7 +156,7 @@ const NOT_ALLOWED = [
   'unauthorized_client',
 ];
 
-/** Follows named sessions without the event stream. @throws RequestError */
+/** Polls named sessions without the event stream. @throws RequestError */
 async function* poll(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   const { clock } = context.transport;
@@ -190,7 +188,7 @@ async function* poll(tail: Tail): AsyncGenerator<TailItem> {
   }
 }
 
-/** What happened before the socket was open. */
+/** Events from before the socket was open. */
 async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefined): AsyncGenerator<TailItem> {
   const { options, followed, context } = tail;
   const isEverySession = options.sessions === undefined;
@@ -209,7 +207,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
   }
 }
 
-/** Sessions of which everything was given, by what their list says; the socket is open, so what comes after is not missed. */
+/** Sessions that are up to date according to their list; the socket is open, so later events are not missed. */
 async function findUpToDate({ context, options, followed }: Tail, epoch: string | undefined): Promise<Set<string>> {
   const found = new Set<string>();
   for await (const { id, last_sequence: last } of listSessions(context.rest, options.signal))
@@ -217,7 +215,7 @@ async function findUpToDate({ context, options, followed }: Tail, epoch: string 
   return found;
 }
 
-/** Sessions that changed while there was no connection: the first of the list by latest change. */
+/** Sessions that changed while there was no connection: the beginning of the list sorted by latest change. */
 async function* catchUpWithEvery(tail: Tail): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   let quiet = 0;
@@ -249,7 +247,7 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
   }
 }
 
-/** A restore of the service's data takes back what was given after the point to which they went. */
+/** After a restore of the service's data, events delivered after the restore point are void. */
 function* enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): Generator<TailItem> {
   const { after, epoch } = page;
   const { after: from } = followed.positionOf(sessionId);
@@ -263,7 +261,7 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
   for await (const event of socket.events) {
     if (named !== undefined && !named.has(event.session_id)) continue;
     const isKnown = followed.has(event.session_id);
-    // What is known of it may be from before a restore, in which its numbers were given again.
+    // Known positions may be from before a restore that reuses their numbers.
     if (isKnown && !followed.isIn(event.session_id, socket.epoch)) yield* replayOne(tail, event.session_id, 0);
     if (isKnown && event.sequence > followed.cursorOf(event.session_id) + 1) yield* fillHole(tail, event);
     if (!followed.accept(event, socket.epoch)) continue;
@@ -274,8 +272,8 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
 }
 
 /**
- * A hole in the sequences is normal where eligibility hides events, but it may also be what became visible by joining, or a
- * loss: what exists between is asked for. What cannot be had is reported.
+ * A gap in the sequences is normal if eligibility hides events, but the missing events may also have become visible by
+ * joining, or be lost: the tail requests them. It reports those it cannot load.
  */
 async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
@@ -300,7 +298,10 @@ function isGone(error: unknown): error is RequestError {
   return error instanceof RequestError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
 }
 
-/** Where the WebSocket is. A service without metadata probably has it where most do (wire: Reading what others send). */
+/**
+ * The address of the WebSocket. A service without metadata probably has it where most do (wire: Reading what others
+ * send).
+ */
 async function findSocket(context: TailContext, signal: AbortSignal | undefined): Promise<SocketAddress> {
   const { service, transport, random, rest } = context;
   if (service.wsUrl !== undefined) return { url: service.wsUrl, isGuessed: false };
@@ -314,10 +315,88 @@ async function findSocket(context: TailContext, signal: AbortSignal | undefined)
   }
 }
 
-/** The service's clock by its `Date`, a second early; ours where it tells none. */
+/** The service's clock from its `Date`, minus a second; ours if it has none. */
 async function serviceTime(context: TailContext, signal: AbortSignal | undefined): Promise<number> {
   const request = { method: 'GET', path: '/sessions', query: { limit: 1 }, accept: 'application/json' } as const;
   const sent = await sendWithRetries(context.transport, context.random, prepare(context.rest, { signal }, request));
   const told = Date.parse(sent.answer.headers['date'] ?? '');
   return (Number.isNaN(told) ? context.transport.clock.now() : told) - 1000;
 }
+
+/** Where a tail begins in one session. */
+export interface TailStart {
+  readonly sessionId: string;
+  /** Events with a greater sequence (spec: GET …/events); all existing events if neither is given. */
+  readonly after?: number | undefined;
+  /** The last N existing events, instead of `after`. */
+  readonly last?: number | undefined;
+  /** The epoch in which `after` was read, from the event with that sequence. */
+  readonly epoch?: string | undefined;
+}
+
+/** What to follow. */
+export interface TailOptions {
+  /**
+   * These sessions; undefined: every session of the acting agent, from the events that the service has not delivered
+   * yet.
+   */
+  readonly sessions?: readonly TailStart[] | undefined;
+  /** For a tail of every session: continue after these sequences, by session id. */
+  readonly cursors?:
+    | Readonly<Record<string, number | { readonly after: number; readonly epoch?: string | undefined }>>
+    | undefined;
+  /** The acting agent, so that the tail can tell its own departure from that of others. */
+  readonly handle?: string | undefined;
+  /** False: stop after the existing events. Default: true. */
+  readonly isFollowing?: boolean | undefined;
+  /** Ends the tail quietly. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The items of a tail, in order: events, and changes of the connection. */
+export type TailItem =
+  | {
+      readonly kind: 'event';
+      readonly event: EventEnvelope;
+      readonly isReplay: boolean;
+      /**
+       * Names the stretch of the data's history that the event belongs to. Keep it beside the sequence and pass it back
+       * as `epoch`: then the tail can tell whether the service's data were restored meanwhile.
+       */
+      readonly epoch?: string | undefined;
+    }
+  /** All existing events were delivered; live events follow. `downMs`: how long there was no connection. */
+  | {
+      readonly kind: 'ready';
+      readonly isReconnect: boolean;
+      readonly sessions: number;
+      readonly downMs: number;
+      /** The credential may not open the event stream, so the tail polls every few seconds. */
+      readonly isPolling?: boolean | undefined;
+    }
+  /** The connection broke or could not be opened; the next attempt starts after `delayMs`. */
+  | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string }
+  /** Could not load the events from `from` to `to`, both included; `to` null: from there on. */
+  | {
+      readonly kind: 'gap';
+      readonly sessionId: string;
+      readonly from: number;
+      readonly to: number | null;
+      readonly reason: string;
+    }
+  /**
+   * The service's data were restored: the events of this session after `after`, up to `from`, are gone, and their
+   * sequences may be used again for other events. The tail continues after `after`.
+   */
+  | {
+      readonly kind: 'restored';
+      readonly sessionId: string;
+      readonly after: number;
+      readonly from: number;
+      readonly epoch?: string | undefined;
+    }
+  /**
+   * A session has no more events for now: it ended, the acting agent left, or (if not following) all existing events
+   * were read.
+   */
+  | { readonly kind: 'end'; readonly sessionId: string; readonly reason: 'ended' | 'left' | 'read' };

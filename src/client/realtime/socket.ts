@@ -1,20 +1,92 @@
 import type { IncomingMessage } from 'node:http';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
-import { EventEnvelope } from '../../wire/event.js';
-import { EPOCH_HEADER } from '../../wire/realtime.js';
+import { wait } from '../../kit/clock.js';
+import type { Random } from '../../kit/random.js';
+import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
+import { EventEnvelope } from '../../wire/schemas/event.js';
+import type { Credential } from '../credentials/credential.js';
 import { secureUrl } from '../http/address.js';
-import { abortion, failureOf, type RequestError } from '../http/request-error.js';
+import { abortion, failureOf, RequestError } from '../http/request-error.js';
 import { errorOfAnswer, readRetryAfter } from '../http/send.js';
-import { redactSecrets, redactText, secretsOf } from '../http/trace.js';
-import { type Transport, VERIFIED_TLS } from '../http/transport.js';
-import { createAsyncQueue } from './async-queue.js';
+import { redactSecrets, redactText, secretsOf, type Transport, VERIFIED_TLS } from '../http/transport.js';
+
+const COMPACT_AT = 1024;
+
+/**
+ * Values pushed at one end and iterated at the other, in order. It ends once `end` was called and everything is read;
+ * after `fail`, it throws the error once the values before it are read. Breaking out of the loop ends it.
+ */
+export interface AsyncQueue<Value> extends AsyncIterable<Value> {
+  push(value: Value): void;
+  end(): void;
+  fail(error: unknown): void;
+  /** The number of values waiting to be read. */
+  readonly size: number;
+}
+
+/** An empty queue. `onDrain` is called whenever the reader has taken the last waiting value. */
+export function createAsyncQueue<Value>(onDrain: () => void = () => {}): AsyncQueue<Value> {
+  const values: Value[] = [];
+  let state: { kind: 'open' } | { kind: 'ended' } | { kind: 'failed'; error: unknown } = { kind: 'open' };
+  let wake = (): void => {};
+  let head = 0;
+
+  const settle = (next: typeof state): void => {
+    if (state.kind === 'open') state = next;
+    wake();
+  };
+
+  async function* read(): AsyncGenerator<Value> {
+    try {
+      while (true) {
+        while (head < values.length) {
+          const value = values[head] as Value;
+          head += 1;
+          if (head === values.length) {
+            values.length = 0;
+            head = 0;
+            onDrain();
+          } else if (head >= COMPACT_AT) {
+            values.splice(0, head);
+            head = 0;
+          }
+          yield value;
+        }
+        if (state.kind === 'failed') throw state.error;
+        if (state.kind === 'ended') return;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    } finally {
+      settle({ kind: 'ended' });
+      values.length = 0;
+      head = 0;
+    }
+  }
+
+  const iterator = read();
+  return {
+    push(value) {
+      if (state.kind !== 'open') return;
+      values.push(value);
+      wake();
+    },
+    end: () => settle({ kind: 'ended' }),
+    fail: (error) => settle({ kind: 'failed', error }),
+    get size() {
+      return values.length - head;
+    },
+    [Symbol.asyncIterator]: () => iterator,
+  };
+}
 
 const PING_INTERVAL_MS = 25_000;
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const FRAME_MAX_BYTES = 4 * 1024 * 1024;
 const REFUSAL_MAX_BYTES = 64 * 1024;
-/** How many events may wait for the reader before the socket is no longer read. */
+/** The maximum number of unread events before the socket is no longer read. */
 const WAITING_MAX = 256;
 const WAITING_MAX_BYTES = 1024 * 1024;
 const ABNORMAL = 1006;
@@ -30,14 +102,14 @@ export interface LiveSocket {
   readonly events: AsyncIterable<EventEnvelope>;
   readonly closure: Closure | undefined;
   readonly openedAtMs: number;
-  /** The epoch of the data whose events it gives, where the service tells it. */
+  /** The epoch of the data whose events it delivers, if the service names it. */
   readonly epoch: string | undefined;
   /** Whether anything was received. */
   readonly hasDelivered: boolean;
   close(): void;
 }
 
-/** Where and as whom to connect. */
+/** Where to connect, and with which credential. */
 export interface SocketOptions {
   readonly transport: Transport;
   readonly url: string;
@@ -46,9 +118,10 @@ export interface SocketOptions {
 }
 
 /**
- * Opens the event stream. The token travels in the handshake's header only. When the reader is slow the connection is not
- * read, so memory stays bounded and the service notices; when nothing answers a ping for 10 s it counts as dead.
- * @throws RequestError for a refused handshake (its status and code), or what the network did.
+ * Opens the event stream. The token goes in the handshake's header only. If the reader is slow, the connection is not
+ * read, so memory stays bounded and the service notices; if a ping gets no answer for 10 s, the connection counts as
+ * dead.
+ * @throws RequestError for a refused handshake (its status and code), or a network error.
  */
 export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   const { transport, token, signal } = options;
@@ -97,7 +170,7 @@ async function refusal(transport: Transport, answer: IncomingMessage, url: URL, 
       chunks.push(chunk as Buffer);
     }
   } catch {
-    // What came is enough: the status alone says most of it.
+    // The part that arrived is enough: the status alone says most of it.
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(answer.headers)) if (value !== undefined) headers[name] = String(value);
@@ -173,7 +246,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
   };
 }
 
-/** Pings while the socket is read; while it is not, no pong could be seen. */
+/** Pings only while the socket is read; otherwise no pong would be seen. */
 function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => boolean) {
   const { clock } = transport;
   let cancel = (): void => {};
@@ -204,7 +277,7 @@ function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => bo
   return { restart, stop: () => cancel(), notice: restart };
 }
 
-/** Frames that are no event (an answer to a ping, a future kind) are passed over. */
+/** Frames that are not events (an answer to a ping, a future kind) are skipped. */
 function decode(data: RawData): EventEnvelope | undefined {
   try {
     const parsed = EventEnvelope.safeParse(JSON.parse(data.toString()));
@@ -214,11 +287,165 @@ function decode(data: RawData): EventEnvelope | undefined {
   }
 }
 
-/** Which event came; what is said in it is no matter of the network. */
+/** Only the type of the event: its content does not belong in the network trace. */
 function summaryOf({ type, session_id, sequence }: EventEnvelope, bytes: number): string {
   return `event ${type} ${session_id} #${sequence} (${bytes} bytes)`;
 }
 
 function sizeOf(data: RawData): number {
   return Array.isArray(data) ? data.reduce((sum, part) => sum + part.length, 0) : data.byteLength;
+}
+
+const DELAY_MIN_MS = 1_000;
+const DELAY_MAX_MS = 30_000;
+/** If a service asks for a longer pause, it is retried after this time: no person is there to see the wait. */
+const POSTPONE_MAX_MS = 5 * 60_000;
+/** If a connection lasted this long, or delivered something, the delays start over. */
+const GOOD_MS = 5_000;
+
+/** Dependencies of connecting. */
+export interface ConnectionContext {
+  readonly transport: Transport;
+  readonly random: Random;
+  readonly credential: Credential;
+  /** Prepares the first connection and finds its address. Called again until it succeeds. */
+  prepare(): Promise<SocketAddress>;
+  /** Whether to wait for an unavailable service before the first connection too. */
+  readonly waitsAtStart: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The WebSocket address, which is also the resource of its tokens. */
+export interface SocketAddress {
+  readonly url: string;
+  /** The service does not name it. */
+  readonly isGuessed: boolean;
+}
+
+/** A connection, or undefined if there is none for now. */
+export type ConnectionItem =
+  | {
+      readonly kind: 'open';
+      readonly socket: LiveSocket;
+      /** Reports that a request beside the socket failed; the next connection takes it into account. */
+      fail(error: RequestError): void;
+    }
+  | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string };
+
+interface Trouble {
+  readonly reason: string;
+  readonly minDelayMs: number;
+}
+
+/**
+ * Connections to the event stream, one after the other, without end: request the next one when the last has ended. It
+ * waits for an unavailable service, at the start and later. Each connection has a token of its own; a token that the
+ * service refused or ended is renewed. Between connections is a random delay, up to 1 s at first and up to 30 s after
+ * repeated failures.
+ * @throws RequestError for errors that waiting cannot fix: a login that ended, a missing scope, a wrong address.
+ */
+export async function* keepConnected(context: ConnectionContext): AsyncGenerator<ConnectionItem> {
+  const { transport, random, signal } = context;
+  let attempt = 0;
+  let rejected: string | undefined;
+  let wasConnected = false;
+  let address: SocketAddress | undefined;
+  const findAddress = async (): Promise<SocketAddress> => {
+    address ??= await context.prepare();
+    return address;
+  };
+  while (signal?.aborted !== true) {
+    const connected = await connectOnce(context, findAddress, rejected, wasConnected);
+    let trouble: Trouble;
+    if (connected.kind === 'failed') {
+      rejected = undefined;
+      trouble = connected.trouble;
+    } else {
+      const { socket, token } = connected;
+      wasConnected = true;
+      let failure: RequestError | undefined;
+      const fail = (error: RequestError): void => {
+        failure = error;
+      };
+      yield { kind: 'open', socket, fail };
+      socket.close();
+      if (socket.hasDelivered || transport.clock.monotonic() - socket.openedAtMs >= GOOD_MS) attempt = 0;
+      rejected = socket.closure?.code === CLOSE_CODE.tokenEnded ? token : undefined;
+      trouble = failure === undefined ? { reason: describe(socket), minDelayMs: 0 } : troubleOf(failure);
+    }
+    if (signal?.aborted) return;
+    attempt += 1;
+    const ceiling = Math.min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** Math.min(attempt - 1, 10));
+    const delayMs = Math.max(trouble.minDelayMs, Math.round(random.fraction() * ceiling));
+    yield { kind: 'reconnecting', attempt, delayMs, reason: trouble.reason };
+    await wait(transport.clock, delayMs, signal).catch(() => undefined);
+  }
+}
+
+type Connected =
+  | { readonly kind: 'connected'; readonly socket: LiveSocket; readonly token: string }
+  | { readonly kind: 'failed'; readonly trouble: Trouble };
+
+/** A refused token is renewed once and tried again at once. */
+async function connectOnce(
+  context: ConnectionContext,
+  findAddress: () => Promise<SocketAddress>,
+  rejectedBefore: string | undefined,
+  wasConnected: boolean,
+): Promise<Connected> {
+  const { transport, signal, credential } = context;
+  let rejected = rejectedBefore;
+  let isRenewed = false;
+  while (true) {
+    let token: string | undefined;
+    try {
+      const address = await findAddress();
+      token = (await credential.accessToken('ws', { rejected, signal })).token;
+      const opening = openSocket({ transport, url: address.url, token, signal });
+      const socket = await (address.isGuessed ? opening.catch((error) => explainGuess(error, address.url)) : opening);
+      return { kind: 'connected', socket, token };
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      if (error.status === 401 && token !== undefined && !isRenewed) {
+        isRenewed = true;
+        rejected = token;
+        continue;
+      }
+      const isGivenUp = !wasConnected && !context.waitsAtStart;
+      if (signal?.aborted !== true && (isGivenUp || !isPassing(error, wasConnected))) throw error;
+      return { kind: 'failed', trouble: troubleOf(error) };
+    }
+  }
+}
+
+function troubleOf({ code, retryAfterMs = 0 }: RequestError): Trouble {
+  return { reason: code, minDelayMs: Math.min(retryAfterMs, POSTPONE_MAX_MS) };
+}
+
+/** If a guessed address refuses the connection, the error says how to set the right one. */
+function explainGuess(error: unknown, url: string): never {
+  const status = error instanceof RequestError ? error.status : undefined;
+  const isElsewhere = status !== undefined && status < 500 && ![401, 403, 408, 425, 429].includes(status);
+  if (!isElsewhere) throw error;
+  throw new RequestError({
+    code: 'ASP_DISCOVERY',
+    message: `The service publishes no metadata, and its WebSocket is not at ${url}. Set its address with asp profile add --ws-url.`,
+    status,
+    isRetryable: false,
+    cause: error,
+  });
+}
+
+/**
+ * Errors that may go away: the network, a busy or broken service; once connected, also the requests before the
+ * connection.
+ */
+function isPassing(error: RequestError, wasConnected: boolean): boolean {
+  if (error.isRetryable) return true;
+  return wasConnected && (error.code === 'ASP_TLS' || error.code === 'ASP_BAD_ANSWER');
+}
+
+function describe(socket: LiveSocket): string {
+  const { code, reason } = socket.closure ?? { code: 1006, reason: '' };
+  return reason === '' ? `closed ${code}` : `closed ${code}: ${reason}`;
 }

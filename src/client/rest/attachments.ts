@@ -1,8 +1,9 @@
 import { wait } from '../../kit/clock.js';
 import { randomToken } from '../../kit/random.js';
-import { Attachment, type AttachmentLink, type AttachmentType } from '../../wire/attachment.js';
+import type { AttachmentType } from '../../wire/attachment.js';
 import { ENDPOINT } from '../../wire/endpoint.js';
 import { ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
+import { Attachment, type AttachmentLink } from '../../wire/schemas/attachment.js';
 import { secureUrl } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { decodeReply } from '../http/send.js';
@@ -15,7 +16,7 @@ const FIRST_PAUSE_MS = 250;
 export interface Upload {
   readonly filename: string;
   readonly contentType: AttachmentType;
-  /** In bytes; `open` must give exactly this many. */
+  /** In bytes; `open` must return exactly this many. */
   readonly size: number;
   /** Reads the file from its beginning. It is called once for each attempt. */
   open(): AsyncIterable<Uint8Array>;
@@ -56,7 +57,7 @@ async function* multipart(head: Uint8Array, file: Upload, tail: Uint8Array): Asy
   yield tail;
 }
 
-/** As browsers write a file name into a form (HTML: multipart/form-data encoding). */
+/** Escapes a file name in a form as browsers do (HTML: multipart/form-data encoding). */
 function quoted(filename: string): string {
   return filename.replace(/"/g, '%22').replace(/\r/g, '%0D').replace(/\n/g, '%0A');
 }
@@ -71,16 +72,16 @@ export interface DownloadOptions extends CallOptions {
 export interface Download {
   readonly filename: string;
   readonly contentType: string;
-  /** In bytes, as the service says; `body` gives exactly this many or throws. */
+  /** In bytes, according to the service; `body` yields exactly this many or throws. */
   readonly size: number;
   /** The bytes as they arrive. It may be read once. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
 /**
- * Opens the bytes of an attachment. The signed address gets no bearer, whatever its host (wire: Content and attachments).
- * When the connection breaks or the address expires on the way, a fresh address is asked for and the download goes
- * on where it stopped. @throws RequestError `ASP_FILE_TOO_LARGE`, and what the network and the service do.
+ * Opens the bytes of an attachment. The signed address gets no bearer, whatever its host (wire: Content and
+ * attachments). If the connection breaks or the address expires on the way, the download requests a new address and
+ * continues where it stopped. @throws RequestError `ASP_FILE_TOO_LARGE`, and errors from the network and the service.
  */
 export async function openDownload(
   context: RestContext,
@@ -99,7 +100,7 @@ interface Source {
   readonly options: DownloadOptions;
 }
 
-/** A fresh address, and its bytes from `offset` on. */
+/** A new address, and its bytes from `offset` on. */
 async function openFrom(
   { context, attachmentId, options }: Source,
   offset: number,
@@ -116,14 +117,14 @@ async function openFrom(
   if (isPart && offset > 0) return { link: reply, stream };
   throw new RequestError({
     code: stream.status >= 500 ? 'INTERNAL_ERROR' : 'NOT_FOUND',
-    message: `The download address answered ${stream.status}.`,
+    message: `The download address answered with status ${stream.status}.`,
     status: stream.status,
     request,
     attempts: 1,
   });
 }
 
-/** A server that does not know ranges begins anew: what was read already is passed over. */
+/** A server that does not support ranges starts from the beginning: skip the bytes that were already read. */
 async function* skip(body: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
   let left = count;
   for await (const chunk of body) {
@@ -166,7 +167,7 @@ async function reopen(source: Source, offset: number, size: number): Promise<Htt
   return stream;
 }
 
-/** An end that came too early, a connection that broke, an address that expired meanwhile: a fresh address may help. */
+/** An early end, a broken connection, an expired address: a new address may help. */
 function mayGoOn(failure: unknown): boolean {
   if (failure === undefined) return true;
   return failure instanceof RequestError && (failure.isRetryable || failure.code === 'NOT_FOUND');
@@ -175,11 +176,14 @@ function mayGoOn(failure: unknown): boolean {
 function tooLarge(size: number, maxBytes: number): RequestError {
   return new RequestError({
     code: 'ASP_FILE_TOO_LARGE',
-    message: `The attachment has ${size} bytes, and at most ${maxBytes} are accepted.`,
+    message: `The attachment has ${size} bytes; the maximum is ${maxBytes}.`,
     isRetryable: false,
   });
 }
 
 function wrongLength(): RequestError {
-  return new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The download is not as long as the attachment.' });
+  return new RequestError({
+    code: 'ASP_BAD_ANSWER',
+    message: 'The length of the download does not match the attachment.',
+  });
 }

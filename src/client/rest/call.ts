@@ -1,16 +1,8 @@
+import type * as z from 'zod/mini';
+
 import { type Random, randomUuid } from '../../kit/random.js';
-import {
-  type BodyOf,
-  ENDPOINT_ALIAS,
-  endpointRow,
-  fillPath,
-  type Operation,
-  type PathOf,
-  type QueryInputOf,
-  type ReplyOf,
-} from '../../wire/endpoint.js';
-import { Ok } from '../../wire/session.js';
-import { UnblockReply } from '../../wire/trust.js';
+import { ENDPOINT_ALIAS, endpointRow, fillPath, type Operation, type PathOf } from '../../wire/endpoint.js';
+import type { BodyOf, QueryInputOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import { isBelow, secureUrl } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import {
@@ -29,7 +21,7 @@ export interface CallOptions {
   readonly idempotencyKey?: string | undefined;
   /** Ends the call with `ASP_ABORTED`, or with `ASP_TIMEOUT` when its reason is a `TimeoutError`. */
   readonly signal?: AbortSignal | undefined;
-  /** Attempts after the first, in place of the client's own number. */
+  /** Attempts after the first, instead of the client's own number. */
   readonly retries?: number | undefined;
 }
 
@@ -45,24 +37,24 @@ export type CallInput<Name extends Operation> = Part<'path', PathOf<Name>> &
   Part<'body', BodyOf<Name>> &
   CallOptions;
 
-/** A decoded reply and how it came about. */
+/** A decoded reply with its attempts and idempotency key. */
 export interface CallResult<Reply> {
   /** The body of the answer, with the names and types of the wire. */
   readonly reply: Reply;
-  /** Requests sent, the successful one included. */
+  /** Requests sent, including the successful one. */
   readonly attempts: number;
   /** The key that all attempts carried; undefined for reads. */
   readonly idempotencyKey: string | undefined;
 }
 
-/** What the calls of one client share. */
+/** State that the calls of one client share. */
 export interface RestContext {
   readonly baseUrl: string;
   readonly transport: Transport;
   readonly random: Random;
   readonly bearer: BearerSource;
   readonly retries: number;
-  /** When the next call must be over, on the transport's monotonic clock. */
+  /** When the next call must finish, on the transport's monotonic clock. */
   deadline(): number | undefined;
 }
 
@@ -73,15 +65,10 @@ interface Untyped extends CallOptions {
   readonly body?: unknown;
 }
 
-/** Replies that say no more than the status does: any 2xx is one of them, whatever its body. */
-const ACKNOWLEDGEMENT = new Map<unknown, object>([
-  [Ok, { ok: true }],
-  [UnblockReply, { unblocked: true }],
-]);
-
 /**
- * Calls one endpoint of the table: path, query and body in, the decoded reply out; a write carries one key on all attempts.
- * @throws RequestError for every answer but 2xx, and when there is none.
+ * Calls one endpoint of the table: path, query and body in, the decoded reply out; a write carries one key for all
+ * attempts.
+ * @throws RequestError for every answer except 2xx, and if there is none.
  */
 export async function callEndpoint<Name extends Operation>(
   context: RestContext,
@@ -125,12 +112,31 @@ async function callPath(
   const result = { attempts: sent.attempts, idempotencyKey: sending.idempotencyKey };
   if (decoder === 'nothing') return { reply: undefined, ...result };
   if (decoder === 'markdown') return { reply: sent.answer.body.toString('utf8'), ...result };
-  return { reply: ACKNOWLEDGEMENT.get(decoder) ?? decodeReply(decoder, sent, sending), ...result };
+  const schema = await loadReplySchema(operation, decoder);
+  const { acknowledgement } = await import('../../wire/schemas/base.js');
+  return { reply: acknowledgement(schema) ?? decodeReply(schema, sent, sending), ...result };
+}
+
+type Replies = Readonly<Record<string, z.ZodMiniType>>;
+
+/** One file for each kind of reply: building every schema would cost a command a tenth of its start. */
+const REPLY_FILES = {
+  session: async (): Promise<Replies> => (await import('../../wire/schemas/session.js')).SESSION_REPLIES,
+  event: async (): Promise<Replies> => (await import('../../wire/schemas/event.js')).EVENT_REPLIES,
+  delivery: async (): Promise<Replies> => (await import('../../wire/schemas/delivery.js')).DELIVERY_REPLIES,
+  attachment: async (): Promise<Replies> => (await import('../../wire/schemas/attachment.js')).ATTACHMENT_REPLIES,
+  agent: async (): Promise<Replies> => (await import('../../wire/schemas/agent.js')).AGENT_REPLIES,
+};
+
+async function loadReplySchema(operation: Operation, file: keyof typeof REPLY_FILES): Promise<z.ZodMiniType> {
+  const schema = (await REPLY_FILES[file]())[operation];
+  if (schema === undefined) throw new TypeError(`${operation} has no JSON reply`);
+  return schema;
 }
 
 /**
- * The second address of an endpoint below `/agents/me`, for a service that does not have the first (wire: Aliases). `me` is the
- * acting agent, so another agent's list is never read there.
+ * The second address of an endpoint below `/agents/me`, for a service that does not have the first (wire: Aliases).
+ * `me` is the acting agent, so this never reads another agent's list.
  */
 async function findAlias(
   context: RestContext,
@@ -146,7 +152,10 @@ async function findAlias(
   return me?.reply.canonical_handle === `@${owner}.${name}` ? alias.path : undefined;
 }
 
-/** Whether an answer can mean that the service has no such endpoint. A service that has it may say 404 for other reasons. */
+/**
+ * Whether an answer can mean that the service does not have this endpoint. A service that has it may answer 404 for
+ * other reasons.
+ */
 function hasNoRoute(error: unknown): boolean {
   return error instanceof RequestError && (error.status === 404 || error.status === 405);
 }
@@ -164,7 +173,9 @@ export interface Prepared {
   readonly scopes?: Sending['scopes'];
 }
 
-/** Adds what every request of a client carries: the bearer, on writes a key, the number of attempts and the deadline. */
+/**
+ * Adds what every request of a client carries: the bearer, a key for writes, the number of attempts and the deadline.
+ */
 export function prepare(context: RestContext, options: CallOptions, request: Prepared): Sending {
   const headers: Record<string, string> = { accept: request.accept, ...request.headers };
   if (request.contentType !== undefined) headers['content-type'] = request.contentType;
@@ -182,7 +193,7 @@ export function prepare(context: RestContext, options: CallOptions, request: Pre
   };
 }
 
-/** Sends until there is an answer, and lets only 2xx pass. @throws RequestError */
+/** Sends until there is an answer, and accepts only 2xx. @throws RequestError */
 export async function succeed(context: RestContext, sending: Sending): Promise<Sent> {
   const sent = await sendWithRetries(context.transport, context.random, sending);
   const { status } = sent.answer;
@@ -201,7 +212,7 @@ function queryString(query: Readonly<Record<string, unknown>> | undefined): stri
   return values.size === 0 ? '' : `?${values}`;
 }
 
-/** A request to any path below the base URL, for what the typed calls do not cover. */
+/** A request to any path below the base URL, for endpoints that the typed calls do not cover. */
 export interface RawRequest extends CallOptions {
   readonly method: HttpRequest['method'];
   /** Below the base URL, with or without a leading slash; its query string included. */
@@ -222,8 +233,8 @@ export interface RawAnswer {
 }
 
 /**
- * Sends a request as it is given, with the bearer and, on writes, a key. Paths that leave {base_url} are refused, so that the
- * token stays there. @throws RequestError when there is no answer.
+ * Sends a request exactly as given, with the bearer and, for writes, a key. Paths outside {base_url} are refused, so
+ * that the token stays there. @throws RequestError if there is no answer.
  */
 export async function sendRaw(context: RestContext, request: RawRequest): Promise<RawAnswer> {
   const path = request.path.startsWith('/') ? request.path : `/${request.path}`;

@@ -24,7 +24,7 @@ const LITERAL: Record<string, string> = { t: 'rue', f: 'alse', n: 'ull' };
 
 type NumberPart = 'minus' | 'zero' | 'integer' | 'point' | 'fraction' | 'e' | 'sign' | 'exponent';
 
-/** After each part of a number, the bytes that may follow, and the part they begin or go on with (RFC 8259 §6). */
+/** After each part of a number, the bytes that may follow, and the part they begin or continue (RFC 8259 §6). */
 const NUMBER: Record<NumberPart, ReadonlyMap<number, NumberPart>> = {
   minus: follow(['0', 'zero'], ['123456789', 'integer']),
   zero: follow(['.', 'point'], ['eE', 'e']),
@@ -45,11 +45,11 @@ function follow(
   );
 }
 
-/** Says of a byte stream whether it is one JSON text (RFC 8259), keeping none of it. The bytes must be valid UTF-8. */
+/** Checks whether a byte stream is one JSON text (RFC 8259), without keeping it. The bytes must be valid UTF-8. */
 export interface JsonChecker {
-  /** False: it is no JSON text, whatever follows. */
+  /** False: it is not a JSON text, whatever follows. */
   push(chunk: Uint8Array): boolean;
-  /** Whether all that was pushed is a whole JSON text. */
+  /** Whether the bytes so far are a complete JSON text. */
   end(): boolean;
 }
 
@@ -188,7 +188,7 @@ function takeInLiteral(state: State, byte: number): void {
   if (state.rest === '') state.expecting = 'commaOrEnd';
 }
 
-/** False: the byte is not part of the number, which is over. */
+/** False: the byte is not part of the number, which has ended. */
 function takeInNumber(state: State, byte: number): boolean {
   const part = NUMBER[state.numberPart].get(byte);
   if (part === undefined) endNumber(state);

@@ -1,16 +1,106 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-
-import { type AttachmentType, isAttachmentType } from '../../wire/attachment.js';
+import { ATTACHMENT_TYPE, type AttachmentType, hasSignatureOf, isAttachmentType } from '../../wire/attachment.js';
 import { ID_PREFIX } from '../../wire/id.js';
-import { ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
-import type { ServiceContext } from '../context.js';
-import { ServiceError } from '../service-error.js';
-import { createContentChecker } from './content-checker.js';
-import { sanitiseFilename } from './filename.js';
+import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
+import type { ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { createJsonChecker } from './json-checker.js';
 
-/** What the multipart reader may let through. One byte and one part too many are seen here, and refused. */
+const SIGNATURE_MAX_BYTES = 16;
+
+/** Reads a file as it arrives, and checks whether it matches its type. */
+export interface ContentChecker {
+  /** False: it does not match, whatever follows. */
+  push(chunk: Uint8Array): boolean;
+  end(): boolean;
+}
+
+/** Binary types by their signature, text types as UTF-8 without NUL, JSON also by its grammar (wire: Content and attachments). */
+export function createContentChecker(type: AttachmentType): ContentChecker {
+  if (ATTACHMENT_TYPE[type].signatures.length > 0) return createSignatureChecker(type);
+  const text = createTextChecker();
+  if (type !== 'application/json') return text;
+  const json = createJsonChecker();
+  return {
+    push: (chunk) => text.push(chunk) && json.push(chunk),
+    end: () => text.end() && json.end(),
+  };
+}
+
+function createSignatureChecker(type: AttachmentType): ContentChecker {
+  let head = Buffer.alloc(0);
+  return {
+    push(chunk) {
+      if (head.length >= SIGNATURE_MAX_BYTES) return true;
+      head = Buffer.concat([head, chunk.subarray(0, SIGNATURE_MAX_BYTES - head.length)]);
+      return head.length < SIGNATURE_MAX_BYTES || hasSignatureOf(type, head);
+    },
+    end: () => hasSignatureOf(type, head),
+  };
+}
+
+function createTextChecker(): ContentChecker {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const decodes = (chunk: Uint8Array | undefined): boolean => {
+    try {
+      decoder.decode(chunk, { stream: chunk !== undefined });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return {
+    push: (chunk) => !chunk.includes(0) && decodes(chunk),
+    end: () => decodes(undefined),
+  };
+}
+
+const CONTROL = /\p{Cc}/gu;
+const SEPARATOR = /[/\\]/;
+const UNSAFE_RUN = /[^A-Za-z0-9._ -]+/g;
+/**
+ * A leading dash would look like an option when someone types the name; leading dots hide the file; outer spaces are
+ * invisible.
+ */
+const LEADING = '. -';
+const TRAILING = '. ';
+/** Names that Windows opens as devices, whatever their extension. */
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+const EXTENSION = /\.[A-Za-z0-9]{1,16}$/;
+
+/**
+ * A sender's file name, reduced to a plain base name that is safe to show and to save (wire: Content and attachments).
+ */
+export function sanitiseFilename(name: string): string {
+  const segments = name.replace(CONTROL, '').split(SEPARATOR);
+  const base = segments.findLast((segment) => trim(segment) !== '') ?? '';
+  const plain = trim(base.replace(UNSAFE_RUN, '_'));
+  const safe = DEVICE.test(plain) ? `_${plain}` : plain;
+  const short = shorten(safe);
+  return short === '' ? 'file' : short;
+}
+
+/** Not an expression for the end of a text: it would start over at each of a hundred thousand dots. */
+function trim(name: string): string {
+  let start = 0;
+  let end = name.length;
+  while (start < end && LEADING.includes(name.charAt(start))) start += 1;
+  while (end > start && TRAILING.includes(name.charAt(end - 1))) end -= 1;
+  return name.slice(start, end);
+}
+
+/** Truncates before the extension, so that the file type stays visible. */
+function shorten(name: string): string {
+  if (name.length <= ATTACHMENT_FILENAME_MAX_LENGTH) return name;
+  const extension = EXTENSION.exec(name)?.[0] ?? '';
+  return trim(name.slice(0, ATTACHMENT_FILENAME_MAX_LENGTH - extension.length)) + extension;
+}
+
+/**
+ * The limits of the multipart reader. They allow one byte and one part too many, which are detected and refused here.
+ */
 export const UPLOAD_LIMITS = {
   fileSize: ATTACHMENT_MAX_BYTES + 1,
   files: 2,
@@ -32,24 +122,24 @@ export interface UploadPart {
 }
 
 export interface UploadedFile {
-  /** As its sender gave them. */
+  /** As the sender wrote them. */
   readonly filename: string;
   readonly type: string;
   readonly stream: Readable & { readonly truncated?: boolean };
 }
 
-/** A checked file on disk that belongs to no attachment yet. */
+/** A checked file on disk that does not belong to an attachment yet. */
 export interface StagedUpload {
   readonly id: string;
   readonly filename: string;
   readonly contentType: AttachmentType;
   readonly size: number;
   readonly sha256: string;
-  /** Equal for equal name, type and bytes, however the body was cut into parts. */
+  /** Equal for equal name, type and bytes, however the body was split into parts. */
   readonly fingerprint: string;
   /** Called once its row is committed. */
   keep(): void;
-  /** Removes the file unless it was kept. To be called in any case. */
+  /** Removes the file unless it was kept. Always call it. */
   release(): Promise<void>;
 }
 
@@ -65,7 +155,7 @@ export async function receiveUpload(
       const { file, fieldname, filename } = part;
       if (file === undefined || fieldname !== 'file' || staged !== undefined) {
         file?.resume();
-        throw new ServiceError('VALIDATION_ERROR', 'The body must hold exactly one part, "file".');
+        throw new ServiceError('VALIDATION_ERROR', 'The body must contain exactly one part, "file".');
       }
       staged = await receiveFile(context, { filename: filename ?? '', type: part.mimetype ?? '', stream: file });
     }
@@ -86,7 +176,7 @@ async function nextPart(iterator: AsyncIterator<UploadPart>): Promise<UploadPart
   }
 }
 
-/** Stores a stream while checking it; nothing stays of one that is refused or breaks off. */
+/** Stores a stream while checking it; leaves nothing behind if it is refused or breaks off. */
 export async function receiveFile(
   context: Pick<ServiceContext, 'files' | 'ids'>,
   upload: UploadedFile,
@@ -158,7 +248,7 @@ async function writeChecked(
   }
 }
 
-/** A stream that breaks is the sender's fault; one that is left early goes on for whoever drains it. */
+/** A broken stream is the sender's fault; if the reader stops early, the stream continues so that it can be drained. */
 async function* chunksOf(stream: Readable): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of stream.iterator({ destroyOnReturn: false })) yield chunk as Buffer;

@@ -1,30 +1,99 @@
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { randomToken } from '../../kit/random.js';
+import { splitHandle } from '../../wire/handle.js';
 import type {
   CreateInvitationRequest,
+  CreateSignInLinkRequest,
   EntryLink,
   Invitation,
   OperatorAccount,
   OperatorQuota,
+  SignInLink,
   UpdateOperatorAccountRequest,
-} from '../../wire/local-service.js';
-import { removeAccount, suspendAccount } from '../agents/close-account.js';
-import { PATH } from '../authorization-server/metadata.js';
-import { hashSecret } from '../authorization-server/secret.js';
-import type { AccountQuota, ServiceContext } from '../context.js';
-import { quotaOf } from '../limits/account-quota.js';
-import { ServiceError } from '../service-error.js';
-import { markAccountSuspended, updateTier } from '../store/account-rows.js';
-import type { Query, Transaction } from '../store/database.js';
-import { deleteInvitation, deletePasswordLinks, type EntryLinkRow, insertEntryLink } from '../store/entry-link-rows.js';
+} from '../../wire/schemas/operator.js';
+import { quotaOf } from '../agents/accounts.js';
+import type { AccountQuota, ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { removeAccount, suspendAccount } from '../messaging/remove-agent.js';
+import { PATH } from '../oauth/metadata.js';
+import { hashSecret } from '../oauth/secret.js';
+import type { SignInLinks } from '../oauth/server.js';
+import {
+  type AccountRow,
+  deleteInvitation,
+  deletePasswordLinks,
+  type EntryLinkRow,
+  findAccountByUsername,
+  insertEntryLink,
+  markAccountSuspended,
+  updateTier,
+} from '../store/accounts.js';
 import {
   findOperatorAccount,
   listAllAccounts,
   listInvitations,
+  listLocalAccounts,
   type OperatorAccountRow,
-} from '../store/operator-rows.js';
-import { servesPagesHere } from './sign-in-link.js';
+} from '../store/operator.js';
+import type { LocalAgent } from './local-agent.js';
 
-/** What the operator may do about an account, outside the specification. */
+const NAMES_MAX = 20;
+
+export interface SignInLinkParts {
+  readonly links: SignInLinks;
+  /** Defaults to the first account. */
+  readonly seeds: readonly LocalAgent[];
+}
+
+/** Whether a browser on this machine reaches the pages directly, so that no other one can be mistaken for it. */
+export function servesPagesHere({ addresses, isBehindProxy }: ServiceContext['settings']): boolean {
+  return !isBehindProxy && isLoopbackHost(new URL(addresses.webUrl).hostname);
+}
+
+/** A link that signs a browser on this machine in as a local account, once. */
+export async function createSignInLink(
+  context: ServiceContext,
+  { links, seeds }: SignInLinkParts,
+  { account: named }: CreateSignInLinkRequest,
+): Promise<SignInLink> {
+  const { addresses } = context.settings;
+  if (!servesPagesHere(context.settings))
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'Its pages have a different address. Give the account a password with asp serve account reset-password, and sign in there.',
+    );
+  const account = await context.database.read(async (query) => {
+    const known = await listLocalAccounts(query, NAMES_MAX);
+    const [seed] = seeds;
+    const name =
+      named ?? (known.length > 1 && seed !== undefined ? splitHandle(seed.handle).owner : known[0]?.username);
+    const chosen = name === undefined ? undefined : await findAccountByUsername(query, name);
+    if (named === undefined && known.length > 1 && seed === undefined) throw undecided(known);
+    if (chosen?.is_local !== 1) throw unknown(named, known);
+    return chosen;
+  });
+  const { secret, expiresAt } = links.make(account.id);
+  return {
+    url: `${addresses.webUrl}${PATH.signInLink}?once=${secret}`,
+    account: account.username,
+    expires_at: expiresAt,
+  };
+}
+
+function undecided(known: readonly AccountRow[]): ServiceError {
+  return new ServiceError('VALIDATION_ERROR', `There are several accounts, so name one: ${namesOf(known)}.`);
+}
+
+function unknown(named: string | undefined, known: readonly AccountRow[]): ServiceError {
+  const missing = named === undefined ? 'There is no local account' : `There is no local account ${named}`;
+  const others = known.length === 0 ? 'the first agent creates one' : `accounts: ${namesOf(known)}`;
+  return new ServiceError('VALIDATION_ERROR', `${missing}; ${others}.`);
+}
+
+const namesOf = (known: readonly AccountRow[]): string => known.map(({ username }) => username).join(', ');
+
+/** The operator's actions on an account, beyond the specification. */
 
 export async function listOperatorAccounts(context: ServiceContext): Promise<{ accounts: OperatorAccount[] }> {
   const rows = await context.database.read(listAllAccounts);
@@ -86,12 +155,15 @@ export function toOperatorQuota({ agents, clients, attachmentBytes, sessionsPerH
 const HOUR_MS = 60 * 60 * 1000;
 const SECRET_BYTES = 24;
 
-/** A link that lets its holder set the password of an account, once. The one before ends. */
+/** A link that lets its holder set the password of an account, once. Earlier links become invalid. */
 export async function createPasswordLink(context: ServiceContext, username: string): Promise<EntryLink> {
   return await context.database.write(async (transaction) => {
     const account = await requireAccount(transaction, username);
     if (account.is_local === 1 && servesPagesHere(context.settings))
-      throw new ServiceError('VALIDATION_ERROR', 'A local account has no password: asp serve open signs in as it.');
+      throw new ServiceError(
+        'VALIDATION_ERROR',
+        'A local account has no password: use asp serve open to sign in as it.',
+      );
     if (account.suspended_at !== null)
       throw new ServiceError('VALIDATION_ERROR', 'The account is suspended: resume it first.');
     await deletePasswordLinks(transaction, account.id);

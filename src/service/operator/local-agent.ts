@@ -1,24 +1,26 @@
-import type { InboundPolicy } from '../../wire/agent.js';
 import { type Handle, splitHandle } from '../../wire/handle.js';
-import { createAccount } from '../agents/create-account.js';
-import { createAgentRecord } from '../agents/create-agent.js';
-import type { ServiceContext } from '../context.js';
-import { ServiceError } from '../service-error.js';
-import { type AccountRow, findAccountByUsername } from '../store/account-rows.js';
-import { type AgentRow, findAgentByHandle } from '../store/agent-rows.js';
-import type { Transaction } from '../store/database.js';
+import type { InboundPolicy } from '../../wire/schemas/agent.js';
+import { createAccount } from '../agents/accounts.js';
+import { createAgentRecord } from '../agents/agents.js';
+import type { ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { type AccountRow, findAccountByUsername } from '../store/accounts.js';
+import { type AgentRow, findAgentByHandle } from '../store/agents.js';
 import { LOCAL_AGENTS_LOCK } from '../store/lock-names.js';
 
 type PutContext = Pick<ServiceContext, 'clock' | 'ids' | 'settings'>;
 
 export interface LocalAgent {
   readonly handle: Handle;
-  /** `open` unless said: whoever starts a service of his own wants his agents to be reachable on it. */
+  /** Default `open`: people who start their own service want their agents to be reachable on it. */
   readonly inboundPolicy?: InboundPolicy | undefined;
   readonly displayName?: string | undefined;
 }
 
-/** A new agent of a local account, which is made if it is new too. DUPLICATE_HANDLE if it is there, or was. */
+/**
+ * A new agent of a local account, which is created too if it is new. DUPLICATE_HANDLE if the agent exists, or existed.
+ */
 export async function addLocalAgent(
   context: PutContext,
   transaction: Transaction,
@@ -30,7 +32,7 @@ export async function addLocalAgent(
   return createAgentRecord(context, transaction, account, { name, displayName: displayName ?? name, inboundPolicy });
 }
 
-/** The agent of that handle, made if it is new; `isNew` says which. */
+/** The agent with that handle, created if it is new; `isNew` says which. */
 export async function putLocalAgent(
   context: PutContext,
   transaction: Transaction,
@@ -42,7 +44,7 @@ export async function putLocalAgent(
   return { row: await addLocalAgent(context, transaction, agent), isNew: true };
 }
 
-/** An account that somebody signed up for is that person's, and its name is taken. */
+/** An account that a person signed up for is that person's, and its name is taken. */
 async function findLocalAccount(context: PutContext, transaction: Transaction, username: string): Promise<AccountRow> {
   const known = await findAccountByUsername(transaction, username);
   if (known?.is_local === 1) return known;

@@ -1,29 +1,29 @@
 import { createHash } from 'node:crypto';
 
-import { ServiceError } from '../service-error.js';
+import { ServiceError } from '../core/errors.js';
 
 const CHECK_LENGTH = 12;
 
-/** What a cursor belongs to: the list, whose it is, and its filters. */
+/** The scope of a cursor: the list, its owner, and its filters. */
 export type CursorScope = readonly (string | number | undefined)[];
 
-/** What decides the order of a list. */
+/** The sort key of a list. */
 export type Place = readonly (string | number)[];
 
-/** An opaque cursor for the row after which the next page begins. It carries no authority: only a place. */
+/** An opaque cursor for the row before the next page. It carries no authority, only a position. */
 export function encodeCursor(scope: CursorScope, place: Place): string {
   const text = JSON.stringify(place);
   return Buffer.from(checkOf(scope, text) + text).toString('base64url');
 }
 
-/** A place of the same kind. */
+/** A position of the same kind. */
 export type Alike<Start extends Place> = {
   readonly [Item in keyof Start]: Start[Item] extends number ? number : string;
 };
 
 /**
- * The place in a cursor of the same list, or where the list begins; anything else, whoever made it, is VALIDATION_ERROR
- * (spec: Errors).
+ * The position in a cursor of the same list, or the beginning of the list; anything else is VALIDATION_ERROR (spec:
+ * Errors).
  */
 export function decodeCursor<const Start extends Place>(
   scope: CursorScope,
@@ -40,7 +40,7 @@ export function decodeCursor<const Start extends Place>(
   return read;
 }
 
-/** Whoever knows how a cursor is made may have put anything into it. */
+/** Anyone who knows the format of a cursor may have put anything into it. */
 function isAlike<Start extends Place>(read: unknown, start: Start): read is Alike<Start> {
   const fits = (item: unknown, index: number): boolean =>
     typeof item === typeof start[index] && (typeof item !== 'number' || Number.isSafeInteger(item));
@@ -55,7 +55,7 @@ function readPlace(text: string): unknown {
   }
 }
 
-/** Tells a foreign or damaged cursor; nothing rests on nobody being able to compute it. */
+/** Detects a foreign or damaged cursor; it is not a security measure. */
 function checkOf(scope: CursorScope, text: string): string {
   return createHash('sha256')
     .update(JSON.stringify([scope.map((item) => item ?? null), text]))

@@ -1,13 +1,12 @@
 import { chmodSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-
 import { makeDirectory } from '../../kit/private-file.js';
-import { DatabaseUnusableError } from './database.js';
+import { OperatorError } from '../core/errors.js';
 
 export const DATABASE_FILE = 'asp.sqlite';
 export const LOCK_FILE = 'asp.lock';
 export const ATTACHMENTS_FOLDER = 'attachments';
-/** In the attachments folder: files that the sweep took out of use, and the mark of the data that they belong to. */
+/** In the attachments folder: files that the sweep moved to the trash, and the mark of the data that they belong to. */
 export const TRASH_FOLDER = 'trash';
 export const IDENTITY_FILE = 'identity';
 
@@ -17,15 +16,16 @@ const STICKY = 0o1000;
 const isPosix = process.platform !== 'win32';
 
 /**
- * Makes a data directory, and the files that a database begins with, for their owner alone. Refused is one in which
- * others could put files in place of these, and files that are links to somewhere else.
+ * Creates a private data directory and the files of a new database. Refuses one where others could replace these files,
+ * and files that are links.
  */
 export function prepareDataDirectory(directory: string): void {
   makeDirectory(directory);
   const { mode } = statSync(directory);
   if (isPosix && (mode & OTHERS_MAY_WRITE) !== 0 && (mode & STICKY) === 0)
-    throw new DatabaseUnusableError(
-      `Other users may write in ${directory}, where the data are: chmod 700 it, or use a new folder in it.`,
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `Other users can write to ${directory}, the data folder. Run chmod 700 on it, or use a new folder in it.`,
     );
   for (const name of [DATABASE_FILE, `${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`, LOCK_FILE])
     refuseLink(join(directory, name));
@@ -34,7 +34,7 @@ export function prepareDataDirectory(directory: string): void {
 
 function refuseLink(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true)
-    throw new DatabaseUnusableError(`${path} is a link to somewhere else, and is not followed.`);
+    throw new OperatorError('DATABASE_NOT_USABLE', `${path} is a link, which asp does not follow.`);
 }
 
 /** SQLite gives its journal the mode of the database. */

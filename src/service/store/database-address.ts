@@ -1,34 +1,36 @@
-import { DatabaseUnusableError } from './database.js';
+import { OperatorError } from '../core/errors.js';
 
 const URL_FORM = /^(postgres(?:ql)?):\/\/(?:([^@/]*)@)?([^/?#]*)([^#]*)$/;
 const SCHEMA_PARAMETER = 'search_path';
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
-/** As for psql. Any other value would allow a server that takes no writes. */
+/** As for psql. Any other value would allow a server that refuses writes. */
 const ROLE_PARAMETER = 'target_session_attrs';
 const PRIMARY = ['read-write', 'primary'];
 
-/** What is connected to. */
+/** The address of a database. */
 export interface DatabaseAddress {
-  /** For the driver, one for each host, in the order in which they are tried; they may hold a password. */
+  /** For the driver, one per host, in the order of the attempts; they may contain a password. */
   readonly connectionStrings: readonly string[];
-  /** The schema that was asked for; it is made if it is missing. */
+  /** The requested schema; it is created if it is missing. */
   readonly schema: string | undefined;
   /** For people, logs and files: no password, no parameters. */
   readonly shown: string;
 }
 
-/** Reads `postgres://user@host:port,host:port/database?search_path=schema`, and whatever else the driver knows. */
+/** Reads `postgres://user@host:port,host:port/database?search_path=schema`, and the driver's other parameters. */
 export function readDatabaseAddress(text: string): DatabaseAddress {
   const urls = parse(text);
   const [first] = urls;
   const schema = first.searchParams.get(SCHEMA_PARAMETER) ?? undefined;
   if (schema !== undefined && !SCHEMA.test(schema))
-    throw new DatabaseUnusableError(
-      'The search_path of the database URL is not one plain schema name (small letters, digits and _).',
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      'The search_path of the database URL must be a single plain schema name (lower-case letters, digits and _).',
     );
   const role = first.searchParams.get(ROLE_PARAMETER);
   if (role !== null && !PRIMARY.includes(role))
-    throw new DatabaseUnusableError(
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
       `The ${ROLE_PARAMETER} of the database URL is ${role}. A service writes to the primary: use read-write or leave it out.`,
     );
   const shown = show(urls, schema);
@@ -36,7 +38,7 @@ export function readDatabaseAddress(text: string): DatabaseAddress {
   return { connectionStrings: urls.map(({ href }) => href), schema, shown };
 }
 
-/** Whether a database URL carries a secret, which has no place on a command line. */
+/** Whether a database URL contains a secret, which must not be on a command line. */
 export function hasSecret(text: string): boolean {
   const [url] = parse(text);
   return url.password !== '' || [...url.searchParams.keys()].some((name) => /pass/i.test(name));
@@ -49,10 +51,13 @@ function parse(text: string): [URL, ...URL[]] {
   const [first, ...others] = hosts.split(',').map((host) => {
     const one = `${scheme}://${prefix}${host}${rest}`;
     if (scheme === undefined || !URL.canParse(one))
-      throw new DatabaseUnusableError('The database is not given as postgres://user@host:port/database.');
+      throw new OperatorError(
+        'DATABASE_NOT_USABLE',
+        'The database URL must look like postgres://user@host:port/database.',
+      );
     return new URL(one);
   });
-  if (first === undefined) throw new Error('A text splits into one part at least.');
+  if (first === undefined) throw new Error('Splitting a text gives at least one part.');
   return [first, ...others];
 }
 

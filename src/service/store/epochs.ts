@@ -1,37 +1,29 @@
 import { randomBytes } from 'node:crypto';
 
-import type { Query } from './database.js';
+import type { Epoch, Query } from '../core/database.js';
 
 /**
- * A stretch of the data's history that no restore has cut. A new one begins whenever the data were restored: the numbers of
- * events that were lost are then given again, to other events.
+ * A stretch of the data's history that no restore has interrupted. A new one begins whenever the data are restored: the
+ * numbers of lost events are then used again, for other events.
  */
 interface EpochRow {
   readonly ordinal: number;
   readonly id: string;
-  /** The position of the last event of the epoch before. */
+  /** The position of the last event of the previous epoch. */
   readonly after_position: number;
-  /** Where the data were when it began; elsewhere they are a copy. */
+  /** Where the data were when it began; anywhere else, they are a copy. */
   readonly origin: string;
   readonly began_at: number;
 }
 
-/** The epoch of the data now. */
-export interface Epoch {
-  /** What clients keep beside their cursors, and give back. Opaque to them. */
-  readonly token: string;
-  /** When the data were restored last; 0: never. */
-  readonly restoredAt: number;
-}
-
-/** Wider than a client needs to know: an id, and the position up to which the history was never cut. */
+/** More than a client needs to know: an id, and the position up to which the history was never cut. */
 const TOKEN = /^([0-9a-f]{20})(?:\.([0-9a-z]{1,11}))?$/;
 
 function listEpochs(query: Query): Promise<EpochRow[]> {
   return query.all<EpochRow>('SELECT * FROM epoch ORDER BY ordinal');
 }
 
-/** The lowest position at which a restore has ever cut this history; infinite where none has. */
+/** The lowest position at which a restore has ever cut this history; infinite if there was none. */
 function firstCut(rows: readonly EpochRow[]): number {
   return Math.min(...rows.filter(({ ordinal }) => ordinal > 0).map((row) => row.after_position));
 }
@@ -47,15 +39,15 @@ export async function isAtOrigin(query: Query, origin: string): Promise<boolean>
   return row?.origin === origin;
 }
 
-/** The epoch that began last. */
+/** The latest epoch. */
 export async function readEpoch(query: Query): Promise<Epoch> {
   const rows = await listEpochs(query);
   const last = rows.at(-1);
-  if (last === undefined) throw new Error('The data are in no epoch.');
+  if (last === undefined) throw new Error('The data have no epoch.');
   return toEpoch(rows, last);
 }
 
-/** The epoch of data at `origin`; a new one begins when they were elsewhere before. */
+/** The epoch of data at `origin`; a new one begins if they were elsewhere before. */
 export async function openEpoch(query: Query, origin: string, now: number): Promise<Epoch> {
   const rows = await listEpochs(query);
   const last = rows.at(-1);
@@ -79,8 +71,9 @@ export async function beginEpoch(query: Query, origin: string, now: number): Pro
 }
 
 /**
- * The position up to which the history of the data is the one that a client with this epoch has read. Undefined: all of it.
- * Of an epoch that these data have never been in, only what neither history has ever cut is certain.
+ * The position up to which the history of the data matches the one that a client with this epoch has read. Undefined:
+ * all of it. For an epoch that these data have never been in, only the part that neither history has ever cut is
+ * certain.
  */
 export async function findCommonPosition(query: Query, token: string): Promise<number | undefined> {
   const [, id, cut = ''] = TOKEN.exec(token) ?? [];

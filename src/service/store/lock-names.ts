@@ -1,10 +1,10 @@
 /** The state of a session, its participants and its numbers. */
 export const sessionLock = (sessionId: string): string => `session ${sessionId}`;
 
-/** Whom an agent lets in and shuts out, and whether it is there: shared by those who invite it, alone for those who change it. */
+/** An agent's existence, allowlist and blocks: shared by inviters, exclusive for changes. */
 export const agentLock = (handle: string): string => `agent ${handle}`;
 
-/** By which words an account and its agents are found. */
+/** The words by which an account and its agents are found. */
 export const accountLock = (accountId: string): string => `account ${accountId}`;
 
 /** One logical operation (spec: Idempotency, rule 2). */

@@ -1,19 +1,176 @@
 import pg from 'pg';
-
+import type { Query } from '../core/database.js';
+import { isDatabaseLost, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
-import { NoConnectionError } from './postgres-errors.js';
-import { assertSettings, SETTINGS_QUERY } from './postgres-settings.js';
-import { decodeText } from './stored-text.js';
+import { decodeText } from './postgres-query.js';
+
+/** Conflicts with another write: a retry sees what that write left. */
+const COLLISIONS: ReadonlySet<string> = new Set([
+  '40001', // serialization_failure
+  '40P01', // deadlock_detected
+]);
+
+/** The row did not exist when it was looked up; otherwise it is a bug, which a retry does not fix. */
+const UNIQUE_VIOLATION = '23505';
+const UNIQUE_TRIES_MAX = 3;
+/** A prepared statement from before a migration. */
+const FEATURE_NOT_SUPPORTED = '0A000';
+
+/** The connection is gone, or will be closed soon. */
+const LOST: ReadonlySet<string> = new Set([
+  ...['57P01', '57P02', '57P03', '57P05', '25P03', '08000', '08003', '08006', '08P01'],
+  ...['ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ETIMEDOUT'],
+]);
+const LOST_MESSAGE =
+  /^(Connection terminated|Client (was closed|has encountered a connection error)|timeout expired|Query read timeout)/;
+
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** A write that failed this way was not committed, and a retry may succeed. */
+export function isCollision(error: unknown, tries: number): boolean {
+  const isLate = codeOf(error) === UNIQUE_VIOLATION && tries < UNIQUE_TRIES_MAX;
+  return COLLISIONS.has(codeOf(error)) || isLate || isStalePlan(error);
+}
+
+export function isStalePlan(error: unknown): boolean {
+  return codeOf(error) === FEATURE_NOT_SUPPORTED;
+}
+
+/** Whether the connection failed rather than the statement. */
+export function isLostConnection(error: unknown): boolean {
+  if (isDatabaseLost(error) && error.code === 'NO_CONNECTION') return true;
+  return LOST.has(codeOf(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
+}
+
+/** The server refuses writes: after a failover the connection may lead to a standby. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === '25006';
+}
+
+/** The server has no space for the write: insufficient_resources, system_error. */
+export function isOutOfSpace(error: unknown): boolean {
+  return /^5[38]/.test(codeOf(error));
+}
+
+/** The driver knew that the connection was gone before it sent the statement. */
+export function wasNeverSent(error: unknown): boolean {
+  return error instanceof Error && error.message.endsWith('is not queryable');
+}
+
+const REASON: Readonly<Record<string, string>> = {
+  '28P01': 'it refused the user or the password',
+  '28000': 'it does not let this user in from here',
+  '3D000': 'it has no database with this name',
+  '42501': 'this user may not create tables there',
+  '3F000': 'the search_path names no schema that exists',
+  '53300': 'it has no connection to spare',
+  '57P03': 'it is starting or stopping',
+  ENOTFOUND: 'there is no host with this name',
+  EAI_AGAIN: 'the name of its host cannot be resolved',
+  ECONNREFUSED: 'nothing listens there',
+  ECONNRESET: 'it closed the connection',
+  ETIMEDOUT: 'it does not respond',
+  EHOSTUNREACH: 'its host cannot be reached',
+  ENETUNREACH: 'its network cannot be reached',
+  ENOENT: 'there is no such socket',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate is not trusted',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is not trusted',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is not trusted',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for a different host',
+};
+
+/** Why a database could not be opened, worded for the person who starts the service; other errors are rethrown. */
+export function explainUnusable(address: DatabaseAddress, error: unknown): unknown {
+  if (isUnusable(error)) return error;
+  const reason = REASON[codeOf(error)] ?? reasonInWords(error);
+  if (reason === undefined) return error;
+  return new OperatorError('DATABASE_NOT_USABLE', `The database ${address.shown} cannot be used: ${reason}.`, error);
+}
+
+function reasonInWords(error: unknown): string | undefined {
+  if (error instanceof AggregateError) return REASON[codeOf(error.errors[0])];
+  if (!(error instanceof Error)) return undefined;
+  if (/timeout/i.test(error.message)) return REASON['ETIMEDOUT'];
+  if (/SSL/.test(error.message)) return 'it does not speak TLS';
+  if (/password must be a string|SASL/.test(error.message))
+    return 'it requires a password: set PGPASSWORD, a pgpass file, or ASP_DATABASE with the password in its URL';
+  return isLostConnection(error) ? REASON['ECONNRESET'] : undefined;
+}
+
+/** PostgreSQL 14: the oldest that was supported when this was written. */
+const VERSION_MIN = 140_000;
+
+/** Settings that durability and integrity depend on, as the server reports them. */
+export interface PostgresSettings {
+  readonly version: number;
+  readonly synchronous_commit: string;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+  readonly encoding: string;
+  readonly is_standby: number;
+  /** A setting makes it refuse writes. */
+  readonly is_read_only: number;
+  readonly schema: string | null;
+  readonly autovacuum: string;
+}
+
+export const SETTINGS_QUERY = `SELECT current_setting('server_version_num')::int AS version,
+       current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+       current_setting('full_page_writes') AS full_page_writes, current_setting('server_encoding') AS encoding,
+       CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END AS is_standby,
+       CASE WHEN current_setting('transaction_read_only') = 'on' THEN 1 ELSE 0 END AS is_read_only, current_schema()::text AS schema,
+       current_setting('autovacuum') AS autovacuum`;
+
+export async function readSettings(query: Query): Promise<PostgresSettings> {
+  const row = await query.get<PostgresSettings>(SETTINGS_QUERY);
+  if (row === undefined) throw new Error('The database returned no settings.');
+  return row;
+}
+
+/**
+ * Throws unless an acknowledged write survives a crash there and the connection uses the requested schema; returns the
+ * schema.
+ */
+export function assertSettings(settings: PostgresSettings, wanted?: string): string {
+  const demands: readonly [string, boolean][] = [
+    [
+      `it is PostgreSQL ${Math.floor(settings.version / 10_000)}; version 14 or later is required`,
+      settings.version >= VERSION_MIN,
+    ],
+    ['it is a standby, which refuses writes', settings.is_standby === 0],
+    ['it is read-only', settings.is_read_only === 0],
+    ['synchronous_commit is off, which loses acknowledged writes in a crash', settings.synchronous_commit !== 'off'],
+    ['fsync is off, which loses or corrupts data in a crash', settings.fsync === 'on'],
+    ['full_page_writes is off, which can corrupt data in a crash', settings.full_page_writes === 'on'],
+    [`its encoding is ${settings.encoding}, not UTF8`, settings.encoding === 'UTF8'],
+  ];
+  for (const [complaint, isMet] of demands)
+    if (!isMet) throw new OperatorError('DATABASE_NOT_USABLE', `This database cannot be used: ${complaint}.`);
+  if (settings.schema === null)
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      'This database cannot be used: the search_path names no schema that exists.',
+    );
+  if (wanted !== undefined && settings.schema !== wanted)
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `This database cannot be used: the schema ${wanted} was requested, but the connection uses ${settings.schema}. ` +
+        'Does a pooler ignore this setting?',
+    );
+  return settings.schema;
+}
 
 /** How long each step may take before it fails instead of holding up others. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Another host may answer. */
+/** Another host may respond. */
 const CONNECT_TIMEOUT_OF_SEVERAL_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 15_000;
-/** Longer than the database lets a statement take: it is the line then that says nothing any more. */
+/** Longer than the database allows for a statement: beyond this, the connection itself is silent. */
 const ANSWER_TIMEOUT_MS = 17_000;
 const LOCK_TIMEOUT_MS = 10_000;
-/** A process that stands still in the middle of a transaction loses it, and its locks. */
+/** A process that is frozen in the middle of a transaction loses it, and its locks. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 const IDLE_CONNECTION_MS = 30_000;
 const KEEP_ALIVE_AFTER_MS = 10_000;
@@ -30,9 +187,9 @@ const types: pg.CustomTypesConfig = {
 };
 
 /**
- * Set by a statement and not in the start of a connection, where a pooler in between refuses what it does not know.
- * Statements here take the first rows of an index in its order; a planner that expects few rows would rather gather all and
- * sort them, and is wrong where a session is long (D-186).
+ * Set by a statement and not as a startup parameter, because poolers refuse parameters that they do not know.
+ * Statements here take the first rows of an index in its order; a planner that expects few rows would rather gather and
+ * sort all of them, which is wrong for a long session (D-186).
  */
 function settingsOf(schema: string | undefined): string {
   return [
@@ -44,16 +201,19 @@ function settingsOf(schema: string | undefined): string {
   ].join('; ');
 }
 
-/** Connections to one database: to the first of its hosts that lets us in and takes writes. */
+/** Connections to one database: to the first of its hosts that lets us in and accepts writes. */
 export interface Driver {
-  /** Gives `work` a connection of its own, and closes it after it. Without `answerWithinMs` its statements have no limit of time. */
+  /**
+   * Gives `work` a connection of its own, and closes it afterwards. Without `answerWithinMs` its statements have no
+   * time limit.
+   */
   useClient<T>(work: (client: pg.Client) => Promise<T>, answerWithinMs?: number): Promise<T>;
   /** `check` refuses a new connection by throwing. */
   createPool(connectionsMax: number, check: (client: pg.ClientBase) => Promise<void>): ConnectionPool;
 }
 
 export interface ConnectionPool {
-  /** Throws a `NoConnectionError` when there is no connection to be had now. */
+  /** Throws `NO_CONNECTION` if there is no connection available now. */
   connect(): Promise<pg.PoolClient>;
   close(): Promise<void>;
 }
@@ -70,7 +230,7 @@ export function createDriver(address: DatabaseAddress): Driver {
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     connectionTimeoutMillis: isOneOfSeveral ? CONNECT_TIMEOUT_OF_SEVERAL_MS : CONNECT_TIMEOUT_MS,
   });
-  /** Those that fail together move on to the next host once. */
+  /** Connections that fail together move on to the next host only once. */
   const orNextHost = async <T>(attempt: () => Promise<T>): Promise<T> => {
     const before = tried;
     try {
@@ -80,10 +240,11 @@ export function createDriver(address: DatabaseAddress): Driver {
       throw error;
     }
   };
-  /** The pool makes its clients by itself: each asks anew which host it is for. */
+  /** The pool creates its own clients: each asks for its host. */
   class PooledClient extends pg.Client {
     constructor() {
-      super({ ...config(), query_timeout: ANSWER_TIMEOUT_MS });
+      // Statements that do not wait for each other travel together.
+      super({ ...config(), query_timeout: ANSWER_TIMEOUT_MS, pipeline: true });
     }
   }
 
@@ -91,7 +252,7 @@ export function createDriver(address: DatabaseAddress): Driver {
     useClient: (work, answerWithinMs) =>
       orNextHost(async () => {
         const client = new pg.Client({ ...config(), query_timeout: answerWithinMs });
-        // One that is lost in use says so to whoever awaits its answer.
+        // A connection lost during use reports that to the waiting caller.
         client.on('error', () => {});
         try {
           await client.connect();
@@ -108,14 +269,14 @@ export function createDriver(address: DatabaseAddress): Driver {
         connectionTimeoutMillis: config().connectionTimeoutMillis,
         onConnect: check,
       });
-      // A connection that is lost while nobody uses it is replaced by the next who needs one.
+      // A connection lost while idle is replaced by the next caller who needs one.
       pool.on('error', () => {});
       pool.on('connect', (client) => client.on('error', () => {}));
       return {
         connect: () =>
           orNextHost(() => pool.connect()).catch((cause: unknown) => {
             const reason = cause instanceof Error ? cause.message : String(cause);
-            throw new NoConnectionError(`There is no connection to the database: ${reason}`, { cause });
+            throw new OperatorError('NO_CONNECTION', `There is no connection to the database: ${reason}`, cause);
           }),
         async close() {
           if (!pool.ended) await pool.end();
@@ -126,8 +287,8 @@ export function createDriver(address: DatabaseAddress): Driver {
 }
 
 /**
- * Asks each new connection what the service asked the first one: after a failover or a change of settings it may lead to a
- * standby, to a server that loses acknowledged writes, or to another schema.
+ * Checks each new connection like the first one: after a failover or a change of settings it may lead to a standby, to
+ * a server that loses acknowledged writes, or to another schema.
  */
 export async function prepareConnection(client: pg.ClientBase, schema: string): Promise<void> {
   await client.query(settingsOf(schema));

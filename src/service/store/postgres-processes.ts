@@ -1,9 +1,9 @@
-import type { Query } from './database.js';
+import type { Query } from '../core/database.js';
 
-/** The database's own time in epoch milliseconds, which is one for all processes. */
+/** The database's own time in epoch milliseconds, which is the same for all processes. */
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
-/** Says that this process lives, in a statement of its own. The time of the database. */
+/** Writes this process's heartbeat, in a statement of its own. Returns the time of the database. */
 export async function reportProcess(query: Query, processId: string, seenAt: number): Promise<number> {
   const row = await query.get<{ now: number }>(
     `INSERT INTO server_process (id, seen_at) VALUES ($1, $2)
@@ -14,7 +14,10 @@ export async function reportProcess(query: Query, processId: string, seenAt: num
   return row?.now ?? 0;
 }
 
-/** Whether it is this process's turn to do a chore: nobody has taken one for `everyMs`. `now` null: the database's own time. */
+/**
+ * Whether it is this process's turn to do a chore: no other process has claimed it for `everyMs`. `now` null: the
+ * database's own time.
+ */
 export async function takeTurn(query: Query, chore: string, everyMs: number, now: number | null): Promise<boolean> {
   const taken = await query.run(
     `INSERT INTO chore (name, taken_at) VALUES ($1, COALESCE($3::bigint, ${NOW}))

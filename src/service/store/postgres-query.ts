@@ -1,7 +1,30 @@
 import type { ClientBase } from 'pg';
+import type { Query, SqlValue, Transaction } from '../core/database.js';
 
-import type { Query, SqlValue, Transaction } from './database.js';
-import { encodeValue } from './stored-text.js';
+/**
+ * PostgreSQL refuses U+0000 in text, and SQLite's drivers end a text there, but JSON from others may contain one.
+ * U+FDD0, which is a noncharacter, precedes a digit that says which one was meant.
+ */
+const MARK = '\uFDD0';
+
+export function encodeValue(value: SqlValue): SqlValue {
+  if (typeof value !== 'string' || !(value.includes('\0') || value.includes(MARK))) return value;
+  return value.replaceAll(MARK, `${MARK}1`).replaceAll('\0', `${MARK}0`);
+}
+
+export function decodeText(text: string): string {
+  if (!text.includes(MARK)) return text;
+  return text.replace(/\uFDD0([01])/g, (_, digit) => (digit === '0' ? '\0' : MARK));
+}
+
+export function decodeRow<Row>(row: Row): Row {
+  const columns = row as Record<string, unknown> | undefined;
+  for (const name in columns) {
+    const value = columns[name];
+    if (typeof value === 'string' && value.includes(MARK)) columns[name] = decodeText(value);
+  }
+  return row;
+}
 
 interface Answer {
   readonly rows: unknown[];
@@ -11,7 +34,7 @@ interface Answer {
 /** Runs one statement with its parameters. */
 export type Ask = (statement: { name: string; text: string; values: (string | number | null)[] }) => Promise<Answer>;
 
-/** One name for each text, so that every connection prepares it once. The texts are those of this program. */
+/** One name per text, so that every connection prepares it once. The texts come from this program only. */
 const nameOf = new Map<string, string>();
 
 function nameFor(sql: string): string {
@@ -37,11 +60,11 @@ export function createQuery(ask: Ask): Query {
   };
 }
 
-/** Lasts until `end`: a query kept beyond its work must not slip into another's transaction. */
+/** Valid until `end`: a query used after its work must not slip into another transaction. */
 export function openQuery(client: ClientBase): { query: Query; end: () => void } {
   let isOver = false;
   const query = createQuery((statement) => {
-    if (isOver) throw new Error('This query was kept beyond the work it was given to.');
+    if (isOver) throw new Error('This query was used after its work ended.');
     return client.query(statement);
   });
   const end = (): void => {
@@ -56,8 +79,8 @@ const LOCK = {
 } as const;
 
 /**
- * Locks by name live in the database as a whole, so a schema puts its own name before each. Everybody takes them in one
- * order, so that two who want several do not wait for each other.
+ * Named locks exist once per database, so a schema adds its own name as a prefix. All callers take them in one order,
+ * so that two callers do not deadlock.
  */
 export async function lockNames(
   query: Query,
@@ -73,34 +96,54 @@ export async function lockNames(
   );
 }
 
-/** Runs one work of a transaction that has begun; gives its result and the effects that wait for COMMIT. */
+/** What a work has done: its result, and the effects that wait for COMMIT. */
+export interface Done<T> {
+  readonly result: T;
+  readonly effects: readonly (() => void)[];
+  /** Why a statement that was not awaited has failed; checked once the connection has answered everything before it. */
+  failure(): unknown;
+}
+
+/** Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first tells why. */
 export async function runWork<T>(
   client: ClientBase,
   schema: string,
   work: (transaction: Transaction) => Promise<T>,
-): Promise<{ result: T; effects: readonly (() => void)[] }> {
+): Promise<Done<T>> {
   const effects: (() => void)[] = [];
+  let failure: unknown;
+  const note = (error: unknown): void => {
+    failure ??= error;
+  };
   const { query, end } = openQuery(client);
   const transaction: Transaction = {
     ...query,
     lock: (names, kind = 'exclusive') => lockNames(query, schema, names, kind),
+    send(sql, ...parameters) {
+      query.run(sql, ...parameters).catch(note);
+    },
     afterCommit: (effect) => effects.push(effect),
     async attempt(step) {
       const kept = effects.length;
-      await client.query('SAVEPOINT step');
+      const before = failure;
+      client.query('SAVEPOINT step').catch(note);
       try {
         const result = await step(transaction);
-        await client.query('RELEASE SAVEPOINT step');
+        client.query('RELEASE SAVEPOINT step').catch(note);
         return result;
       } catch (error) {
         effects.length = kept;
         await client.query('ROLLBACK TO SAVEPOINT step; RELEASE SAVEPOINT step');
-        throw error;
+        const cause = failure ?? error;
+        failure = before;
+        throw cause;
       }
     },
   };
   try {
-    return { result: await work(transaction), effects };
+    return { result: await work(transaction), effects, failure: () => failure };
+  } catch (error) {
+    throw failure ?? error;
   } finally {
     end();
   }

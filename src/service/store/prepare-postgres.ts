@@ -1,23 +1,23 @@
 import type { Client } from 'pg';
-
-import { DatabaseUnusableError, type Query } from './database.js';
+import type { Query } from '../core/database.js';
+import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { SCHEMA_LOCK } from './lock-names.js';
 import type { Driver } from './postgres-driver.js';
-import { codeOf } from './postgres-errors.js';
+import { assertSettings, codeOf, readSettings } from './postgres-driver.js';
 import { createQuery, lockNames } from './postgres-query.js';
-import { assertSettings, readSettings } from './postgres-settings.js';
 import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
 
-/** Made by another service in the same moment. */
+/** Created by another service at the same moment. */
 const IS_THERE_NOW: readonly string[] = ['23505', '42P06'];
-/** What a pooler says that gives each statement another connection. */
+/** The errors of a pooler that gives each statement another connection. */
 const PROTOCOL_VIOLATION = '08P01';
 const POOLER_ANSWERS_WITHIN_MS = 5_000;
 
 /**
- * Checks that the database can be trusted, and creates its schema in one transaction if it is empty. Services that start
- * at the same time take turns, and only the first creates it. Returns the schema's name, and what is worth a warning.
+ * Checks that the database can be trusted, and creates its schema in one transaction if it is empty. Services that
+ * start at the same time take turns, and only the first creates it. Returns the schema's name and a warning, if there
+ * is one.
  */
 export async function preparePostgres(
   driver: Driver,
@@ -45,7 +45,7 @@ export async function preparePostgres(
     throw error;
   }
   const isCleaned = settings.autovacuum === 'on';
-  return { schema, warnings: isCleaned ? [] : ['autovacuum is off in PostgreSQL: tables and indexes grow for ever.'] };
+  return { schema, warnings: isCleaned ? [] : ['autovacuum is off in PostgreSQL: tables and indexes grow forever.'] };
 }
 
 async function createSchema(query: Query, client: Client, schema: string, mustExist: boolean): Promise<void> {
@@ -58,8 +58,8 @@ async function createSchema(query: Query, client: Client, schema: string, mustEx
 }
 
 /**
- * Refuses a pooler that gives each transaction another connection: what is set, prepared, locked and listened to belongs to
- * a connection. While two others hold what this one was given, such a pooler must give it another.
+ * Refuses a pooler that gives each transaction another connection: settings, prepared statements, locks and LISTEN
+ * belong to a connection. While two others hold the connection that this one got, such a pooler must give it another.
  */
 async function requireSession(driver: Driver, client: Client): Promise<void> {
   const before = await processOf(client);
@@ -76,8 +76,9 @@ async function requireSession(driver: Driver, client: Client): Promise<void> {
   if (before !== after) throw noSession();
 }
 
-function noSession(cause?: unknown): DatabaseUnusableError {
-  return new DatabaseUnusableError(
+function noSession(cause?: unknown): OperatorError {
+  return new OperatorError(
+    'DATABASE_NOT_USABLE',
     'This database cannot be used: a pooler gives each transaction another connection. It must keep sessions (pool_mode = session).',
     { cause },
   );
@@ -90,9 +91,10 @@ async function begin(client: Client): Promise<void> {
   } catch (error) {
     if (codeOf(error) === PROTOCOL_VIOLATION) throw noSession(error);
     if (!(error instanceof Error && error.message.startsWith('Query read timeout'))) throw error;
-    throw new DatabaseUnusableError(
-      'This database cannot be used: three connections at once are not to be had. A service needs 14; a pooler must have ' +
-        'as many for each (default_pool_size), and keep sessions (pool_mode = session).',
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      'This database cannot be used: it does not allow three connections at once. A service needs 14; a pooler must have ' +
+        'that many for each service (default_pool_size), and keep sessions (pool_mode = session).',
       { cause: error },
     );
   }
@@ -111,7 +113,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
   }
 }
 
-/** Text is ordered by its bytes, as SQLite does, whatever the language of the database. */
+/** Text is sorted by its bytes, as in SQLite, whatever the language of the database. */
 function toPostgres(statement: string): string {
   if (!/^CREATE (UNLOGGED )?TABLE/.test(statement)) return statement;
   return statement.replace(/\bTEXT\b/g, 'TEXT COLLATE "C"');

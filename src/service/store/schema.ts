@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
+import type { Dialect } from '../core/database.js';
+import { OperatorError } from '../core/errors.js';
 
-import { DatabaseUnusableError, type Dialect } from './database.js';
-
-/** One statement for both databases, or one for each; undefined where one of them needs none. */
+/** One statement for both databases, or one for each; undefined if one of them needs none. */
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 18;
+export const SCHEMA_VERSION = 21;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
 /**
- * Whether the schema must be created. Throws for data of another version, and where `mustExist` for an empty database;
+ * Whether the schema must be created. Throws for data of another version, and with `mustExist` for an empty database;
  * `found` is 0 for an empty one.
  */
 export function mustCreateSchema(found: number, mustExist = false): boolean {
@@ -21,9 +21,10 @@ export function mustCreateSchema(found: number, mustExist = false): boolean {
 }
 
 /** Attachments without their database: starting with an empty one would hide that it is the wrong one. */
-export function missingData(why: string): DatabaseUnusableError {
-  return new DatabaseUnusableError(
-    `The database holds no data (${why}), but the attachments folder belongs to a service that has some. Nothing was ` +
+export function missingData(why: string): OperatorError {
+  return new OperatorError(
+    'DATABASE_NOT_USABLE',
+    `The database is empty (${why}), but the attachments folder belongs to a service with data. Nothing was ` +
       'changed. Check the database and its search_path, or restore it; to start empty, move the attachments folder away.',
   );
 }
@@ -31,14 +32,15 @@ export function missingData(why: string): DatabaseUnusableError {
 export function refuseOtherVersion(found: number): void {
   if (found === SCHEMA_VERSION) return;
   const versions = `schema version ${found}; this one uses ${SCHEMA_VERSION}`;
-  throw new DatabaseUnusableError(
+  throw new OperatorError(
+    'DATABASE_NOT_USABLE',
     found > SCHEMA_VERSION
-      ? `The data was written by a newer asp (${versions}). Upgrade asp, or choose other data.`
-      : `The data was written by an early asp, before the first release (${versions}). Move it aside and start empty.`,
+      ? `The data were written by a newer asp (${versions}). Upgrade asp, or choose other data.`
+      : `The data were written by an early asp, before the first release (${versions}). Move them aside and start empty.`,
   );
 }
 
-/** The statements that create the schema on one database, the new service's secret included. */
+/** The statements that create the schema on one database, including the new service's secret. */
 export function schemaStatements(dialect: Dialect): string[] {
   const secret = randomBytes(32).toString('base64url');
   return [
@@ -56,10 +58,10 @@ const MESSAGE_WORD = `CREATE TABLE message_word (
 )`;
 
 /**
- * Times are epoch milliseconds, booleans 0 or 1, JSON is text. Secrets are kept as SHA-256 only.
- * `event.position` orders the events of the whole service, for readers of all sessions; it never leaves the service. On
- * SQLite it is the order of commits, on PostgreSQL that of inserts, which commits may overtake.
- * `participant.is_pending` marks rows with events past `delivered_sequence`, so that delivery finds its work by index.
+ * Times are epoch milliseconds, booleans 0 or 1, JSON is text. Secrets are stored as SHA-256 only. `event.position`
+ * orders the events of the whole service, for readers of all sessions; it never leaves the service. On SQLite it is the
+ * order of commits, on PostgreSQL that of inserts, which commits may overtake. `inbox.is_pending` marks rows with
+ * events past `delivered_sequence`, so that delivery finds its work by index.
  */
 const SCHEMA: readonly Statement[] = [
   `CREATE TABLE account (
@@ -87,7 +89,7 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
-  // What the operator hands out. The account is whose password it sets, or who signed up with it.
+  // Links from the operator. The account is the one whose password it sets, or the one that signed up with it.
   `CREATE TABLE entry_link (
     id TEXT PRIMARY KEY,
     purpose TEXT NOT NULL CHECK (purpose IN ('sign-up', 'password')),
@@ -113,6 +115,7 @@ const SCHEMA: readonly Statement[] = [
     inbound_policy TEXT NOT NULL CHECK (inbound_policy IN ('allowlist', 'open')),
     can_initiate_sessions INTEGER NOT NULL,
     is_paused INTEGER NOT NULL,
+    reports_taken INTEGER NOT NULL DEFAULT 1,
     card_body TEXT,
     skills TEXT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -158,20 +161,47 @@ const SCHEMA: readonly Statement[] = [
     joined_through BIGINT,
     was_joined_at_end INTEGER NOT NULL,
     session_state TEXT NOT NULL,
-    changed_at BIGINT NOT NULL,
-    delivered_sequence BIGINT NOT NULL,
-    is_pending INTEGER NOT NULL,
+    is_open INTEGER NOT NULL,
     PRIMARY KEY (session_id, agent_id)
   )`,
-  `CREATE INDEX participant_by_change ON participant (agent_id, changed_at, session_id, status)`,
-  `CREATE INDEX participant_by_state ON participant (agent_id, session_state, changed_at, session_id)`,
+  `CREATE INDEX participant_open ON participant (session_id, agent_id) WHERE is_open = 1 AND status = 'joined'`,
   `CREATE INDEX participant_by_agent ON participant (agent_id, session_id)`,
-  `CREATE INDEX participant_pending ON participant (agent_id, session_id) WHERE is_pending = 1`,
   `CREATE INDEX participant_joined ON participant (agent_id, session_id) WHERE status = 'joined' AND session_state = 'active'`,
+
+  // The news for each agent, by agent, filled behind the log (inboxes.ts).
+  `CREATE TABLE inbox (
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    session_id TEXT NOT NULL REFERENCES session (id),
+    session_state TEXT NOT NULL,
+    changed_at BIGINT NOT NULL,
+    last_sequence BIGINT NOT NULL,
+    delivered_sequence BIGINT NOT NULL,
+    is_pending INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, session_id)
+  )`,
+  `CREATE INDEX inbox_by_change ON inbox (agent_id, changed_at, session_id)`,
+  `CREATE INDEX inbox_by_state ON inbox (agent_id, session_state, changed_at, session_id)`,
+  `CREATE INDEX inbox_pending ON inbox (agent_id, session_id) WHERE is_pending = 1`,
 
   eventTable({ sqlite: 'INTEGER PRIMARY KEY', postgres: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY' }),
   `CREATE INDEX event_by_subject ON event (session_id, subject_agent_id, sequence) WHERE subject_agent_id IS NOT NULL`,
   `CREATE INDEX event_ended ON event (session_id, sequence) WHERE type = 'session.ended'`,
+
+  // Recipients' reports on messages: sending a message writes nothing here, except the one row of an answer.
+  `CREATE TABLE taken (
+    session_id TEXT NOT NULL REFERENCES session (id),
+    sequence BIGINT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    taken_at BIGINT NOT NULL,
+    PRIMARY KEY (session_id, sequence, agent_id)
+  )`,
+  `CREATE TABLE answer (
+    session_id TEXT NOT NULL REFERENCES session (id),
+    message_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    sequence BIGINT NOT NULL,
+    PRIMARY KEY (session_id, message_id, agent_id)
+  )`,
 
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,
@@ -302,7 +332,7 @@ const SCHEMA: readonly Statement[] = [
     secret TEXT NOT NULL
   )`,
 
-  // Stretches of the history that no restore has cut (epochs.ts). What stands in `origin` is another in a copy.
+  // Stretches of the history that no restore has interrupted (epochs.ts). A copy has a different `origin`.
   `CREATE TABLE epoch (
     ordinal BIGINT PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -312,8 +342,23 @@ const SCHEMA: readonly Statement[] = [
   )`,
   { sqlite: undefined, postgres: dataOrigin() },
 
-  // Full text of messages, filled behind the log; session and word are 32-bit hashes, so a hit is read before it is
-  // believed (D-185). On PostgreSQL commits may overtake one another, so the insert itself queues what must be indexed.
+  // How far inboxes follow the log. On PostgreSQL commits may overtake each other, so each event queues itself.
+  {
+    sqlite: `CREATE TABLE inbox_progress (
+      spread_position BIGINT NOT NULL
+    )`,
+    postgres: `CREATE TABLE inbox_queue (
+      position BIGINT PRIMARY KEY
+    )`,
+  },
+  {
+    sqlite: `INSERT INTO inbox_progress (spread_position) VALUES (0)`,
+    postgres: undefined,
+  },
+
+  // Full text of messages, filled behind the log; session and word are 32-bit hashes, so a match is verified by reading
+  // the message (D-185). On PostgreSQL commits may overtake each other, so the insert itself queues what must be
+  // indexed.
   { sqlite: `${MESSAGE_WORD} WITHOUT ROWID`, postgres: MESSAGE_WORD },
   {
     sqlite: `CREATE TABLE search_progress (
@@ -351,7 +396,7 @@ const SCHEMA: readonly Statement[] = [
     id TEXT PRIMARY KEY,
     seen_at BIGINT NOT NULL
   )`,
-  // When one of them last did what only one of them needs to do.
+  // When one of them last did each chore.
   {
     sqlite: undefined,
     postgres: `CREATE TABLE chore (
@@ -359,9 +404,9 @@ const SCHEMA: readonly Statement[] = [
       taken_at BIGINT NOT NULL
     )`,
   },
-  // The calls that the rate limits count, where several processes share them. A budget remembers its last N calls in N
+  // The calls that the rate limits count, if several processes share them. A budget remembers its last N calls in N
   // slots, filled in a circle: the next slot holds the oldest call, and it alone decides. A crash of the database may
-  // lose the counts, so they are not logged.
+  // lose the counts, so the table is unlogged.
   {
     sqlite: undefined,
     postgres: `CREATE UNLOGGED TABLE rate_budget (
@@ -401,8 +446,8 @@ function eventTable(position: { readonly sqlite: string; readonly postgres: stri
 }
 
 /**
- * Where the data are: another server, database, table or timeline means that they were restored or lost their end. A server
- * that does not tell all of it (some of those that others host) is taken for one that does not change.
+ * Where the data are: a different server, database, table or timeline means that they were restored or lost their end.
+ * A server that does not report all of it (some hosted ones) is assumed not to change.
  */
 function dataOrigin(): string {
   return `CREATE FUNCTION data_origin() RETURNS text LANGUAGE plpgsql AS $$
@@ -423,8 +468,9 @@ function dataOrigin(): string {
 }
 
 /**
- * Takes one call from each budget, or from none. Gives the milliseconds to wait; 0: taken. Without `given_at` the time is
- * that of the database, which is one for all services; it is read when the budgets are held, so that it never runs back.
+ * Takes one call from each budget, or from none. Returns the milliseconds to wait; 0: taken. Without `given_at` the
+ * time is that of the database, which is the same for all services; it is read when the budgets are locked, so that it
+ * never goes back.
  */
 function takeCalls(): string {
   return `CREATE FUNCTION take_calls(budgets json, given_at bigint) RETURNS bigint LANGUAGE plpgsql AS $$

@@ -1,4 +1,8 @@
-/** The part that `node:sqlite` and `@photostructure/sqlite` have in common, as far as it is used. */
+import { statSync } from 'node:fs';
+import { OperatorError } from '../core/errors.js';
+import { keepToOwner } from './data-directory.js';
+
+/** The common part of `node:sqlite` and `@photostructure/sqlite`, as far as it is used. */
 export interface SqliteConnection {
   readonly isTransaction: boolean;
   exec(sql: string): void;
@@ -20,22 +24,22 @@ interface SqliteModule {
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
 
-/** The number that SQLite gives an error, without what extends it; undefined for any other error. */
+/** SQLite's primary error code; undefined for any other error. */
 export function sqliteCode(error: unknown): number | undefined {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) % 256 : undefined;
 }
 
-/** Whether the file itself is not what SQLite wrote. */
+/** Whether the file itself is damaged or not a SQLite database. */
 export function isDamage(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
 }
 
 const FIRST_NODE_WITH_SQLITE = 24;
-/** A variable, so that neither the bundler nor the types of older Node.js look for it. */
+/** A variable, so that neither the bundler nor the types of older Node.js versions look for it. */
 const BUILT_IN: string = 'node:sqlite';
 
-/** The database of the running Node.js where it has a safe one, else the one that comes with this program. */
+/** The database of the running Node.js if it has a safe one, otherwise the one that ships with this program. */
 export async function loadSqlite(): Promise<(path: string) => SqliteConnection> {
   const module = await loadModule();
   return (path) => new module.DatabaseSync(path);
@@ -58,4 +62,51 @@ export function isSafeSqlite(version: string): boolean {
   if (minor === 44) return patch >= 6;
   if (minor === 50) return patch >= 7;
   return minor > 51 || (minor === 51 && patch >= 3) || minor < 7;
+}
+
+const SQLITE_BUSY = 5;
+
+export interface DataLock {
+  /** Takes the lock again where its file was removed or replaced. Throws `DATA_IN_USE` where another was faster. */
+  keep(): void;
+  release(): void;
+}
+
+/** Holds `path` until it is released or the process ends, however it ends: the kernel releases it (D-34). */
+export function lockDataDirectory(
+  openConnection: (path: string) => SqliteConnection,
+  path: string,
+  directory: string,
+): DataLock {
+  let held = take(openConnection, path, directory);
+  return {
+    keep() {
+      if (fileAt(path) === held.file) return;
+      keepToOwner(path);
+      const next = take(openConnection, path, directory);
+      held.connection.close();
+      held = next;
+    },
+    release: () => held.connection.close(),
+  };
+}
+
+function take(openConnection: (path: string) => SqliteConnection, path: string, directory: string) {
+  const connection = openConnection(path);
+  try {
+    connection.exec('PRAGMA busy_timeout = 0');
+    connection.exec('BEGIN EXCLUSIVE');
+    return { connection, file: fileAt(path) };
+  } catch (error) {
+    connection.close();
+    if (sqliteCode(error) === SQLITE_BUSY)
+      throw new OperatorError('DATA_IN_USE', `Another process is using the data in ${directory}.`, error);
+    throw error;
+  }
+}
+
+/** The file that a path leads to now; undefined: none. */
+function fileAt(path: string): string | undefined {
+  const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return facts && `${facts.dev}:${facts.ino}`;
 }

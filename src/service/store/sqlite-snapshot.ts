@@ -1,15 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-
+import { OperatorError } from '../core/errors.js';
 import { DATABASE_FILE } from './data-directory.js';
-import { DatabaseUnusableError } from './database.js';
 import { refuseOtherVersion } from './schema.js';
 import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 
 const BUSY_TIMEOUT_MS = 10_000;
 
-/** An attachment as a database knows it; unclaimed ones may go at any moment. */
+/** An attachment in a database; unclaimed ones may disappear at any moment. */
 export interface SnapshotAttachment {
   readonly id: string;
   readonly size: number;
@@ -23,14 +22,17 @@ export interface Snapshot {
 }
 
 /**
- * Copies the database of a data directory, as it is at one moment, into `file`, which is there and empty. Whoever uses the
- * data meanwhile does not wait. Without `withKeys` the copy holds no secret that the service goes on using: the signing
- * keys are left out, and the service key is another one (D-65).
+ * Copies a snapshot of the database of a data directory into `file`, which exists and is empty. Other users of the data
+ * do not wait. Without `withKeys` the copy contains no secret that the service still uses: the signing keys are left
+ * out, and the service key is a new one (D-65).
  */
 export async function takeSnapshot(directory: string, file: string, withKeys: boolean): Promise<Snapshot> {
   const source = join(directory, DATABASE_FILE);
   if (!existsSync(source))
-    throw new DatabaseUnusableError(`There is no database in ${directory}. One in PostgreSQL is saved with pg_dump.`);
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `There is no database in ${directory}. Save a PostgreSQL database with pg_dump.`,
+    );
   const open = await loadSqlite();
   try {
     using(open(source), (connection) => {
@@ -43,13 +45,13 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
   return using(open(file), (connection) => {
     connection.exec('PRAGMA journal_mode = MEMORY');
     if (!withKeys) removeKeys(connection);
-    // What is restored from it is another history from here on.
+    // A restored copy begins a different history here.
     connection.exec("UPDATE epoch SET origin = 'backup' WHERE ordinal = (SELECT MAX(ordinal) FROM epoch)");
     return describe(connection);
   });
 }
 
-/** What stands in a database that nobody uses. Throws when it is damaged, or when another version of the program wrote it. */
+/** Checks a database that nothing uses. Throws if it is damaged, or if another version of the program wrote it. */
 export async function checkDatabase(file: string): Promise<Snapshot> {
   const open = await loadSqlite();
   return using(open(file), (connection) => {
@@ -59,7 +61,7 @@ export async function checkDatabase(file: string): Promise<Snapshot> {
   });
 }
 
-/** Whether a file is a database that this program has made, of whatever version. */
+/** Whether a file is a database created by this program, of any version. */
 export async function isOwnDatabase(file: string): Promise<boolean> {
   const open = await loadSqlite();
   try {
@@ -77,7 +79,7 @@ function using<T>(connection: SqliteConnection, work: (connection: SqliteConnect
   }
 }
 
-/** What is deleted is overwritten, or it would still stand in the free pages of the file. */
+/** Deleted data are overwritten; otherwise they would remain in the free pages of the file. */
 function removeKeys(connection: SqliteConnection): void {
   connection.exec('PRAGMA secure_delete = ON');
   connection.exec('DELETE FROM signing_key');
@@ -85,10 +87,11 @@ function removeKeys(connection: SqliteConnection): void {
     connection.prepare('UPDATE service_key SET secret = ?1').run(randomBytes(32).toString('base64url'));
 }
 
-/** What to say of a file that is not what SQLite wrote, and what helps. */
-export function damaged(why: string, path = 'The database'): DatabaseUnusableError {
-  return new DatabaseUnusableError(
-    `${path} is damaged (${why.replaceAll(/\s+/g, ' ')}). Keep it as it is, and restore the last backup into an empty folder: asp serve restore.`,
+/** The error for a file that is damaged or not a SQLite database, and what helps. */
+export function damaged(why: string, path = 'The database'): OperatorError {
+  return new OperatorError(
+    'DATABASE_NOT_USABLE',
+    `${path} is damaged (${why.replaceAll(/\s+/g, ' ')}). Keep it unchanged, and restore the last backup into an empty folder: asp serve restore.`,
   );
 }
 
@@ -99,9 +102,9 @@ function whole(connection: SqliteConnection): Snapshot {
       finding?.integrity_check === 'ok' && connection.prepare('PRAGMA foreign_key_check').all().length === 0;
     if (isSound) return describe(connection);
   } catch (cause) {
-    throw new DatabaseUnusableError('The database is damaged.', { cause });
+    throw new OperatorError('DATABASE_NOT_USABLE', 'The database is damaged.', cause);
   }
-  throw new DatabaseUnusableError('The database is damaged.');
+  throw new OperatorError('DATABASE_NOT_USABLE', 'The database is damaged.');
 }
 
 function describe(connection: SqliteConnection): Snapshot {

@@ -43,7 +43,7 @@ const operator = (line: string, more: Partial<Case> = {}): Case => ({
   line,
   asks: 'the operator',
   cells: { 'no network': { exit: 9, code: 'ASP_LOCAL_NOT_RUNNING' } },
-  because: 'what was left behind by a service that does not answer is no service',
+  because: 'a file left behind by a killed service is not a service',
   ...more,
 });
 const local = (line: string, more: Partial<Case> = {}): Case => ({ line, asks: 'nobody', ...more });
@@ -54,6 +54,12 @@ const NOT_OAUTH: Partial<Record<Column, Cell>> = {
 };
 const NOT_OAUTH_REASON = 'no authorization server answers so: what is there is something else';
 const DRY: Partial<Case> = { asks: 'nobody', object: 'dry-run' };
+
+/** It asks only where the service has people sign in, which is refused to nobody. */
+const METADATA_ONLY: Partial<Case> = {
+  cells: all({ exit: 0 }, ['400', '401', '403', '404', '409', '429', '500']),
+  because: 'it asks for the metadata of the service and nothing else',
+};
 
 /** Every command of the table, in the ways that differ. A command without a line here fails the tests. */
 export const CASES: Readonly<Record<string, readonly Case[]>> = {
@@ -127,16 +133,24 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
     api(`send ${PEER} hello`),
     api(`send ${PEER},@bob.bot hello --end --once x --as me.bot`),
     api(`send ${SESSION_ID} hello`),
+    api(`send ${SESSION_ID} hello --wait-for taken`),
     api(`send ${SESSION_ID} --lines`, { stdin: 'hello\n' }),
     api(`send ${SESSION_ID} --file $HOME/note.txt`),
     local(`send ${PEER} hello --dry-run`, DRY),
   ],
+  reply: [api(`reply ${SESSION_ID} hello`)],
+  inbox: [api('inbox'), api('inbox --all --unread')],
+  'inbox read': [api(`inbox read ${SESSION_ID}`)],
   run: [api('run --exec cat', { isEndless: true })],
   'message list': [api(`message list ${SESSION_ID}`)],
   'message search': [api('message search hello')],
   'session tail': [api(`tail ${SESSION_ID} -n 9 -c 3`), api(`tail ${SESSION_ID} --no-follow`)],
-  'session list': [api('session list'), api('session list --all')],
-  'session show': [api(`session show ${SESSION_ID}`)],
+  'session list': [
+    api('session list'),
+    api('session list --all'),
+    api('session list --account', { object: 'account-session' }),
+  ],
+  'session show': [api(`session show ${SESSION_ID}`), api(`session show ${SESSION_ID} --delivery`)],
   'session create': [api(`session create ${PEER} --topic x`), local(`session create ${PEER} --dry-run`, DRY)],
   'session join': [api(`session join ${SESSION_ID}`)],
   'session invite': [api(`session invite ${SESSION_ID} ${PEER}`)],
@@ -192,6 +206,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve client add': [operator(`serve client add ${PEER}`)],
   'serve client list': [operator('serve client list')],
   'serve client revoke': [operator('serve client revoke oac_1 --yes')],
+  open: [api('open --no-browser', METADATA_ONLY), api(`open ${SESSION_ID} --no-browser`, METADATA_ONLY)],
   status: [
     api('status', {
       cells: all({ exit: 0 }),
@@ -230,6 +245,7 @@ export const ENDING = Object.values(CASES)
 
 /** What is not in the matrix, and where it is shown instead. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
+  chat: 'it is a conversation on its streams: test/acceptance/chat.test.ts',
   mcp: 'it speaks a protocol of its own on its streams: test/acceptance/mcp.test.ts',
   demo: 'it is the program run over and over against a service of its own: test/cli/demo/demo.test.ts',
 };

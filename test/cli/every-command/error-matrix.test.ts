@@ -4,7 +4,7 @@ import type * as z from 'zod/mini';
 import { COMMAND_OUTPUT, OBJECT } from '../../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../../src/cli/program.js';
 import { ENDPOINT } from '../../../src/wire/endpoint.js';
-import { OPERATOR_ENDPOINT } from '../../../src/wire/local-service.js';
+import { OPERATOR_ENDPOINT } from '../../../src/wire/schemas/operator.js';
 import type { Refusal } from '../../support/canned-service.js';
 import type { Ran } from '../captured-run.js';
 import { CASES, type Case, type Cell, COLUMNS, type Column, ELSEWHERE } from './cases.js';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { createBackup } from '../../../src/service/backup/create-backup.js';
+import { createBackup } from '../../../src/service/operator/backup.js';
 import { startService } from '../../../src/service/service.js';
 import { TIME } from '../../support/canned-replies.js';
 import { type CannedService, startCannedService } from '../../support/canned-service.js';

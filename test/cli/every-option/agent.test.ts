@@ -77,6 +77,15 @@ const choices = async ({ asNobody, home }: Scene): Promise<unknown> => [
   existsSync(join(home, '.asp.json')),
 ];
 
+/** Whether the acting agent tells what it takes after an update. */
+const reportsTaken =
+  (before: string) =>
+  async ({ as, alice }: Scene, typed: readonly string[]): Promise<unknown> => {
+    if (before !== '') await as(alice, `agent update ${before}`);
+    await as(alice, ['agent update', typed]);
+    return ((await alice.get('/agents/me')).json as { reports_taken: boolean }).reports_taken;
+  };
+
 const TABLE: Table = {
   'agent use': {
     handle: shown(
@@ -149,6 +158,8 @@ const TABLE: Table = {
     ...fieldOptions(updatedWith),
     '--pause': shown('--pause', 3, updatedWith(invitedByBob, '--policy open')),
     '--resume': shown('--resume', 0, updatedWith(invitedByBob, '--policy open --pause')),
+    '--hide-taken': shown('--hide-taken', false, reportsTaken(''), '--description x'),
+    '--share-taken': shown('--share-taken', true, reportsTaken('--hide-taken'), '--description x'),
     ...writeOptions(async (scene) => `agent update ${await createAgent(scene)} --description x`, asAccount),
   },
   'agent remove': {

@@ -100,6 +100,7 @@ const TABLE: Table = {
       return err.includes(encodeURIComponent(`127.0.0.1:${port}/`));
     }),
     '--scopes': shown(`--scopes ${AGENT_SCOPE}`, [[AGENT_SCOPE]], loggedIn('scopes')),
+    '--account': shown('--account', [['account:read', 'account:agents:read']], loggedIn('scopes')),
     '--read-only': shown(
       '--read-only',
       [['agents:read', 'sessions:read', 'allowlist:read', 'realtime:read']],

@@ -17,6 +17,7 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   session: ['session'],
   tail: ['session tail', 'session events'],
   message: ['message'],
+  inbox: ['inbox', 'reply', 'chat', 'open'],
   attachment: ['attachment'],
   run: ['run', 'mcp', 'api'],
   auth: ['auth'],

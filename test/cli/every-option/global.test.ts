@@ -120,7 +120,7 @@ const TABLE: Table = {
     '--no-input': shown('--no-input', true, async (scene, typed) => {
       vi.spyOn(process.stderr, 'write').mockReturnValue(true);
       const line = 'agent remove $alice --timeout 1s';
-      return run(line, ({ err }) => err.includes('give the answer with --yes'), { isTerminal: true })(scene, typed);
+      return run(line, ({ err }) => err.includes('pass the answer with --yes'), { isTerminal: true })(scene, typed);
     }),
     '--yes': shown('--yes', 3, async ({ asAccount, as, bob, number }, typed) => {
       await asAccount(`agent create ann.g${number}`);

@@ -135,6 +135,18 @@ const TABLE: Table = {
     }),
     '--wait': shown('--wait', ['pong\n', 'active'], answered),
     '--end-after-reply': shown('--end-after-reply', ['pong\n', 'ended'], answered),
+    '--wait-for': shown('--wait-for taken', ['taken', 0], async (scene, typed) => {
+      const id = await scene.session();
+      const sending = scene.start(scene.alice, ['send $session hi --json --timeout 20s', typed]);
+      for (let sequence = 0; sequence === 0; ) {
+        const events = (await scene.bob.mustReplay(id)) as { type: string; sequence: number }[];
+        sequence = events.find(({ type }) => type === 'session.message')?.sequence ?? 0;
+        if (sequence > 0) await scene.bob.post(`/sessions/${id}/taken`, { sequences: [sequence] });
+      }
+      const { out, code } = await sending.ended;
+      const { delivery } = JSON.parse(out) as { delivery?: { recipients: { state: string }[] } };
+      return [delivery?.recipients[0]?.state ?? null, code];
+    }),
     '--edit': shown('--edit', 'written', async (scene, typed) => {
       const editor = scene.file('editor.sh', '#!/bin/sh\necho written > "$1"\n');
       chmodSync(editor, 0o700);

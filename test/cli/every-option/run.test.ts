@@ -7,6 +7,9 @@ import { everyOption, jsonOf, pause, type Scene, shown, type Table, writeOptions
 
 type Typed = readonly string[];
 
+const RUDE_AGENT = join(import.meta.dirname, '../../support/programs/acp-rude-agent.mjs');
+const SDK_AGENT = join(import.meta.dirname, '../../support/programs/acp-sdk-agent.mjs');
+
 /** What `actor` can read of the messages in a session. */
 async function textsIn(actor: Actor, sessionId: string): Promise<unknown[]> {
   const events = (await actor.mustReplay(sessionId)) as { payload: { content?: unknown } }[];
@@ -50,6 +53,22 @@ const asked =
       graceMs,
     );
   };
+
+/** What stands in a session, sorted, when alice has written `a` and `b` there. */
+async function askTwice(scene: Scene, words: readonly (string | Typed)[]): Promise<unknown> {
+  const id = await scene.session();
+  const ask = async (): Promise<void> => {
+    await scene.alice.mustSend(id, 'a');
+    await scene.alice.mustSend(id, 'b');
+  };
+  const texts = async (): Promise<unknown[]> => (await textsIn(scene.alice, id)).sort();
+  return running(scene, words, ask, (told) => told > 1, texts);
+}
+
+const askedTwice =
+  (more = '') =>
+  (scene: Scene, typed: Typed): Promise<unknown> =>
+    askTwice(scene, [`run --from anyone --exec 'echo pong' ${more}`, typed]);
 
 /** Carol and alice ask bob's agent with these words, each in a session of her own; then `look`. */
 async function twoAsk(
@@ -106,6 +125,34 @@ const createAndList = async ({ alice }: Scene, count: number): Promise<void> => 
 const TABLE: Table = {
   run: {
     '--exec': shown(`--exec 'echo pong'`, ['ping', 'pong'], asked('run --from anyone'), `--exec 'echo no'`),
+    '--acp': shown(`--acp 'node ${RUDE_AGENT}'`, ['ping', 'polite'], asked('run --from anyone'), `--exec 'echo pong'`),
+    '--allow': shown('--allow read', ['permission read', 'read: once'], async (scene, typed) => {
+      const id = await scene.session();
+      return running(
+        scene,
+        [`run --from anyone --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed],
+        () => scene.alice.mustSend(id, 'permission read'),
+        (told) => told > 0,
+        () => textsIn(scene.alice, id),
+      );
+    }),
+    '--max-replies': shown('--max-replies 1', ['a', 'b', 'pong'], askedTwice()),
+    '--human': shown('--human $alice', ['a', 'b', 'pong', 'pong'], askedTwice('--max-replies 1')),
+    '--max-replies-per-hour': shown('--max-replies-per-hour 1', ['a', 'b', 'pong'], askedTwice()),
+    '--max-hops': shown('--max-hops 3', ['ping'], async (scene, typed) => {
+      const id = await scene.session();
+      return running(
+        scene,
+        [`run --from anyone --exec 'echo pong'`, typed],
+        () => scene.alice.mustSend(id, 'ping', { hops: 3 }),
+        (told) => told > 0,
+        () => textsIn(scene.alice, id),
+      );
+    }),
+    '--max-tokens': shown('--max-tokens 42', 3, async (scene, typed) => {
+      const words = [`run --from anyone --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed];
+      return ((await askTwice(scene, words)) as unknown[]).length;
+    }),
     '--from': shown(
       '--from $carol',
       [['ping'], ['ping', 'pong']],

@@ -178,7 +178,7 @@ const TABLE: Table = {
       '--bus-creds $there/none.creds',
       true,
       refusal(`${FREE} --bus nats://127.0.0.1:1 --database postgres://asp@127.0.0.1:1/asp`, (err) =>
-        err.includes('none.creds cannot be read'),
+        err.includes('Cannot read the credentials'),
       ),
     ),
     '--public-url': shown(

@@ -108,6 +108,18 @@ const TABLE: Table = {
       await ended(scene);
       return [column(await scene.as(scene.alice, ['session list --json', typed]), 'id')];
     }),
+    '--with': shown('--with $bob', [['$session']], async (scene, typed) => {
+      await joined(scene);
+      await scene.alice.mustCreate();
+      return [column(await scene.as(scene.alice, ['session list --json', typed]), 'id')];
+    }),
+    '--account': shown('--account', ['@ann.bot'], async (scene, typed) => {
+      await scene.asAccount('status');
+      await scene.alice.mustCreate({ invite: ['@ann.bot'] });
+      const { out } = await scene.asAccount(['session list --limit 1 --json', typed]);
+      const { items } = JSON.parse(out === '' ? '{"items":[]}' : out) as { items: { acting_handle?: string }[] };
+      return items.map((item) => item.acting_handle ?? null);
+    }),
     ...pageOptions('session list', 50, createSessions),
   },
   'session show': {
@@ -120,6 +132,14 @@ const TABLE: Table = {
       },
       OTHER_SESSION,
     ),
+    '--delivery': shown('--delivery', { $bob: 'taken' }, async (scene, typed) => {
+      const id = await scene.session('hello');
+      const { sequence } = await scene.alice.mustSend(id, 'more');
+      await scene.bob.post(`/sessions/${id}/taken`, { sequences: [sequence] });
+      const { out } = await scene.as(scene.alice, ['session show $session --json', typed]);
+      const { delivery } = JSON.parse(out) as { delivery?: { recipients: { handle: string; state: string }[] } };
+      return Object.fromEntries((delivery?.recipients ?? []).map(({ handle, state }) => [handle, state]));
+    }),
   },
   'session create': {
     handles: shown('$bob', { $alice: 'joined', $bob: 'invited' }, async (scene, typed) => {

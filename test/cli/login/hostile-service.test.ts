@@ -69,7 +69,7 @@ describe('the port of a local service that has stopped', () => {
     }
     const out = await home.asp(['logout', '@demo.you', '-p', service.url]);
     expect(out).toMatchObject({ status: 0, stdout: '@demo.you\n' });
-    expect(out.stderr).toContain('deleted here, but the service was not told');
+    expect(out.stderr).toContain('deleted here, but the service was not notified');
     expect(received).toEqual([]);
     await home.dispose();
   });

@@ -100,17 +100,17 @@ describe('logout while the service is gone', () => {
   });
   afterAll(() => home.dispose());
 
-  it('deletes here all the same, ends with 0, and says that the service was not told', async () => {
+  it('deletes here anyway, exits with 0, and says that the service was not notified', async () => {
     const ended = await home.asp(['logout', '@demo.you', '--json']);
     expect(ended.status).toBe(0);
     expect(items(ended.stdout)).toEqual([
       { handle: '@demo.you', base_url: service.url, revoked: false, deleted: true, error: expect.any(String) },
     ]);
-    expect(ended.stderr).toContain('the service was not told');
+    expect(ended.stderr).toContain('the service was not notified');
     expect((await home.asp(['auth', 'status'])).stdout).not.toContain('@demo.you');
   });
 
-  it('finds the only login without being told which', async () => {
+  it('finds the only login without a handle', async () => {
     expect(await home.asp(['logout'])).toMatchObject({ status: 0, stdout: '@alice.bot\n' });
     expect((await home.asp(['auth', 'status'])).stdout).toBe('');
   });
@@ -123,7 +123,7 @@ describe('logout while the service is gone', () => {
   });
 });
 
-describe('logout where nobody ever signed in', () => {
+describe('logout without any login', () => {
   it('says so with 4', async () => {
     const home = createHome();
     expect((await home.asp(['logout'])).status).toBe(4);

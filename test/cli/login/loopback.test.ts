@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 
 import { type Loopback, listenOnLoopback } from '../../../src/cli/login/loopback.js';
 import type { AuthorizationRequest } from '../../../src/client/oauth/authorization-request.js';
-import { readCallback } from '../../../src/client/oauth/callback.js';
+import { readCallback } from '../../../src/client/oauth/authorization-request.js';
 import { rawBytes, rawRequest } from '../../support/raw-http.js';
 
 const ISSUER = 'http://127.0.0.1:9';
@@ -186,7 +186,7 @@ describe('the listener for the redirect of a sign-in', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  it('accepts the first valid callback only; the second is told that it is over', async () => {
+  it('accepts the first valid callback only; the second one learns that it is over', async () => {
     const { loopback, received } = await begin();
     const answers = await Promise.all(
       ['one', 'two', 'three'].map((code) => rawRequest(good(loopback.redirectUri, code), 'GET', {})),
@@ -196,7 +196,7 @@ describe('the listener for the redirect of a sign-in', () => {
     expect(await received).toMatchObject({ code: ['one', 'two', 'three'][accepted] });
   });
 
-  it('hears nothing before it was told what to wait for', async () => {
+  it('ignores requests until it knows what to wait for', async () => {
     const loopback = await listenOnLoopback(0);
     opened.push(loopback);
     expect(statusOf(await rawRequest(good(loopback.redirectUri), 'GET', {}))).toBe(400);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 describe('a second login', () => {
-  it('says as whom commands act now', async () => {
+  it('says which agent commands use now', async () => {
     const home = localHome(service);
     const login = async (handle: string) =>
       (await home.run(`login ${handle} --yes`)).err.trimEnd().split('\n').slice(1);
@@ -44,7 +44,7 @@ describe('a second login', () => {
   it('says that a credential of the environment still wins', async () => {
     const home = localHome(service);
     const { err } = await home.run('login me.one --yes', { environment: { ASP_TOKEN: 'x.y.z' } });
-    expect(err).toContain('ASP_TOKEN is set, so commands use that and not this login.');
+    expect(err).toContain('ASP_TOKEN is set, so commands use that instead of this login.');
   });
 
   it('--yes keeps the login in a file where there is no keychain, unless a keychain was asked for', async () => {
@@ -62,7 +62,7 @@ describe('a login in the browser', () => {
     const home = localHome(service);
     const { code, err } = await home.run('login me.one --browser nosuchprogram --timeout 1s');
     expect(code).toBe(8);
-    expect(err).toContain('The browser could not be started. Open the address yourself.');
+    expect(err).toContain('Could not open the browser. Open the address yourself.');
     expect(err).toContain('Waiting up to 1s for the browser.');
   });
 });
@@ -83,10 +83,10 @@ describe('the login that is proposed', () => {
   });
 });
 
-describe('a logout where nobody is signed in', () => {
+describe('a logout without a login', () => {
   it('says so', async () => {
     const { code, err } = await runWords('logout', { environment: { ASP_TOKEN_STORE: 'file' } });
     expect(code).toBe(4);
-    expect(err).toContain('error: Nobody is signed in here.\n');
+    expect(err).toContain('error: Not signed in here.\n');
   });
 });

@@ -131,7 +131,7 @@ describe('who one is, why, and with which token', () => {
     expect(`${ended.stdout}${ended.stderr}`).not.toContain(token);
   });
 
-  it('with client credentials: as whom the client acts', async () => {
+  it('with client credentials: the agent of the client', async () => {
     const added = json<{ client_id: string; client_secret: string }>(
       (await home.asp(['serve', 'client', 'add', '@me.ci'])).stdout,
     );
@@ -170,7 +170,7 @@ describe('who one is, why, and with which token', () => {
     expect(await token('1m')).toBe(first);
     const longer = await home.asp(['auth', 'token', '--min-ttl', '20m']);
     expect(longer.stdout).not.toBe(first);
-    expect(longer.stderr).toContain('the service gives no longer ones');
+    expect(longer.stderr).toContain('the service does not issue longer ones');
   });
 
   it('auth refresh gives another token; --scopes narrows it and never widens (exit 2)', async () => {
@@ -195,7 +195,7 @@ describe('who one is, why, and with which token', () => {
   });
 });
 
-describe('whoami --explain, where it leads to nobody', () => {
+describe('whoami --explain without an identity', () => {
   let home: Home;
   beforeAll(() => {
     home = createHome();
@@ -238,7 +238,7 @@ describe('whoami --explain, where it leads to nobody', () => {
     expect(layers.some(({ question, chosen }) => question === 'profile' && chosen)).toBe(false);
   });
 
-  it('says which name is no profile', async () => {
+  it('names the invalid profile', async () => {
     const { layers, status } = await layersOf([], { environment: { ASP_PROFILE: 'nowhere' } });
     expect(status).toBe(2);
     expect(saying(layers)).toEqual(['profile ASP_PROFILE: nowhere']);

@@ -45,15 +45,15 @@ describe('profiles', () => {
     });
 
     const refused: [line: string, said: RegExp][] = [
-      ['profile add work', /needs the address/],
+      ['profile add work', /needs the base URL/],
       ['profile add work --base-url nonsense', /is not a URL/],
       ['profile add work --base-url http://api.example.com', /must be encrypted/],
       ['profile add work --base-url ftp://api.example.com', /must begin with https/],
       ['profile add work --base-url https://user:pw@api.example.com', /user or password/],
       ['profile add work --base-url https://api.example.com?x=1', /query/],
       [`profile add work --base-url ${BASE} --ws-url https://ws.example.com`, /must begin with wss/],
-      [`profile add ../work --base-url ${BASE}`, /not a name/],
-      [`profile add __proto__ --base-url ${BASE}`, /not a name/],
+      [`profile add ../work --base-url ${BASE}`, /is not a valid pro/],
+      [`profile add __proto__ --base-url ${BASE}`, /is not a valid pro/],
       [`profile add local --base-url ${BASE}`, /runs on this machine/],
     ];
     for (const [line, said] of refused)
@@ -149,7 +149,7 @@ describe('profiles', () => {
       const { profiles, ...others } = JSON.parse(readFileSync(configFile(), 'utf8'));
       const work = { ...profiles.work, credential_command: ['vault', 'read token'] };
       writeFileSync(configFile(), JSON.stringify({ ...others, profiles: { work } }));
-      expect((await asp('profile show')).out).toContain("token by  vault 'read token'");
+      expect((await asp('profile show')).out).toContain("token from vault 'read token'");
       expect(JSON.parse((await asp('profile show --json')).out).credential_command).toEqual(['vault', 'read token']);
     });
 
@@ -162,16 +162,16 @@ describe('profiles', () => {
   });
 
   describe('profile use and remove', () => {
-    it('use makes it the default, and says what stands in the way', async () => {
+    it('use makes it the default, and names settings that override it', async () => {
       await add();
       await add('other', 'https://other.example.com');
       expect(await asp('profile use other')).toMatchObject({ code: 0, out: 'other\n' });
       expect(config()).toMatchObject({ default_profile: 'other' });
       const { err } = await asp('profile use work', { environment: { ASP_PROFILE: 'other' } });
-      expect(err).toContain('ASP_PROFILE still says other');
+      expect(err).toContain('ASP_PROFILE is still set to other');
     });
 
-    it('use refuses what is no profile (exit 2); local is one', async () => {
+    it('use refuses an unknown profile (exit 2); local exists', async () => {
       expect((await asp('profile use nothing')).code).toBe(2);
       expect((await asp('profile use local')).code).toBe(0);
     });
@@ -229,9 +229,9 @@ describe('profiles', () => {
     it('warns when the folder or the environment says another', async () => {
       await add();
       await asp('use alice.bot --here');
-      expect((await asp('use bob.bot')).err).toContain('.asp.json still says @alice.bot');
+      expect((await asp('use bob.bot')).err).toContain('.asp.json still sets @alice.bot');
       expect((await asp('use bob.bot', { environment: { ASP_AGENT: 'carol.bot' } })).err).toContain(
-        'ASP_AGENT still says',
+        'ASP_AGENT is still set to',
       );
     });
 
@@ -244,7 +244,7 @@ describe('profiles', () => {
       }
     });
 
-    it('asks nobody without a terminal: a handle is needed (exit 2)', async () => {
+    it('does not prompt without a terminal: a handle is required (exit 2)', async () => {
       await add();
       expect((await asp('use')).code).toBe(2);
     });

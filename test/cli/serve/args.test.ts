@@ -51,7 +51,7 @@ describe('words become options: service on this machine', () => {
     ['serve --metrics-port x', /not a whole number/],
     ['serve backup', /missing required argument/i],
     ['serve backup b.tar --data memory', /nothing to back up/],
-    ['serve restore b.tar --data memory', /into a folder/],
+    ['serve restore b.tar --data memory', /only to a folder/],
     ['serve logs -n x', /not a whole number/],
     ['serve reset --data memory --yes', /leaves nothing/],
     ['serve open --account Alice', /not an account/],

@@ -28,12 +28,15 @@ describe('the bus between services', () => {
   });
 
   it.each([
-    ['--bus nats://bus', /give --database too/],
-    ['--bus-creds x.creds', /without --bus/],
-    ['--bus redis://bus --database postgres://asp@db/asp', /not given as nats:/],
-    ['--bus nats://bus/path --database postgres://asp@db/asp', /not given as nats:/],
+    ['--bus nats://bus', /needs --database/],
+    ['--bus-creds x.creds', /--bus-creds needs --bus/],
+    ['--bus redis://bus --database postgres://asp@db/asp', /must look like nats:/],
+    ['--bus nats://bus/path --database postgres://asp@db/asp', /must look like nats:/],
     ['--bus nats://one,tls://two --database postgres://asp@db/asp', /either all nats/],
-    ['--bus nats://bus --bus-creds /nowhere.creds --database postgres://asp@db/asp', /nowhere\.creds cannot be read/],
+    [
+      '--bus nats://bus --bus-creds /nowhere.creds --database postgres://asp@db/asp',
+      /Cannot read the credentials .*nowhere\.creds/,
+    ],
   ])('%s is refused with the reason', async (words, reason) => {
     const { code, out, err } = await runWords(`serve --port 0 ${words}`);
     expect({ code, out }).toEqual({ code: 2, out: '' });

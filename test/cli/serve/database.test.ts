@@ -37,7 +37,7 @@ describe('the database of a service', () => {
   });
 
   it.each([
-    ['mysql://root@db/asp', /not given as postgres:/],
+    ['mysql://root@db/asp', /must look like postgres:/],
     ['postgres://asp@127.0.0.1:1/asp', /nothing listens there/],
   ])('%s is refused with the reason', async (url, reason) => {
     const { code, out, err } = await runWords(`serve --port 0 --database ${url}`);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { readFaults } from '../../../src/cli/commands/serve/faults-setting.js';
+import { readFaults } from '../../../src/cli/commands/serve/settings.js';
 import { runWords } from '../captured-run.js';
 
 describe('--inject', () => {
@@ -25,18 +25,18 @@ describe('--inject', () => {
 
   const refused: [text: string, said: RegExp][] = [
     ['everything', /'everything' is not a fault/],
-    ['404:10%', /faults are 429, 500/],
+    ['404:10%', /faults: 429, 500/],
     ['429', /is not a fault/],
-    ['429:often', /'often' is not how often/],
-    ['429:0%', /is not how often/],
-    ['429:101%', /is not how often/],
-    ['lost:1/0', /is not how often/],
+    ['429:often', /'often' is not a frequency/],
+    ['429:0%', /is not a frequency/],
+    ['429:101%', /is not a frequency/],
+    ['lost:1/0', /is not a frequency/],
     ['delay:soon', /a delay looks like/],
-    ['delay:1s@never', /is not how often/],
+    ['delay:1s@never', /is not a frequency/],
     ['drop:twice', /sockets drop after a time/],
     ['500:5%,', /'' is not a fault/],
     ['500:5%,seed:x', /seed 'x' is not a whole number/],
-    ['seed:1', /names no fault/],
+    ['seed:1', /contains no fault/],
   ];
   for (const [text, said] of refused)
     it(`'${text}' is refused with exit 2, before anything starts`, async () => {
@@ -45,7 +45,7 @@ describe('--inject', () => {
       expect({ code, out }).toEqual({ code: 2, out: '' });
     });
 
-  it('may be said in parts', async () => {
+  it('may have several parts', async () => {
     const { code, out } = await runWords(['serve', '--inject', '429:1%', '--inject', 'drop:1m', '--print-config']);
     expect(code).toBe(0);
     expect(out).toContain('429:1%,drop:1m');

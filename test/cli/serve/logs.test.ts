@@ -28,7 +28,7 @@ describe('asp serve logs', () => {
   };
   const folder = (): string => join(home.directory, 'run/asp-cli/serve');
 
-  it('shows what the service in the background says; -n is the last so many lines', async () => {
+  it('shows the log of the background service; -n limits it to the last N lines', async () => {
     const url = await detach('--log', 'json');
     for (const path of ['/health', '/openapi.json']) await request(`${new URL(url).origin}${path}`);
     const all = await home.asp(['serve', 'logs']);
@@ -61,7 +61,7 @@ describe('asp serve logs', () => {
     expect((await home.asp(['serve', 'logs'])).stdout).toBe(stdout);
   });
 
-  it('--follow ends quietly when nobody reads any more', async () => {
+  it('--follow exits quietly when its reader is gone', async () => {
     const url = await detach('--log', 'text');
     const line = home.shell('asp serve logs --follow | head -n 1; echo $PIPESTATUS');
     await request(`${new URL(url).origin}/health`);

@@ -33,7 +33,7 @@ const QUESTIONS = [
 ];
 
 describe.runIf(process.platform === 'linux')('a process that ended', () => {
-  it('is not alive for as long as nobody waits for it', async () => {
+  it('does not keep the process alive while it is not awaited', async () => {
     const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const [line] = await once(parent.stdout, 'data');
     const { isProcessAlive } = machineOf(process);
@@ -44,7 +44,7 @@ describe.runIf(process.platform === 'linux')('a process that ended', () => {
 });
 
 describe('a local service that was killed', () => {
-  it('is told of in one way, whichever command asks, with what starts it again where it was', async () => {
+  it('is reported the same way by every command, with the command that starts it again', async () => {
     const service = await startServe(home, ['--demo']);
     expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     service.running.kill('SIGKILL');
@@ -56,7 +56,7 @@ describe('a local service that was killed', () => {
         words,
         status: 9,
         code: 'ASP_LOCAL_NOT_RUNNING',
-        message: 'The local service is not running: it ended without saying so.',
+        message: 'The local service is not running: it ended unexpectedly.',
         hint: `it was process ${service.running.pid}, at ${service.url}.`,
         next: ['asp', 'serve', '--port', port, '--data', service.data],
       });
@@ -66,7 +66,7 @@ describe('a local service that was killed', () => {
     await again.stop();
   });
 
-  it('is told of in the same way when another process has its number', async () => {
+  it('is reported the same way when another process has its number', async () => {
     const service = await startServe(home, ['--demo']);
     await home.asp(['login', '@demo.you', '--yes']);
     service.running.kill('SIGKILL');
@@ -79,12 +79,12 @@ describe('a local service that was killed', () => {
       for (const words of QUESTIONS)
         expect(failureOf(await home.asp([...words, '--json', '--retries', '0']))).toMatchObject({
           code: 'ASP_LOCAL_NOT_RUNNING',
-          message: 'The local service is not running: it ended without saying so.',
+          message: 'The local service is not running: it ended unexpectedly.',
         });
     }
   });
 
-  it('is not spoken of any more once a service ended by itself', async () => {
+  it('is not mentioned after a service has stopped normally', async () => {
     await (await startServe(home)).stop();
     expect(failureOf(await home.asp(['serve', 'status', '--json']))).toMatchObject({
       code: 'ASP_LOCAL_NOT_RUNNING',
@@ -96,7 +96,7 @@ describe('a local service that was killed', () => {
 });
 
 describe('a second asp serve', () => {
-  it('is told that the service runs already, where, how to end it, and how to run a second one', async () => {
+  it('reports that the service is already running, where, how to stop it, and how to run a second one', async () => {
     const service = await startServe(home, ['--demo']);
     const { port } = new URL(service.url);
     const others = [
@@ -109,13 +109,13 @@ describe('a second asp serve', () => {
       expect(ended.status).toBe(6);
       expect(failureOf(ended)).toMatchObject({
         code: 'ASP_PORT_IN_USE',
-        message: `The local service runs already, at ${service.url} (process ${service.running.pid}).`,
-        hint: 'use it as it is, end it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
+        message: `The local service is already running at ${service.url} (process ${service.running.pid}).`,
+        hint: 'use it, stop it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
         next: ['asp', 'serve', 'status'],
       });
     }
     const told = await home.asp(['serve', '--port', port, '--detach']);
-    expect(told.stderr).toMatch(/runs already.*\n.*\n {2}try: {2}asp serve status\n/);
+    expect(told.stderr).toMatch(/already running.*\n.*\n {2}try: {2}asp serve status\n/);
     const second = home.start(['serve', '--port', '0', '--data', 'beside']);
     await second.until('stdout', /^http:\S+$/m);
     second.kill('SIGINT');

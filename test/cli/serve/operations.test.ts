@@ -53,7 +53,7 @@ describe('docs/operations.md', () => {
     }
   });
 
-  it('names metrics that there are', async () => {
+  it('names existing metrics', async () => {
     const { text } = await request(service.metricsUrl ?? '');
     const named = [...PAGE.matchAll(/`((?:asp|nodejs|process)_[a-z0-9_]+)(?:\{[^}]*\})?`/g)].map(
       ([, name = '']) => name,

@@ -56,8 +56,8 @@ describe('asp serve starts', () => {
   it.skipIf(process.platform !== 'linux').each([
     ['a file', (directory: string) => join(directory, 'notes.txt'), /is a file/],
     ['below a file', (directory: string) => join(directory, 'notes.txt/data'), /is a file/],
-    ['in /proc', () => '/proc/asp/data', /cannot be made/],
-    ['in /sys', () => '/sys/asp-data', /may not write/],
+    ['in /proc', () => '/proc/asp/data', /cannot be created/],
+    ['in /sys', () => '/sys/asp-data', /cannot write/],
   ])('refuses a data folder that is %s with exit 2, at once', async (_, pathIn, why) => {
     writeFileSync(join(home.directory, 'notes.txt'), 'mine');
     const words = ['serve', '--port', '0', '--json', '--data', pathIn(home.directory)];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { createServiceLog } from '../../../src/cli/commands/serve/service-log.js';
+import { createServiceLog } from '../../../src/cli/commands/serve/start.js';
 import { createOutput } from '../../../src/cli/terminal/output.js';
 import { captureStreams } from '../../../src/cli/terminal/streams.js';
 import { createTestClock } from '../../support/clock.js';
@@ -66,7 +66,7 @@ describe('a line of the service’s log', () => {
     expect(JSON.parse(second ?? '')).toMatchObject({ event: 'odd', error: 'a text' });
   });
 
-  it('that nobody reads brings nothing down', async () => {
+  it('without a reader does not stop the service', async () => {
     for (const format of ['errors', 'text', 'json'] as const) {
       const { streams } = logOf(format);
       let tries = 0;

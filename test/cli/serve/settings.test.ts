@@ -29,7 +29,7 @@ function configOf(text: unknown): string {
 }
 
 describe('the settings of a service', () => {
-  it('are the documented ones when nobody says anything', async () => {
+  it('have the documented defaults', async () => {
     const settings = await effective('');
     expect(settings).toMatchObject({
       host: { value: '127.0.0.1', source: 'default' },
@@ -73,7 +73,7 @@ describe('the settings of a service', () => {
     expect(settings['port']).toEqual({ value: 99, source: `"port" in ${config}` });
   });
 
-  it('take a data folder from where it was said: the file’s own folder', async () => {
+  it('resolve a data folder relative to their source: the folder of the file', async () => {
     const config = configOf({ data: 'here' });
     expect((await effective(`--config ${config}`))['data']?.value).toBe(config.replace('serve.json', 'here'));
     expect((await effective(`--config ${configOf({ data: 'memory' })}`))['data']?.value).toBe('memory');
@@ -106,7 +106,7 @@ describe('the settings of a service', () => {
   const refused: [what: string, file: unknown, said: RegExp][] = [
     ['an unknown key', { prot: 1 }, /Unknown setting 'prot'[\s\S]*did you mean 'port'\?/],
     ['a key spelt with _', { public_url: 'https://x' }, /did you mean 'public-url'\?/],
-    ['a key like nothing', { nonsense: 1 }, /settings are host, port/],
+    ['a key like nothing', { nonsense: 1 }, /settings: host, port/],
     ['a number as text', { port: '8744' }, /"port" must be of type (int|number)/],
     ['a port out of range', { port: 70_000 }, /"port" in .*serve\.json '70000' is not a whole number/],
     ['a value that is no choice', { log: 'loud' }, /"log" in .*'loud' is not one of errors, text, json/],
@@ -128,7 +128,7 @@ describe('the settings of a service', () => {
     for (const path of [join(folder, 'none.json'), join(folder, 'serve.json')]) {
       const { code, err } = await runWords(`serve --print-config --config ${path}`);
       expect(code).toBe(2);
-      expect(err).toMatch(/cannot be read/);
+      expect(err).toMatch(/Cannot read/);
     }
   });
 

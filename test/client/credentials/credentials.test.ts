@@ -3,11 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
 import { createCommandCredential } from '../../../src/client/credentials/command-credential.js';
-import { obtainClientId } from '../../../src/client/credentials/obtain-client-id.js';
-import { createTokenCredential } from '../../../src/client/credentials/token-credential.js';
+import { createClientCredential, createTokenCredential } from '../../../src/client/credentials/credential.js';
+import { obtainClientId } from '../../../src/client/credentials/register-client.js';
 import { createTransport } from '../../../src/client/http/transport.js';
 import { discover } from '../../../src/client/oauth/discover.js';
 import type { Clock } from '../../../src/kit/clock.js';

@@ -95,13 +95,13 @@ describe.skipIf(!isSecretServiceHere)('the Secret Service', () => {
     expect(output.trim().split('\n')).toEqual(['probed', 'kept', 'deleted', 'nothing']);
   });
 
-  it('is said to be locked when it is, at once', async () => {
+  it('is reported as locked at once', async () => {
     const { output, tookMs } = await onSessionBus(`${unlock}; ${lock}; $PROGRAM`);
     expect(output.trim()).toBe('ASP_STORE_LOCKED');
     expect(tookMs).toBeLessThan(6000);
   });
 
-  it('is said to be unavailable when it has no keyring, and the process ends', async () => {
+  it('is reported as unavailable without a keyring, and the process ends', async () => {
     const { output, tookMs } = await onSessionBus('$PROGRAM');
     expect(output.trim()).toBe('ASP_STORE_UNAVAILABLE');
     expect(tookMs).toBeLessThan(6000);

@@ -1,9 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import type { LoginKey } from '../../../src/client/credentials/login.js';
-import type { LoginContext } from '../../../src/client/credentials/login-context.js';
+import type { LoginContext, LoginKey } from '../../../src/client/credentials/login.js';
 import { createLoginCredential } from '../../../src/client/credentials/login-credential.js';
 import { openLogins } from '../../../src/client/credentials/open-logins.js';
 import { refreshLogin } from '../../../src/client/credentials/refresh-login.js';
@@ -48,7 +46,7 @@ describe('a stored login', () => {
     expect((await two.accessToken('api', { rejected })).token).toBe(renewed);
   });
 
-  it('is remembered as ended when the service refuses it, and nobody asks again', async () => {
+  it('is remembered as ended when the service refuses it, and later commands do not ask again', async () => {
     await signIn(service, place.context, HANDLE);
     const secrets = `${place.directory}/state/secrets`;
     const [name = ''] = readdirSync(secrets);
@@ -70,7 +68,7 @@ describe('a stored login', () => {
     expect((await openLogins(place.context).find(key))?.ended).toBeNull();
   });
 
-  it('survives answers that are no OAuth errors', async () => {
+  it('survives answers that are not OAuth errors', async () => {
     await signIn(service, place.context, HANDLE);
     const captive = await startPortal();
     const context = { ...place.context, addressesOf: () => ({ baseUrl: key.baseUrl }) };

@@ -89,7 +89,7 @@ describe('more calls at once than there are connections', () => {
     expect(most).toBeLessThanOrEqual(16);
   });
 
-  it('every call fails, and none hangs, when nobody listens', async () => {
+  it('every call fails, and none hangs, if nothing listens', async () => {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');

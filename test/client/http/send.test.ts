@@ -133,7 +133,7 @@ describe('Errors › Client handling; Rate limits › recommended back-off', () 
     expect(pauses[1]?.delayMs).toBe(clock.waits[1]);
   });
 
-  it('where nobody listens on this machine, it is tried twice', async () => {
+  it('tries twice if nothing listens on this machine', async () => {
     const closed = await startScriptedServer();
     await closed.finish();
     expect(await failed({ url: `${closed.origin}/v1/sessions` })).toMatchObject({
@@ -203,7 +203,7 @@ describe('the outcome of a write', () => {
     expect((await send()).outcome).toBe('not_applied');
   });
 
-  it('is not applied when nobody listens', async () => {
+  it('is not applied if nothing listens', async () => {
     const closed = await startScriptedServer();
     await closed.finish();
     const error = await failed({ url: `${closed.origin}/v1/sessions`, retries: 1 });

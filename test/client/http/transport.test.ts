@@ -1,9 +1,16 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { redactBody, redactHeaders, redactText, redactUrl, type TraceEntry } from '../../../src/client/http/trace.js';
-import { createTransport, proxyFromEnvironment, type Transport } from '../../../src/client/http/transport.js';
+import {
+  createTransport,
+  proxyFromEnvironment,
+  redactBody,
+  redactHeaders,
+  redactText,
+  redactUrl,
+  type TraceEntry,
+  type Transport,
+} from '../../../src/client/http/transport.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 
@@ -119,7 +126,7 @@ describe('the trace', () => {
     expect(text).toContain('grant_type=refresh_token');
   });
 
-  it('hides the credential of a request that an answer repeats, also from whoever reads the answer', async () => {
+  it('hides the credential of a request that an answer repeats, even from the reader of the answer', async () => {
     const [token, secret] = ['opaque-canary-token', 'opaque canary/secret'];
     const error = { code: 'X', message: `the token ${token} and ${secret} are bad` };
     server.expect({ method: 'POST', path: '/a', status: 401, headers: { 'x-said': token }, body: { error } });
@@ -165,7 +172,7 @@ describe('proxies', () => {
     ['https://a.test/', 'proxy.test:3128'],
   ])('%s goes through %s', (url, expected) => expect(of(url)).toBe(expected));
 
-  it('ALL_PROXY stands in for HTTPS_PROXY; one that is no HTTP proxy is none', () => {
+  it('ALL_PROXY replaces HTTPS_PROXY; one that is not an HTTP proxy is ignored', () => {
     const url = new URL('https://example.com');
     const all = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', https_proxy: '' });
     expect(all(url)?.host).toBe('all.test:1');

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 
 import { describe, expect, it } from 'vitest';
-
 import {
   type AuthorizationRequest,
   createAuthorizationRequest,
+  readCallback,
 } from '../../../src/client/oauth/authorization-request.js';
-import { readCallback } from '../../../src/client/oauth/callback.js';
 import { systemRandom } from '../../../src/kit/random.js';
 
 const discovery = {

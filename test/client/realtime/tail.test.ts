@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { createClientCredential } from '../../../src/client/credentials/credential.js';
 import { type Client, connect, createTransport, type TailItem, type TailOptions } from '../../../src/client/library.js';
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
@@ -83,7 +83,7 @@ describe('a tail that continues many sessions', () => {
     expect(replays.length, replays.join('\n')).toBe(2);
   });
 
-  it('is told of the last event only where its agent is joined', async () => {
+  it('learns the last event only if its agent is joined', async () => {
     const id = await startSession(createClient(alice), [bob.handle]);
     await say(createClient(alice), id, 'not for the invited');
     const lastOf = async (actor: Actor): Promise<number | undefined> => {

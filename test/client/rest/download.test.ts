@@ -64,7 +64,7 @@ describe('a download', () => {
     expect(server?.received.at(-1)?.headers['range']).toBe('bytes=5-');
   });
 
-  it('passes over what it has when the server begins anew', async () => {
+  it('skips the bytes it has when the server starts over', async () => {
     const got = await download(() => [
       linkTo('/files/1'),
       { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createClientCredential } from '../../../src/client/credentials/client-credential.js';
+import { createClientCredential } from '../../../src/client/credentials/credential.js';
 import { type Client, type Credential, connect, createTransport } from '../../../src/client/library.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';

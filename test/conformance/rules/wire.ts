@@ -82,6 +82,11 @@ export const WIRE = {
   'wire/OAuth/revoke': '200, empty',
   'wire/OAuth/claims': 'a token of another type is refused',
 
+  'wire/Delivery/GET': 'each recipient of a message and the furthest state that is proved',
+  'wire/Delivery/POST': 'messages only, the first report stands, 1 to 100, joined only',
+  'wire/Delivery/off': 'an agent that does not report it is answered alike, and nothing is kept or shown',
+  'wire/Delivery/answered': 'a message of the recipient in the same session names it',
+
   // 7 Agents, search, trust
   'wire/Agents/short-form': 'eleven fields, never created_at',
   'wire/Agents/long-form': 'the short form and the account’s fields',

@@ -120,7 +120,7 @@ describe.skipIf(reason !== undefined)('a service that is given two hosts of Post
   it('a service finds the primary among several hosts, and the new one after a promotion', async () => {
     const primary = await startPrivatePostgres();
     const standby = await primary.createStandby();
-    const { openPostgres } = await import('../../../src/service/store/postgres-database.js');
+    const { openPostgres } = await import('../../../src/service/store/postgres.js');
     const hosts = `127.0.0.1:${standby.port},127.0.0.1:${primary.port}`;
     const database = await openPostgres(`postgres://postgres@${hosts}/postgres?target_session_attrs=read-write`);
     const write = (): Promise<unknown> =>

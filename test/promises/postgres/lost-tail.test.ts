@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { connect, createClientCredential, type TailItem } from '../../../src/client/library.js';
-import { openPostgres } from '../../../src/service/store/postgres-database.js';
+import { openPostgres } from '../../../src/service/store/postgres.js';
 import { createActor } from '../../support/actors.js';
 import { startCluster } from '../../support/cluster.js';
 import { field } from '../../support/json.js';
@@ -26,7 +26,7 @@ function newestProgram(name: string): string {
 }
 
 describe.skipIf(reason !== undefined)('a failover that loses what was acknowledged last', () => {
-  it('a client that is connected misses nothing that got a lost number again, and is told what is gone', async () => {
+  it('a connected client misses no event with a reused number, and learns what is gone', async () => {
     const primary = await startPrivatePostgres();
     const standby = await primary.createStandby();
     const cluster = await startCluster({ count: 1, databaseUrl: primary.url, name: 'lost-tail' });

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { text } from '../../support/json.js';
 import { AGENT_SCOPE, REDIRECT_URI } from '../../support/oauth.js';

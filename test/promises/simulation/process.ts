@@ -2,17 +2,17 @@ import type { FileHandle } from 'node:fs/promises';
 
 import { createIds } from '../../../src/kit/ids.js';
 import type { Random } from '../../../src/kit/random.js';
-import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
-import { createLocalBus } from '../../../src/service/bus/local-bus.js';
-import { DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/context.js';
-import { unlimited } from '../../../src/service/limits/rate-limits.js';
-import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
-import { unmetered } from '../../../src/service/meter.js';
-import { addressesOf } from '../../../src/service/place.js';
-import { createHttpServer } from '../../../src/service/rest/http-server.js';
-import { composeService, type RunningService } from '../../../src/service/service.js';
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
+import { DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/core/context.js';
+import { unmetered } from '../../../src/service/core/meter.js';
+import { createMemoryLimits, unlimited } from '../../../src/service/core/rate-limits.js';
+import { createHeldBytes } from '../../../src/service/core/semaphore.js';
+import { createHttpServer } from '../../../src/service/http/app.js';
+import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
+import { addressesOf, composeService, type RunningService } from '../../../src/service/service.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
+import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
 import { createLink, type Link } from './link.js';
 import { faultyDriver, isInjected, scheduledBus, scheduledDatabase, scheduledFiles } from './storage.js';
 import type { Life, World } from './world.js';
@@ -55,7 +55,7 @@ export class ServiceProcess implements Life {
     const clock = this.#world.clockOf(this);
     const random = randomOf(this.#world);
     const bus = createLocalBus((error) => this.#world.violate(`a bell has thrown ${error}`));
-    const context: ServiceContext = {
+    const context: Omit<ServiceContext, 'inboxes'> = {
       clock,
       random,
       ids: createIds(clock, random),
@@ -67,7 +67,8 @@ export class ServiceProcess implements Life {
         this.openFiles,
       ),
       bus: scheduledBus(this.#world, this, bus),
-      limits: areLimitsOn ? createSlidingWindow(clock) : unlimited,
+      limits: areLimitsOn ? createMemoryLimits(clock) : unlimited,
+      unread: createHeldBytes(UNREAD_MAX_BYTES),
       meter: unmetered,
       log: {
         // How long a request took is not the simulation's to say.

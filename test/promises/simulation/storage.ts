@@ -1,9 +1,9 @@
 import type { FileHandle } from 'node:fs/promises';
 
-import type { AttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
-import type { Bus } from '../../../src/service/bus/bus.js';
+import type { AttachmentFiles } from '../../../src/service/core/attachment-store.js';
+import type { Bus } from '../../../src/service/core/bus.js';
+import type { Database, Query, Transaction, Work } from '../../../src/service/core/database.js';
 import { DATABASE_FILE } from '../../../src/service/store/data-directory.js';
-import type { Database, Query, Transaction } from '../../../src/service/store/database.js';
 import type { SqliteConnection, SqliteStatement } from '../../../src/service/store/sqlite-driver.js';
 import type { Life, World } from './world.js';
 
@@ -131,10 +131,7 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
       run: (sql: string, ...parameters: (string | number | null)[]) => paused(() => query.run(sql, ...parameters)),
     };
   };
-  return {
-    isExclusive: real.isExclusive,
-    writeFault: real.writeFault,
-    epoch: real.epoch,
+  const scheduled: Work = {
     async read(work) {
       await world.turn('read', life);
       return real.read((query) => work(pausing(query)));
@@ -149,6 +146,14 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
         return work(wrapped);
       });
     },
+  };
+  return {
+    isExclusive: real.isExclusive,
+    writeFault: real.writeFault,
+    epoch: real.epoch,
+    queueMs: real.queueMs,
+    ...scheduled,
+    behind: scheduled,
     close: () => real.close(),
   };
 }
@@ -159,6 +164,7 @@ export function scheduledBus(world: World, life: Life, real: Bus): Bus {
   const later = (ring: () => void): void => world.later('bell', ring, life);
   return {
     ...real,
+    isReliable: false,
     ring(signal) {
       if (life.isDead) return;
       const ring = (): void => real.ring(signal);

@@ -2,13 +2,17 @@ import { createHmac, createPublicKey } from 'node:crypto';
 
 import { type CryptoKey, exportJWK, exportSPKI, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import { type AccessTokenGrant, signAccessToken } from '../../../src/service/access-token/sign.js';
-import { openSigningKeys, type SigningKeys } from '../../../src/service/access-token/signing-keys.js';
-import { createTokenVerifier, type TokenVerifier } from '../../../src/service/access-token/verify.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import { markAgentRemoved } from '../../../src/service/store/agent-rows.js';
-import { listSigningKeys } from '../../../src/service/store/signing-key-rows.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import {
+  type AccessTokenGrant,
+  createTokenVerifier,
+  openSigningKeys,
+  type SigningKeys,
+  signAccessToken,
+  type TokenVerifier,
+} from '../../../src/service/oauth/access-tokens.js';
+import { markAgentRemoved } from '../../../src/service/store/agents.js';
+import { listSigningKeys } from '../../../src/service/store/keys.js';
 import { openStage } from '../sessions/stage.js';
 
 const REST = 'http://h/v1';

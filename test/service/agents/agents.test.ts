@@ -1,22 +1,23 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { toAgentSummary } from '../../../src/service/agents/agent-record.js';
-import { createAccount } from '../../../src/service/agents/create-account.js';
-import { createAgent } from '../../../src/service/agents/create-agent.js';
-import { getActingAgent } from '../../../src/service/agents/get-acting-agent.js';
-import { getAgent } from '../../../src/service/agents/get-agent.js';
-import { getAgentCard } from '../../../src/service/agents/get-agent-card.js';
-import { listAgents } from '../../../src/service/agents/list-agents.js';
-import { removeAgent } from '../../../src/service/agents/remove-agent.js';
-import { updateActingAgent } from '../../../src/service/agents/update-acting-agent.js';
-import { updateAgent } from '../../../src/service/agents/update-agent.js';
-import type { AccountActor, Actor, AgentActor } from '../../../src/service/context.js';
-import type { ServiceError } from '../../../src/service/service-error.js';
-import type { AccountRow } from '../../../src/service/store/account-rows.js';
-import { listAllowlistEntries } from '../../../src/service/store/allowlist-rows.js';
-import { insertSocket } from '../../../src/service/store/socket-rows.js';
-import type { BodyOf } from '../../../src/wire/endpoint.js';
+import { createAccount } from '../../../src/service/agents/accounts.js';
+import {
+  createAgent,
+  getActingAgent,
+  getAgent,
+  getAgentCard,
+  listAgents,
+  toAgentSummary,
+  updateActingAgent,
+  updateAgent,
+} from '../../../src/service/agents/agents.js';
+import type { AccountActor, Actor, AgentActor } from '../../../src/service/core/context.js';
+import type { ServiceError } from '../../../src/service/core/errors.js';
+import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
+import type { AccountRow } from '../../../src/service/store/accounts.js';
+import { listAllowlistEntries } from '../../../src/service/store/allowlists.js';
+import { insertSocket } from '../../../src/service/store/processes.js';
 import { splitHandle } from '../../../src/wire/handle.js';
+import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
 import { codeOf } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
@@ -101,6 +102,7 @@ describe('Agents › POST /agents', () => {
       scope: 'personal',
       can_initiate_sessions: true,
       paused: false,
+      reports_taken: true,
       card_body: null,
       skills: [],
       created_at: stage.clock.now(),
@@ -225,7 +227,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     expect((await view(stranger, alice.handle)).agent.is_online).toBe(true);
   });
 
-  it('is_online tells nothing to whoever the agent has blocked, nor to others of the same owner', async () => {
+  it('is_online reveals nothing to a blocked agent, nor to others of the same owner', async () => {
     await stage.write((transaction) =>
       insertSocket(transaction, { id: 'x', process_id: 'x', agent_id: alice.agentId, grant_id: 'x', opened_at: 1 }),
     );
@@ -256,7 +258,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
 });
 
 describe('Agents › DELETE', () => {
-  it('leaves its sessions as if by itself, loses its grants, and is nobody', async () => {
+  it('leaves its sessions as if on its own, loses its grants, and can no longer act', async () => {
     const session = must(await stage.create(stranger, { invite: [alice.handle] })).session_id;
     must(await stage.join(alice, session));
     await stage.write(async (transaction) => {
@@ -287,7 +289,7 @@ describe('Agents › DELETE', () => {
 });
 
 describe('Agents › GET /agents', () => {
-  it('the account’s own, in pages, by a text that is no pattern', async () => {
+  it('the account’s own, in pages, by a text that is not a pattern', async () => {
     for (const name of ['a_b', 'axb', 'c', 'd']) await add({ local_name: name, display_name: `100% ${name}` });
     const handles = async (query: Parameters<typeof list>[0]) =>
       (await list(query)).agents.map((agent) => agent.canonical_handle);

@@ -1,17 +1,11 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-
-import { getAgent } from '../../../src/service/agents/get-agent.js';
-import { getAgentCard } from '../../../src/service/agents/get-agent-card.js';
-import { indexMessages } from '../../../src/service/agents/index-messages.js';
-import { listAgents } from '../../../src/service/agents/list-agents.js';
-import { searchAgents } from '../../../src/service/agents/search-agents.js';
-import { searchDirectory } from '../../../src/service/agents/search-directory.js';
-import { searchMessages } from '../../../src/service/agents/search-messages.js';
-import { getAttachment } from '../../../src/service/attachments/get-attachment.js';
-import type { AgentActor } from '../../../src/service/context.js';
-import type { Query } from '../../../src/service/store/database.js';
-import { listAllowlist } from '../../../src/service/trust/list-allowlist.js';
-import { listBlocks } from '../../../src/service/trust/list-blocks.js';
+import { getAgent, getAgentCard, listAgents } from '../../../src/service/agents/agents.js';
+import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
+import { getAttachment } from '../../../src/service/attachments/attachments.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import type { Query } from '../../../src/service/core/database.js';
+import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
+import { listAllowlist, listBlocks } from '../../../src/service/messaging/trust-lists.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import { upload } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';

@@ -1,23 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { indexMessages, startIndexing } from '../../../src/service/agents/index-messages.js';
-import { removeAgent } from '../../../src/service/agents/remove-agent.js';
-import { searchAgents } from '../../../src/service/agents/search-agents.js';
-import { searchDirectory } from '../../../src/service/agents/search-directory.js';
-import { searchMessages } from '../../../src/service/agents/search-messages.js';
-import { updateAgent } from '../../../src/service/agents/update-agent.js';
-import type { AgentActor } from '../../../src/service/context.js';
-import type { AccountRow } from '../../../src/service/store/account-rows.js';
+import { updateAgent } from '../../../src/service/agents/agents.js';
+import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
+import { indexMessages, searchMessages, startIndexing } from '../../../src/service/messaging/search-messages.js';
+import type { AccountRow } from '../../../src/service/store/accounts.js';
 import {
   holdsPhrases,
   searchPhrasesOf,
   searchTermsOf,
   wordsToFind,
   wordsToIndex,
-} from '../../../src/service/store/search-text.js';
-import type { BodyOf } from '../../../src/wire/endpoint.js';
+} from '../../../src/service/store/search.js';
 import { splitHandle } from '../../../src/wire/handle.js';
-import type { Content } from '../../../src/wire/message.js';
+import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
+import type { Content } from '../../../src/wire/schemas/requests.js';
 import { codeOf } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
@@ -116,7 +113,7 @@ describe('Search › agents', () => {
     expect(await handlesOf('"alice"')).toEqual(['@alice.main']);
   });
 
-  it('one letter and signs or accents find nobody: two letters or digits are the least', async () => {
+  it('one letter, signs or accents find nothing: two letters or digits are the minimum', async () => {
     for (const q of ['a*', '*a', 'a ', 'a.', '"a"', 'a\u0301']) {
       expect(await handlesOf(q), q).toEqual([]);
       expect(await directory(q), q).toEqual({ agents: [], people: [], organizations: [] });
@@ -124,7 +121,7 @@ describe('Search › agents', () => {
     expect(await handlesOf('al*')).toEqual(['@alice.main']);
   });
 
-  it('private and removed agents by nobody, from that moment on and back', async () => {
+  it('private and removed agents are hidden, from that moment on and back', async () => {
     await stage.addAgent(owner, 'secret', { visibility: 'private', displayName: 'Secret' });
     expect(await handlesOf('secret')).toEqual([]);
     await change('@alice.secret', { visibility: 'public', display_name: 'Renamed' });

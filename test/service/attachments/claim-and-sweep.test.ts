@@ -1,11 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { claimAttachments } from '../../../src/service/attachments/claim-attachments.js';
-import { getAttachment } from '../../../src/service/attachments/get-attachment.js';
+import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/service/attachments/attachments.js';
 import { receiveFile } from '../../../src/service/attachments/receive-upload.js';
-import { discardOrphans, sweepAttachments } from '../../../src/service/attachments/sweep.js';
-import type { AgentActor } from '../../../src/service/context.js';
-import { findAttachment } from '../../../src/service/store/attachment-rows.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { claimAttachments } from '../../../src/service/messaging/sessions.js';
+import { findAttachment } from '../../../src/service/store/attachments.js';
 import { PENDING_ATTACHMENT_LIFETIME_S } from '../../../src/wire/limit.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 import { codeOf, fileOf, upload } from './desk.js';

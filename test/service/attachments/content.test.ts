@@ -1,8 +1,7 @@
 import { anything, assert, constantFrom, integer, jsonValue, oneof, property, string, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
-import { createContentChecker } from '../../../src/service/attachments/content-checker.js';
 import { createJsonChecker } from '../../../src/service/attachments/json-checker.js';
+import { createContentChecker } from '../../../src/service/attachments/receive-upload.js';
 import { ATTACHMENT_TYPE, type AttachmentType } from '../../../src/wire/attachment.js';
 import { SAMPLE } from '../../support/multipart.js';
 

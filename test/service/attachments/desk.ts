@@ -1,10 +1,9 @@
 import { Readable } from 'node:stream';
-
+import { uploadAttachment } from '../../../src/service/attachments/attachments.js';
 import type { StagedUpload, UploadPart } from '../../../src/service/attachments/receive-upload.js';
 import { receiveFile } from '../../../src/service/attachments/receive-upload.js';
-import { uploadAttachment } from '../../../src/service/attachments/upload-attachment.js';
-import type { AgentActor } from '../../../src/service/context.js';
-import { ServiceError } from '../../../src/service/service-error.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
 import type { Stage } from '../sessions/stage.js';
 
 export interface Given {

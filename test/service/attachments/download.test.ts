@@ -1,12 +1,10 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { readByteRange } from '../../../src/service/attachments/byte-range.js';
-import { getAttachment } from '../../../src/service/attachments/get-attachment.js';
-import { registerDownloads } from '../../../src/service/attachments/register-downloads.js';
-import type { AgentActor } from '../../../src/service/context.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import { deletePendingAttachment } from '../../../src/service/store/attachment-rows.js';
+import { getAttachment } from '../../../src/service/attachments/attachments.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { readByteRange, registerDownloads } from '../../../src/service/http/downloads.js';
+import { deletePendingAttachment } from '../../../src/service/store/attachments.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 import { type Given, upload } from './desk.js';
 

@@ -1,7 +1,7 @@
 import { assert, property, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-import { sanitiseFilename } from '../../../src/service/attachments/filename.js';
+import { sanitiseFilename } from '../../../src/service/attachments/receive-upload.js';
 
 const KEPT: readonly (readonly [given: string, kept: string])[] = [
   ['report.pdf', 'report.pdf'],

@@ -143,7 +143,7 @@ describe('an attachments folder', () => {
       renameSync(join(data.folder, 'asp.sqlite'), join(directory, 'aside.sqlite'));
     await expect(start(mistaken)).rejects.toMatchObject({
       code: 'DATABASE_NOT_USABLE',
-      message: expect.stringMatching(/^The database holds no data \(.+\), but the attachments folder belongs to/),
+      message: expect.stringMatching(/^The database is empty \(.+\), but the attachments folder belongs to/),
     });
     expect(filesOf(data)).toEqual(before);
     expect(existsSync(join(data.folder, 'asp.sqlite'))).toBe(false);
@@ -167,7 +167,7 @@ describe('an attachments folder', () => {
       renameSync(join(staging.folder, 'asp.sqlite'), join(production.folder, 'asp.sqlite'));
     await expect(start(mistaken)).rejects.toMatchObject({
       code: 'ATTACHMENTS_NOT_USABLE',
-      message: expect.stringContaining('belong to other data than this database. Nothing was changed.'),
+      message: expect.stringContaining('belong to a different database. Nothing was changed.'),
     });
     expect(filesOf(production)).toEqual(before);
     const adopted = await start(mistaken, { adoptsAttachments: true });
@@ -186,7 +186,7 @@ describe('an attachments folder', () => {
     rmSync(join(attachmentsOf(data), 'identity'));
     plantFiles(data, MANY);
     await expect(start(data)).rejects.toMatchObject({
-      message: expect.stringContaining(`which knows 1 of ${MANY + 1} files`),
+      message: expect.stringContaining(`which has rows for 1 of ${MANY + 1} files`),
     });
     expect(filesOf(data)).toHaveLength(MANY + 1);
   });
@@ -197,7 +197,7 @@ describe('an attachments folder', () => {
     await withAttachment(service);
     await stop(service);
     renameSync(attachmentsOf(data), join(directory, 'elsewhere'));
-    await expect(start(data)).rejects.toMatchObject({ message: expect.stringContaining('the folder holds none') });
+    await expect(start(data)).rejects.toMatchObject({ message: expect.stringContaining('the folder is empty') });
     rmSync(attachmentsOf(data), { recursive: true });
     renameSync(join(directory, 'elsewhere'), attachmentsOf(data));
     await start(data);

@@ -57,7 +57,7 @@ async function post(contentType: string, body: string): Promise<string> {
   return (await rawBytes('127.0.0.1', port, Buffer.concat([Buffer.from(head), bytes]))).toString();
 }
 
-describe('Attachments › a body that is no upload', () => {
+describe('Attachments › a body that is not an upload', () => {
   const form = 'multipart/form-data; boundary=b';
   const nested = `--b\r\ncontent-disposition: form-data; name="file"; filename="f.txt"\r\ncontent-type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n--b--\r\n`;
   it.each([
@@ -100,7 +100,7 @@ describe('Attachments › a text whose type names a character set', () => {
   };
 
   it.each(['text/plain; charset=utf-8', 'text/plain;charset="UTF-8"', 'TEXT/Plain; charset=utf-7', 'text/plain; x=y'])(
-    '%s is text/plain, in UTF-8 for whoever downloads it',
+    '%s is text/plain in UTF-8 for everyone who downloads it',
     async (type) => {
       expect(await send(type, Buffer.from('plain'))).toEqual({ status: 201, type: 'text/plain' });
     },

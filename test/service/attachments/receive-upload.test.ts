@@ -6,8 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { createIds } from '../../../src/kit/ids.js';
 import { systemRandom } from '../../../src/kit/random.js';
-import { type AttachmentFiles, openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
+import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
 import { receiveFile, receiveUpload, type UploadPart } from '../../../src/service/attachments/receive-upload.js';
+import type { AttachmentFiles } from '../../../src/service/core/attachment-store.js';
 import { ATTACHMENT_MAX_BYTES } from '../../../src/wire/limit.js';
 import { createHandClock } from '../sessions/stage.js';
 import { codeOf, fileOf, partOf } from './desk.js';
@@ -139,7 +140,7 @@ describe('Attachments › exactly one part, file', () => {
     expect(stored()).toEqual([]);
   });
 
-  it('a disk that fails is no fault of the sender, and leaves nothing', async () => {
+  it('a failing disk is not the fault of the sender, and leaves nothing behind', async () => {
     const failing = { ...files, keep: () => Promise.reject(new Error('EIO')) };
     await expect(receiveFile({ ...context, files: failing }, fileOf())).rejects.toThrow('EIO');
     expect(stored()).toEqual([]);

@@ -83,7 +83,7 @@ describe('GET authorization endpoint, errors that the client hears', () => {
     expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });
   });
 
-  it('behind an https address stand others: a page with a link there, never a redirect before anybody was asked (D-122)', async () => {
+  it('behind an https address belongs to others: a page with a link, never a redirect before the person was asked (D-122)', async () => {
     const uri = 'https://app.example/callback?app=one';
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     for (const response_type of [undefined, 'token']) {
@@ -199,7 +199,7 @@ describe('POST authorization endpoint with the secret of the local service', () 
     expect(answer.headers['www-authenticate']).toMatch(/^Bearer /);
   });
 
-  it('refuses whoever a proxy has forwarded', async () => {
+  it('refuses requests forwarded by a proxy', async () => {
     for (const header of ['x-forwarded-for', 'forwarded']) {
       const answer = await request(urlWith({ agent_handle: ALICE }), {
         method: 'POST',

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { browserNameOf } from '../../../src/service/authorization-server/account/browser-name.js';
+import { browserNameOf } from '../../../src/service/web/sign-in.js';
 
 const WEBKIT = 'AppleWebKit/537.36 (KHTML, like Gecko)';
 

@@ -7,13 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import { isDocumentUrl } from '../../../src/service/authorization-server/client-document.js';
 import {
   type DocumentNetwork,
+  isDocumentUrl,
   isPublicAddress,
   PUBLIC_INTERNET,
-} from '../../../src/service/authorization-server/fetch-document.js';
+} from '../../../src/service/oauth/client-documents.js';
 import { createHome } from '../../acceptance/program.js';
 import { type Authority, createAuthority } from '../../support/certificates.js';
 import { createTestClock } from '../../support/clock.js';
@@ -120,9 +119,9 @@ describe('A client id that is the URL of a document takes the place of a registr
     const seen = visibleText(consent.text);
     expect(seen).toMatch(/Let “ ?Example App ?” act as your agent/);
     expect(seen).toContain(
-      `This application is described by ${HOST}:${port()} , at ${url()} . Nobody here has verified it.`,
+      `This application is described by ${HOST}:${port()} , at ${url()} . This service has not verified it.`,
     );
-    expect(seen).toContain('The answer goes to app.example');
+    expect(seen).toContain('You will be returned to app.example');
     const allowed = { decision: 'allow', agent: 'new', agent_name: 'inbox' };
     const back = await browser.submit(consent, '/oauth/authorize', allowed);
     expect(back.headers['location']).toMatch(/^https:\/\/app\.example\/callback\?code=asp_ac_/);

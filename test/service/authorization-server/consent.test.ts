@@ -116,7 +116,7 @@ describe('Consent, the whole way', () => {
     expect(tokens.json).not.toHaveProperty('agent_handle');
   });
 
-  it('another account can be used: the request waits for whoever signs in next', async () => {
+  it('another account can be used: the request waits for the next sign-in', async () => {
     const { browser, page } = await atConsent();
     const other = await signUp();
     const signedOut = await browser.follow(await browser.submit(page, SIGN_OUT));
@@ -130,7 +130,7 @@ describe('The consent page says where the answer goes', () => {
   it.each([
     ['http://localhost:3334/callback', 'a program on this computer, at localhost:3334', 'http://localhost:3334'],
     ['http://[::1]:3334/callback', 'a program on this computer, at [::1]:3334', 'http:'],
-    ['https://app.example:8443/callback', 'The answer goes to app.example:8443.', 'https://app.example:8443'],
+    ['https://app.example:8443/callback', 'You will be returned to app.example:8443.', 'https://app.example:8443'],
     ['com.example.app:/callback', 'the app on this device that opens com.example.app: links', 'com.example.app:'],
   ])('%s: %s', async (uri, sentence, policySource) => {
     const { browser, handle } = await atConsent();
@@ -196,10 +196,10 @@ describe('Consent, one stored request', () => {
 
   it.each([
     ['no choice', { agent: undefined }, 'Choose an agent'],
-    ['a new agent without an address', { agent: 'new', agent_name: ' ' }, 'Enter an address'],
+    ['a new agent without an address', { agent: 'new', agent_name: ' ' }, 'Enter a handle'],
     ['a new agent with a bad address', { agent: 'new', agent_name: 'Bad Name' }, 'Use lowercase letters'],
     ['an address in use', { agent: 'new', agent_name: 'main' }, 'is or was in use'],
-  ])('%s is said beside the field, with what was filled in', async (_what, fields, message) => {
+  ])('%s is reported beside the field, with the input kept', async (_what, fields, message) => {
     const { browser, page } = await atConsent();
     const again = await browser.submit(page, AUTHORIZE, { decision: 'allow', ...fields });
     expect(again.status).toBe(400);
@@ -344,7 +344,7 @@ describe('Every page', () => {
     }
   });
 
-  it('form-action lets the answer reach the client, and nobody else', async () => {
+  it('form-action lets the answer reach only the client', async () => {
     const { browser } = await atConsent();
     const targetOf = async (uri: string) => {
       const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
@@ -384,10 +384,10 @@ describe('Every page', () => {
     expect((await createBrowser(desk.service.webUrl).get(urlOf({}, clientId))).text).toMatch(shown);
   });
 
-  it('says where the answer goes, what may be done, and that nobody verified the name', async () => {
+  it('says where the answer goes, what the app may do, and that its name is not verified', async () => {
     const { page } = await atConsent();
     expect(page.text).toContain('127.0.0.1:49152');
     expect(page.text).toContain('Start sessions, send messages and upload files as this agent');
-    expect(page.text).toContain('nobody has verified its name');
+    expect(page.text).toContain('its name is not verified');
   });
 });

@@ -1,13 +1,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { OAuthError } from '../../../src/service/authorization-server/oauth-error.js';
-import { readParameters } from '../../../src/service/authorization-server/parameters.js';
-import { revokeToken } from '../../../src/service/authorization-server/revoke.js';
-import { hashSecret } from '../../../src/service/authorization-server/secret.js';
-import { createFamilyId, grantRefreshToken, startFamily } from '../../../src/service/authorization-server/token.js';
-import { insertOAuthClient, type OAuthClientRow } from '../../../src/service/store/oauth-client-rows.js';
-import { undoRotation } from '../../../src/service/store/refresh-rows.js';
+import { OAuthError, readParameters } from '../../../src/service/oauth/parameters.js';
+import { revokeToken } from '../../../src/service/oauth/revoke.js';
+import { hashSecret } from '../../../src/service/oauth/secret.js';
+import { createFamilyId, grantRefreshToken, startFamily } from '../../../src/service/oauth/token.js';
+import { undoRotation } from '../../../src/service/store/authorizations.js';
+import { insertOAuthClient, type OAuthClientRow } from '../../../src/service/store/oauth-clients.js';
 import { formBody } from '../../support/http.js';
 import { openStage } from '../sessions/stage.js';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { widerNetworkOf } from '../../../src/service/authorization-server/network-of.js';
+import { widerNetworkOf } from '../../../src/service/oauth/attempts.js';
 import { createTestClock } from '../../support/clock.js';
 import { type Answer, request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
-import { networkOf } from '../../../src/service/authorization-server/network-of.js';
+import { networkOf } from '../../../src/service/oauth/attempts.js';
 
-describe('whom a limit by address counts', () => {
+describe('the subject of a limit by address', () => {
   it.each([
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],

@@ -1,22 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import {
-  findPasswordMistake,
-  hashPassword,
-  isPasswordOf,
-} from '../../../src/service/authorization-server/account/password.js';
-import { setPassword } from '../../../src/service/authorization-server/account/set-password.js';
-import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token.js';
-import { findAccount } from '../../../src/service/store/account-rows.js';
-import { findSignedInAccount, insertAccountSession } from '../../../src/service/store/account-session-rows.js';
-import { putOAuthClient } from '../../../src/service/store/oauth-client-rows.js';
+import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
+import { findAccount } from '../../../src/service/store/accounts.js';
+import { findSignedInAccount, insertAccountSession } from '../../../src/service/store/browser-sessions.js';
+import { putOAuthClient } from '../../../src/service/store/oauth-clients.js';
+import { findPasswordMistake, hashPassword, isPasswordOf, setPassword } from '../../../src/service/web/passwords.js';
 import { openStage } from '../sessions/stage.js';
 import { createBrowser } from './browser.js';
 import { type Desk, openDesk } from './desk.js';
 
 const EASY = /too easy to guess/;
 
-describe('A password that somebody chooses', () => {
+describe('A password that a person chooses', () => {
   it.each([
     'password',
     'Password1',

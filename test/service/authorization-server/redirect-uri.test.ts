@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isRegisteredRedirectUri, withParameters } from '../../../src/service/authorization-server/redirect-uri.js';
+import { isRegisteredRedirectUri, withParameters } from '../../../src/service/oauth/clients.js';
 
 describe('Redirect URIs (RFC 9700 §2.1; RFC 8252 §7.3)', () => {
   it.each([
@@ -37,7 +37,7 @@ describe('Redirect URIs (RFC 9700 §2.1; RFC 8252 §7.3)', () => {
     expect(isRegisteredRedirectUri(requested, [registered])).toBe(isTheSame);
   });
 
-  it('the answer stands behind the query that is there', () => {
+  it('the answer follows the existing query', () => {
     expect(withParameters('https://a.example/cb', { code: 'x', state: null })).toBe('https://a.example/cb?code=x');
     expect(withParameters('https://a.example/cb?k=v', { code: 'x' })).toBe('https://a.example/cb?k=v&code=x');
     expect(withParameters('https://a.example/cb?', { code: 'x' })).toBe('https://a.example/cb?code=x');

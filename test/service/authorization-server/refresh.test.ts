@@ -120,7 +120,7 @@ describe('Authentication › Refresh', () => {
     expect(field(claimsOf(text(answer.json, 'access_token')), 'aud')).toBe(desk.place.wsUrl);
   });
 
-  it('expires after 30 days of no use; each use starts them again', async () => {
+  it('expires after 30 days without use; each use starts them again', async () => {
     const own = await openDeskWithClient();
     try {
       const { refreshToken } = await own.login(own.clientId);

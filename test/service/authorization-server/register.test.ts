@@ -115,7 +115,7 @@ describe('POST /register', () => {
     expect(text(answer.json, 'error')).toMatch(/^invalid_/);
   });
 
-  it('members that would give more than anybody gets have no effect', async () => {
+  it('members that ask for more than allowed have no effect', async () => {
     const answer = await request(desk.place.registerUrl, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -30,7 +30,7 @@ const ask = (fields: Record<string, string | readonly string[] | undefined>, hea
   postForm(desk.place.tokenUrl, fields, headers);
 
 describe('POST /token', () => {
-  it('answers an authorization code with a token that says who acts for whom', async () => {
+  it('answers an authorization code with a token that says which agent acts for which account', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     const answer = await redeemCode(desk.place, desk.clientId, code, verifier);
     expect(answer.status).toBe(200);
@@ -327,7 +327,7 @@ describe('Authorization codes', () => {
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier))).toEqual([400, 'invalid_grant']);
   });
 
-  it('is of no use to another client, and unharmed by its attempt', async () => {
+  it('is useless to another client, and survives its attempt', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     const other = await mustRegister(desk.place);
     expect(await errorOf(redeemCode(desk.place, other, code, verifier))).toEqual([400, 'invalid_grant']);
@@ -387,7 +387,7 @@ describe('Authorization codes', () => {
     expect(moved.status).toBe(400);
   });
 
-  it('is of no use once its agent is gone', async () => {
+  it('is useless once its agent is gone', async () => {
     const own = await openDesk();
     try {
       const clientId = text((await register(own.place)).json, 'client_id');

@@ -1,16 +1,12 @@
 import Fastify from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import { openSigningKeys, type SigningKeys } from '../../../src/service/access-token/signing-keys.js';
-import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
-import { registerAuthorizationServer, sweep } from '../../../src/service/authorization-server/authorization-server.js';
-import {
-  createConfidentialClient,
-  revokeConfidentialClient,
-} from '../../../src/service/authorization-server/confidential-client.js';
-import { createFamilyId, startFamily } from '../../../src/service/authorization-server/token.js';
-import type { ServiceContext } from '../../../src/service/context.js';
-import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
+import type { ServiceContext } from '../../../src/service/core/context.js';
+import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
+import { openSigningKeys, type SigningKeys } from '../../../src/service/oauth/access-tokens.js';
+import { createConfidentialClient, revokeConfidentialClient } from '../../../src/service/oauth/clients.js';
+import { createSignInLinks } from '../../../src/service/oauth/server.js';
+import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
+import { registerAuthorizationServer, sweep } from '../../../src/service/web/authorization-server.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, refresh, revoke } from '../../support/oauth.js';
@@ -51,7 +47,7 @@ describe('What the authorization server forgets', () => {
   const count = (table: string) =>
     stage.read(async (query) => (await query.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`))?.n);
 
-  it('a registration that nobody used for 30 days, and no other', async () => {
+  it('a registration that was unused for 30 days, and no other', async () => {
     const keys = await openSigningKeys(stage.context);
     await register(stage.context, keys);
     const account = await stage.addAccount('alice');
@@ -72,7 +68,7 @@ describe('What the authorization server forgets', () => {
     expect(await count('oauth_client')).toBe(1);
   });
 
-  it('a revoked client gets no token at once, and what it opened is told to close', async () => {
+  it('a revoked client gets no token at once, and its sockets are marked to close', async () => {
     const keys = await openSigningKeys(stage.context);
     const account = await stage.addAccount('alice');
     const { agentId } = await stage.addAgent(account, 'bot');
@@ -112,7 +108,7 @@ describe('What the authorization server forgets', () => {
 describe('Limits › Token issuance', () => {
   it('120 a minute for a client from wherever it asks; a refused refresh rotates nothing', async () => {
     const clock = createHandClock();
-    const stage = await openStage({ limits: createSlidingWindow(clock) });
+    const stage = await openStage({ limits: createMemoryLimits(clock) });
     const app = await openApp(stage.context, await openSigningKeys(stage.context));
     const account = await stage.addAccount('alice');
     const { agentId } = await stage.addAgent(account, 'bot');
@@ -243,7 +239,7 @@ describe('Limits beside the table of the specification', () => {
     }
   });
 
-  it('clients that nobody has registered count as one, or whoever invents them would leave a count for each', async () => {
+  it('unregistered clients count as one, or invented ids would leave a count each', async () => {
     const other = await openDesk({ areLimitsOn: true });
     try {
       for (let index = 0; index < 120; index += 1) {

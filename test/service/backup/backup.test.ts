@@ -4,9 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { createBackup } from '../../../src/service/backup/create-backup.js';
-import { restoreBackup } from '../../../src/service/backup/restore-backup.js';
+import { createBackup, restoreBackup } from '../../../src/service/operator/backup.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { type Actor, actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
@@ -139,7 +137,7 @@ describe('a backup', () => {
     for (const secret of secrets) expect(keyed.includes(secret)).toBe(true);
   });
 
-  it('never overwrites a file without being told to', async () => {
+  it('never overwrites a file without --force', async () => {
     const path = join(folder, 'precious.tar');
     writeFileSync(path, 'precious');
     await expect(backUp('precious.tar')).rejects.toMatchObject({ code: 'EXISTS' });
@@ -209,14 +207,14 @@ describe('a backup', () => {
     it('when it is cut short anywhere', async () => {
       const good = readFileSync(join(folder, 'good.tar'));
       for (const [index, size] of [0, 100, 512, 5_000, good.length - 1024, good.length - 513].entries())
-        await refuse(`cut-${index}`, good.subarray(0, size), /no whole backup|no backup/);
+        await refuse(`cut-${index}`, good.subarray(0, size), /[Nn]ot an asp backup/);
     });
 
     it('when a byte of an attachment is another one', async () => {
       const bytes = Buffer.from(readFileSync(join(folder, 'good.tar')));
       const place = bytes.indexOf(`attachments/${attachment}`) + 512;
       bytes[place + 3] = (bytes[place + 3] ?? 0) ^ 0xff;
-      await refuse('flipped', bytes, /attachment .* is missing or not what it was/);
+      await refuse('flipped', bytes, /attachment .* is missing or was changed/);
     });
 
     it('when the database is damaged', async () => {
@@ -227,11 +225,12 @@ describe('a backup', () => {
 
     it('when it holds a path to somewhere else', async () => {
       for (const [index, path] of ['../outside', '/tmp/outside', 'attachments/../../outside', 'asp.lock'].entries())
-        await refuse(`foreign-${index}`, withFile(`foreign-${index}`, path, 'x'), /it holds/);
+        await refuse(`foreign-${index}`, withFile(`foreign-${index}`, path, 'x'), /it contains/);
       expect(existsSync(join(folder, 'outside'))).toBe(false);
     });
 
-    it('when it is no archive', () => refuse('text', Buffer.from('hello '.repeat(1000)), /no whole backup/));
+    it('if it is not an archive', () =>
+      refuse('text', Buffer.from('hello '.repeat(1000)), /Not an asp backup, or truncated/));
 
     it('when a newer program wrote it', async () => {
       const newer = join(folder, 'newer');

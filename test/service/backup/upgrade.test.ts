@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OperatorError } from '../../../src/service/core/errors.js';
 
-import { StartError } from '../../../src/service/start-error.js';
 import { SCHEMA_VERSION } from '../../../src/service/store/schema.js';
-import { prepareSchema } from '../../../src/service/store/sqlite-database.js';
+import { prepareSchema } from '../../../src/service/store/sqlite.js';
 import { loadSqlite, type SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { startTestService } from '../../support/service.js';
 
@@ -34,7 +34,7 @@ describe('data of another version of the program', () => {
       connection.exec(`UPDATE schema_version SET version = ${version}`);
     });
     const failure = await startTestService({ data: { directory } }).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(StartError);
+    expect(failure).toBeInstanceOf(OperatorError);
     expect(failure).toMatchObject({
       code: 'DATABASE_NOT_USABLE',
       message: expect.stringContaining(`${by} (schema version ${version}; this one uses ${SCHEMA_VERSION})`),

@@ -6,8 +6,8 @@ import { connect } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
-import { openPostgres } from '../../../src/service/store/postgres-database.js';
-import { seal } from '../../../src/service/store/service-key.js';
+import { seal } from '../../../src/service/store/keys.js';
+import { openPostgres } from '../../../src/service/store/postgres.js';
 import { missing } from '../../acceptance/program.js';
 import { type Actor, createActor, type Operator } from '../../support/actors.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
@@ -118,7 +118,7 @@ async function findSubject({ url }: Schema): Promise<string> {
   return `asp.bells.${sealed.toString('hex').slice(0, 32)}`;
 }
 
-describe.skipIf(reason !== undefined)(`bells over NATS${because(reason)}`, () => {
+describe.skipIf(reason !== undefined)(`notifications over NATS${because(reason)}`, () => {
   let pair: Pair;
   beforeAll(async () => {
     pair = await startPair(NATS_URL, NATS_URL);
@@ -196,7 +196,7 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
     await cutter?.stop();
   });
 
-  it('every event comes all the same, once, by the poll; and bells ring again when it heals', async () => {
+  it('every event still arrives once, by polling; and notifications resume when the connection heals', async () => {
     const { alice, bob, clock, said } = pair;
     const session = await alice.mustCreate({ invite: [bob.handle] });
     const socket = await bob.mustConnect(undefined, pair.socketUrlOfTwo);
@@ -268,7 +268,7 @@ describe.skipIf(noBinary !== undefined)(`a NATS that asks for a password${becaus
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('lets those in who know it; those who do not are told, and no line shows what they tried', async () => {
+  it('lets those in who know it; others get an error, and no line shows what they tried', async () => {
     const pair = await startPair(`nats://asp:${CANARY}@${host}`, `nats://asp:${CANARY}-wrong@${host}`);
     await until('one of them is refused', async () => pair.said[1].count('bus_down') === 1);
     expect(pair.said[0].count('bus_down')).toBe(0);

@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import type { Signal } from '../../../src/service/bus/bus.js';
-import { createSharedBus } from '../../../src/service/bus/shared-bus.js';
-import type { Calls } from '../../../src/service/store/database.js';
+import type { Signal } from '../../../src/service/core/bus.js';
+import type { Calls } from '../../../src/service/core/database.js';
+import { createSharedBus } from '../../../src/service/messaging/shared-bus.js';
 import { createActor } from '../../support/actors.js';
 import { type Cluster, startCluster } from '../../support/cluster.js';
 import { request } from '../../support/http.js';
@@ -116,17 +116,17 @@ describe('a notification', () => {
   };
 
   it('a notification of this version is heard, whatever members a later release has added to it', () => {
-    const text = { v: 1, from: 'other', events: ['agt_1'], revoked: ['oac_1'], later: { any: 'thing' } };
+    const text = { v: 1, from: 'other', sessions: [['sess_1', 2, 3]], revoked: ['oac_1'], later: { any: 'thing' } };
     expect(hear(JSON.stringify(text))).toEqual([
-      { kind: 'events', agentIds: ['agt_1'] },
+      { kind: 'events', sessionId: 'sess_1', first: 2, last: 3 },
       { kind: 'revoked', grantId: 'oac_1' },
     ]);
   });
 
   it('a notification of another version, from this process itself, or that is garbage is ignored', () => {
-    expect(hear('{"v":2,"from":"other","events":["agt_1"]}')).toEqual([]);
-    expect(hear('{"v":1,"from":"me","events":["agt_1"]}')).toEqual([]);
-    expect(hear(`{"v":1,"from":"other","events":["agt_1"],"pad":"${'x'.repeat(9_000)}"}`)).toEqual([]);
+    expect(hear('{"v":2,"from":"other","sessions":[["sess_1",2,3]]}')).toEqual([]);
+    expect(hear('{"v":1,"from":"me","sessions":[["sess_1",2,3]]}')).toEqual([]);
+    expect(hear(`{"v":1,"from":"other","sessions":[["sess_1",2,3]],"pad":"${'x'.repeat(9_000)}"}`)).toEqual([]);
     const understood = GARBAGE.flatMap(hear).filter((signal) => signal.kind !== 'events');
     expect(understood).toEqual([]);
   });

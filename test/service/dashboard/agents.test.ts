@@ -46,7 +46,7 @@ describe('Making an agent', () => {
     expect(pathOf(other)).toBe('/dashboard/agents/thrice');
   });
 
-  it('an address that is taken, was taken or is none is said at its field, and nothing typed is lost', async () => {
+  it('an address that is taken, was taken or is invalid is reported at its field, and no input is lost', async () => {
     const gone = await newAgent();
     await ada.press(`${gone.path}/remove`, /^remove agent$/i);
     for (const [name, words] of [
@@ -77,7 +77,7 @@ const mistakesOf = ({ answer: { text } }: Page) => ({
 });
 
 describe('What is wrong in a form', () => {
-  it('is told in the order of its fields and beside each, and the first of them has the focus', async () => {
+  it('is listed in the order of its fields and beside each, and the first of them has the focus', async () => {
     const made = await ada.press('/dashboard/new-agent', CREATE, { name: 'No Name', display_name: '' });
     const ids = ['name', 'display-name'];
     expect(mistakesOf(made)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
@@ -88,7 +88,7 @@ describe('What is wrong in a form', () => {
     expect(mistakesOf(changed)).toEqual({ told: fields, beside: fields, focused: fields.slice(0, 1) });
   });
 
-  it('of a choice that cannot be had: it stays chosen, with what else was chosen', async () => {
+  it('of an unavailable choice: it stays selected, with the other selections', async () => {
     const { path } = await newAgent();
     const chosen = { inbound_policy: 'open', visibility: 'private', can_initiate_sessions: undefined };
     const page = await ada.press(path, /^save$/i, chosen);
@@ -99,7 +99,7 @@ describe('What is wrong in a form', () => {
     expect(form.ticked).toEqual({});
   });
 
-  it('of several ticks is said above them', async () => {
+  it('of several ticks is shown above them', async () => {
     const page = await ada.press('/dashboard/new-client', /^create api credential$/i, { name: '', scope: undefined });
     const ids = ['name', 'agent', 'scope-0'];
     expect(mistakesOf(page)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
@@ -139,7 +139,7 @@ describe('Changing an agent', () => {
     expect(emptied.text).not.toContain('second');
   });
 
-  it('profile: a skill without a name and a name that is missing are said, and nothing is changed', async () => {
+  it('profile: a skill without a name and a missing name are reported, and nothing is changed', async () => {
     const { path, name } = await newAgent();
     const page = await ada.press(`${path}/profile`, /^save profile$/i, {
       display_name: '',
@@ -205,7 +205,7 @@ describe('Changing an agent', () => {
   });
 });
 
-describe('Whom an agent lets in', () => {
+describe('The allowlist of an agent', () => {
   const entriesOf = async (path: string): Promise<string[]> =>
     formsOf((await ada.open(path)).answer.text)
       .flatMap(({ values }) => values['entry'] ?? values['handle'] ?? [])
@@ -224,25 +224,28 @@ describe('Whom an agent lets in', () => {
     expect((await ada.browser.submit(page, form, {})).answer.status).toBe(404);
   });
 
-  it('what a full list does not take any more is said at the field, and stays there', async () => {
+  it('an entry that does not fit a full list is reported at the field, and stays there', async () => {
     const list = `${(await newAgent()).path}/allowlist`;
     const thousand = (part: number): string =>
       Array.from({ length: 1_000 }, (_, index) => `@many.a${part * 1_000 + index}`).join(' ');
     for (let part = 0; part < 9; part += 1) await ada.press(list, /^add$/i, { entry: thousand(part) });
     const page = await ada.press(list, /^add$/i, { entry: thousand(9) });
     expect(page.answer.status).toBe(400);
-    expect(page.text).toContain('An allowlist holds at most 10000 entries.');
+    expect(page.text).toContain('An allowlist has at most 10000 entries.');
     expect(mistakesOf(page)).toEqual({ told: ['entry'], beside: ['entry'], focused: ['entry'] });
     expect(mustFindForm(page, /^add$/i).values['entry']).toBe(thousand(9));
   });
 
-  it.each(['', 'bob', '@bob', '@*.*', '@Bob.helper', '<script>', '@bob.helper @'])('%j is no entry', async (entry) => {
-    const page = await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry });
-    expect(page.answer.status).toBe(400);
-    expect(page.text).toContain('Enter handles such as');
-    expect(bodyOf(page)).not.toContain('<script');
-    expect(mustFindForm(page, /^add$/i).values['entry']).toBe(entry);
-  });
+  it.each(['', 'bob', '@bob', '@*.*', '@Bob.helper', '<script>', '@bob.helper @'])(
+    '%j is not an entry',
+    async (entry) => {
+      const page = await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry });
+      expect(page.answer.status).toBe(400);
+      expect(page.text).toContain('Enter handles such as');
+      expect(bodyOf(page)).not.toContain('<script');
+      expect(mustFindForm(page, /^add$/i).values['entry']).toBe(entry);
+    },
+  );
 
   it('an agent is blocked, whether or not there is one, and unblocked', async () => {
     const { path, handle } = await newAgent();

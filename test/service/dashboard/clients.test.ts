@@ -65,7 +65,7 @@ describe('A client', () => {
     expect((await ada.open('/dashboard/clients')).text.match(/crowd/g)).toHaveLength(1);
   });
 
-  it('a page that nobody saw any more takes nothing from the one that is seen', async () => {
+  it('a page that was never displayed takes nothing from the one that is', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const fields = { ...form.ticked, ...form.values, name: 'raced', agent: ada.handle };
@@ -100,7 +100,7 @@ describe('A client', () => {
     expect([answer.status, answer.text.includes('asp_cs_')]).toEqual([404, false]);
   });
 
-  it('what lets a page show the secret is of no use to another browser or another client', async () => {
+  it('the cookie that lets a page show the secret is useless to another browser or another client', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const made = await ada.browser.submit(page, form, { name: 'mine', agent: ada.handle }, CREATE);
@@ -152,7 +152,7 @@ describe('A client', () => {
     expect(mustFindForm(chosen, CREATE).values).toMatchObject({ agent: 'agent-7' });
   });
 
-  it('needs an agent, and says so to whoever has none', async () => {
+  it('needs an agent, and says so if there is none', async () => {
     const noah = await stage.enter('noah');
     await noah.press('/dashboard/agents/main/remove', /^remove agent$/i);
     expect((await noah.open('/dashboard/new-client')).text).toContain('It needs an agent');

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { PAGE_ROWS } from '../../../src/service/dashboard/rows.js';
+import { PAGE_ROWS } from '../../../src/service/web/dashboard/dashboard.js';
 import { openBrowser, type Page } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { mustFindForm, signIn } from '../../support/person.js';
@@ -74,7 +74,7 @@ describe('Who is let in', () => {
     expect(again.url).toBe(`${stage.web}/dashboard/agents`);
   });
 
-  it('whoever has signed out is a stranger, with the old cookie too', async () => {
+  it('a signed-out browser is a stranger, even with the old cookie', async () => {
     const zoe = await stage.enter('zoe');
     const before = cookiesOf(zoe);
     const left = await zoe.press('/dashboard/agents', /^sign out$/i);
@@ -100,7 +100,7 @@ describe('Forms', () => {
     for (const { text } of answers) expect(text).toContain('href="/dashboard"');
   });
 
-  it('whatever changes something is no GET', async () => {
+  it('no change can be made with GET', async () => {
     const showing = new Set(shown);
     for (const path of acting.filter((one) => !showing.has(one))) {
       const answer = await request(`${stage.web}${filled(path)}`, { headers: cookiesOf(ada) });
@@ -237,7 +237,7 @@ describe('Every page', () => {
 });
 
 describe('What a form has done', () => {
-  it('is said once, and by no address', async () => {
+  it('is shown once, and is not in any address', async () => {
     const page = await ada.press('/dashboard/agents/main', /^pause$/i);
     expect([page.text.includes('The agent is paused. No one can invite it.'), new URL(page.url).search]).toEqual([
       true,

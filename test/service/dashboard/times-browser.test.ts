@@ -61,7 +61,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     });
   });
 
-  it('with one they are in the zone of the reader, and so are the days; nobody ever sees another zone', async () => {
+  it('with one they are in the zone of the reader, and so are the days; no other zone is ever visible', async () => {
     await withTranscript(TOKYO, async (page) => {
       expect(await listed(page)).toEqual(['16 January 2027', '06:00', '10:00']);
       expect(await page.locator('.at time').last().getAttribute('title')).toMatch(

@@ -73,7 +73,7 @@ describe('The list of sessions', () => {
 });
 
 describe('A transcript', () => {
-  it('shows what was said and what happened, the newest last, and hostile text as text', async () => {
+  it('shows messages and events, newest last, and hostile text as text', async () => {
     const session = await openSession(HOSTILE);
     await other.mustSend(session, HOSTILE);
     const parts = [
@@ -150,7 +150,7 @@ describe('A transcript', () => {
     expect(sequencesOf((await get(`${pathOf(session)}?before=3`)).text)).toEqual([1, 2]);
   });
 
-  it('keeps what was said when the other agent reopens the session and invites yours again', async () => {
+  it('keeps earlier messages when the other agent reopens the session and invites yours again', async () => {
     const session = await openSession('reopened');
     await mine.mustSend(session, 'said by your agent');
     await other.mustSend(session, 'said to your agent');
@@ -337,13 +337,13 @@ describe('A transcript, live', () => {
     expect(stranger.status).toBe(401);
   });
 
-  it('is for a page of this service alone, and for somebody who is signed in', async () => {
+  it('is for a page of this service alone, and for a signed-in visitor', async () => {
     const session = await openSession('closed');
     const path = `${pathOf(session)}/live`;
     const stranger = await request(`${stage.web}${path}`);
     expect([stranger.status, field(field(stranger.json, 'error'), 'message')]).toEqual([
       401,
-      'Nobody is signed in in this browser.',
+      'This browser is not signed in.',
     ]);
     for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }]) {
       const answer = await get(path, headers);
@@ -360,7 +360,7 @@ describe('A transcript, live', () => {
     for (const feed of feeds) feed.close();
   });
 
-  it('takes no room from whoever went away before it began', async () => {
+  it('takes no slot for a visitor who left before it began', async () => {
     const session = await openSession('hasty');
     const { hostname, port, host } = new URL(stage.web);
     const leaveAfter = async (ms: number): Promise<void> => {

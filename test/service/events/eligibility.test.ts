@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../src/service/context.js';
-import { removeParticipant } from '../../../src/service/sessions/remove-participant.js';
-import { findParticipation } from '../../../src/service/store/participant-rows.js';
-import type { EventEnvelope } from '../../../src/wire/event.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { removeParticipant } from '../../../src/service/messaging/sessions.js';
+import { findParticipation } from '../../../src/service/store/participants.js';
+import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
 describe('GET …/events: eligibility filtering', () => {
@@ -88,7 +88,7 @@ describe('GET …/events: eligibility filtering', () => {
       }
   });
 
-  it('marks as pending, with a new time, only those who may see the event, and rings for them alone', async () => {
+  it('marks as pending, with a new time, only the inboxes of those who may see the event', async () => {
     const account = await stage.addAccount('watch');
     const [host, guest, gone] = (await Promise.all(
       ['host', 'guest', 'gone'].map((name) => stage.addAgent(account, name)),
@@ -96,24 +96,28 @@ describe('GET …/events: eligibility filtering', () => {
     const id = must(await stage.create(host, { invite: [guest.handle, gone.handle] })).session_id;
     must(await stage.join(gone, id));
     must(await stage.leave(gone, id));
-    await stage.write((transaction) =>
-      transaction.run('UPDATE participant SET is_pending = 0 WHERE session_id = $1', id),
-    );
-    const stateOf = (actor: AgentActor) => stage.read((query) => findParticipation(query, id, actor.agentId));
+    const inboxOf = (actor: AgentActor) =>
+      stage.read((query) =>
+        query.get('SELECT * FROM inbox WHERE session_id = $1 AND agent_id = $2', id, actor.agentId),
+      );
+    await stage.context.inboxes.settle();
+    await stage.write((transaction) => transaction.run('UPDATE inbox SET is_pending = 0 WHERE session_id = $1', id));
     const before = stage.clock.now();
     stage.clock.advance(1000);
     stage.signals.length = 0;
     must(await stage.send(host, id, { content: 'psst' }));
-    expect(stage.signals).toEqual([{ kind: 'events', agentIds: [host.agentId] }]);
-    expect(await stateOf(host)).toMatchObject({ is_pending: 1, changed_at: before + 1000 });
-    expect(await stateOf(guest)).toMatchObject({ is_pending: 0, changed_at: before });
-    expect(await stateOf(gone)).toMatchObject({ is_pending: 0, changed_at: before });
+    expect(stage.signals).toMatchObject([
+      { kind: 'events', sessionId: id, first: 5, last: 5, events: [{ sequence: 5 }] },
+    ]);
+    expect(await inboxOf(host)).toMatchObject({ is_pending: 1, changed_at: before + 1000, last_sequence: 5 });
+    expect(await inboxOf(guest)).toMatchObject({ is_pending: 0, changed_at: before, last_sequence: 1 });
+    expect(await inboxOf(gone)).toMatchObject({ is_pending: 0, changed_at: before, last_sequence: 4 });
     must(await stage.end(host, id));
-    expect(await stateOf(guest)).toMatchObject({ is_pending: 1, changed_at: before + 1000 });
-    expect(await stateOf(gone)).toMatchObject({ is_pending: 0, changed_at: before });
+    expect(await inboxOf(guest)).toMatchObject({ is_pending: 1, changed_at: before + 1000, last_sequence: 6 });
+    expect(await inboxOf(gone)).toMatchObject({ is_pending: 0, changed_at: before, last_sequence: 4 });
   });
 
-  it('rings nobody for a write that is rolled back, and leaves no hole', async () => {
+  it('sends no notification for a write that is rolled back, and leaves no gap', async () => {
     const account = await stage.addAccount('undo');
     const host = await stage.addAgent(account, 'host');
     const id = must(await stage.create(host, {})).session_id;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 
-import { envelopeText } from '../../../src/service/events/read-events.js';
-import { EventEnvelope } from '../../../src/wire/event.js';
+import { envelopeText } from '../../../src/service/messaging/events.js';
+import { EventEnvelope } from '../../../src/wire/schemas/event.js';
 
 it('The text of an event that sockets get is that of the envelope which a replay gives', () => {
   const payload = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue());

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-
-import { replayEvents } from '../../../src/service/events/replay-events.js';
-import type { Query } from '../../../src/service/store/database.js';
+import type { Query } from '../../../src/service/core/database.js';
+import { replayEvents } from '../../../src/service/messaging/events.js';
 import { beginEpoch, findCommonPosition, openEpoch, readEpoch } from '../../../src/service/store/epochs.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
-
-import type { Fault, FaultPlan } from '../../../src/service/faults/fault-plan.js';
-import { createFaults } from '../../../src/service/faults/faults.js';
-import { unmetered } from '../../../src/service/meter.js';
-import { ServiceError } from '../../../src/service/service-error.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import type { Fault, FaultPlan } from '../../../src/service/core/faults.js';
+import { createFaults } from '../../../src/service/core/faults.js';
+import { unmetered } from '../../../src/service/core/meter.js';
 import type { Actor } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -154,7 +153,7 @@ describe('a plan of faults', () => {
     { kind: 'delay', delayMs: 5, rate: { chance: 0.5 } },
   ];
 
-  it('strikes every so many times exactly', async () => {
+  it('occurs at exactly the given frequency', async () => {
     const seen = await outcomes({ faults: [{ kind: 'refuse', status: 500, rate: { every: 3 } }], seed: 0 }, 7);
     expect(seen).toEqual(['answered', 'answered', '500', 'answered', 'answered', '500', 'answered']);
   });

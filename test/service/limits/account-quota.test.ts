@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { DEFAULT_ACCOUNT_QUOTA } from '../../../src/service/context.js';
+import { DEFAULT_ACCOUNT_QUOTA } from '../../../src/service/core/context.js';
 import { type Actor, actorOf, operate } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import { text } from '../../support/json.js';

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-import { forgetOldKeys, type KeyedRequest, withIdempotency } from '../../../src/service/limits/idempotency.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import type { Database, Transaction } from '../../../src/service/store/database.js';
+import type { Database, Transaction } from '../../../src/service/core/database.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { forgetOldKeys, type KeyedRequest, withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { openTestStore } from '../../support/stores.js';
 import { createHandClock, type HandClock } from '../sessions/stage.js';
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-
-import { createPace } from '../../../src/service/limits/pace.js';
-import { createSemaphore } from '../../../src/service/limits/semaphore.js';
-import { ServiceError } from '../../../src/service/service-error.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { createSemaphore } from '../../../src/service/core/semaphore.js';
+import { createPace } from '../../../src/service/http/work-bounds.js';
 import { createTestClock } from '../../support/clock.js';
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -31,7 +30,7 @@ describe('The pace of one caller', () => {
     expect(begun).toHaveLength(5);
   });
 
-  it('holds nobody else up', async () => {
+  it('does not delay anyone else', async () => {
     const { begun, begin } = setUp();
     for (let index = 0; index < 5; index += 1) void begin('a', 10);
     void begin('b', 30);

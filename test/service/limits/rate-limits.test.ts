@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import type { Budget } from '../../../src/service/limits/rate-limits.js';
-import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
-import { createStoredLimits } from '../../../src/service/limits/stored-limits.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import type { Database } from '../../../src/service/store/database.js';
+import type { Database } from '../../../src/service/core/database.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import type { Budget } from '../../../src/service/core/rate-limits.js';
+import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
+import { createStoredLimits } from '../../../src/service/store/stored-limits.js';
 import { RATE_LIMIT, type RateLimitName } from '../../../src/wire/limit.js';
 import { isShared, openTestStore, TEST_STORE } from '../../support/stores.js';
 import { createHandClock } from '../sessions/stage.js';
@@ -22,9 +21,7 @@ afterAll(() => database.close());
 /** Those of the store under test; each has subjects of its own. */
 function setUp() {
   const clock = createHandClock();
-  const limits = isShared(database)
-    ? createStoredLimits(database.aside, () => clock.now())
-    : createSlidingWindow(clock);
+  const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
   const run = randomUUID();
   /** Undefined: taken; else the Retry-After. */
   const tryTake = async (budgets: readonly Budget[]): Promise<number | undefined> => {
@@ -143,7 +140,7 @@ describe('Rate limits', () => {
   if (TEST_STORE !== 'postgres')
     it('setting the machine’s time neither locks out nor lets through', async () => {
       let wall = 0;
-      const limits = createSlidingWindow({ now: () => wall, monotonic: () => 5, schedule: () => () => {} });
+      const limits = createMemoryLimits({ now: () => wall, monotonic: () => 5, schedule: () => () => {} });
       for (let i = 0; i < 30; i += 1) await limits.take('createSession', 'a');
       wall = 1e12;
       await expect(limits.take('createSession', 'a')).rejects.toThrow('Too many requests');
@@ -154,7 +151,7 @@ if (TEST_STORE !== 'postgres')
   describe('Rate limits in memory', () => {
     it('forgets subjects whose window has passed, so that memory is bounded by those who are active', async () => {
       const clock = createHandClock();
-      const limits = createSlidingWindow(clock);
+      const limits = createMemoryLimits(clock);
       for (let i = 0; i < 50_000; i += 1) {
         await limits.take('sendMessage', `sess_${i}`);
         if (i % 100 === 99) clock.advance(1000);
@@ -163,7 +160,7 @@ if (TEST_STORE !== 'postgres')
     });
 
     it('remembers a bounded number of subjects, however many are invented at once', async () => {
-      const limits = createSlidingWindow(createHandClock());
+      const limits = createMemoryLimits(createHandClock());
       for (let i = 0; i < 150_000; i += 1) await limits.take('issueToken', `oac_${i}`);
       expect(limits.subjectCount).toBeLessThanOrEqual(100_001);
     });

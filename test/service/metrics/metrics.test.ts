@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { OperatorError } from '../../../src/service/core/errors.js';
 
-import { StartError } from '../../../src/service/start-error.js';
 import { type Actor, callApi } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -91,7 +91,7 @@ describe('the metrics of a service', () => {
     expect(sampleOf(text, 'process_resident_memory_bytes')).toBeGreaterThan(1e6);
   });
 
-  it('name no agent, no session, no address that somebody made up, and nothing that was said', async () => {
+  it('name no agent, no session, no invented address, and no message content', async () => {
     for (const path of ['/sessions/nonsense-here', `/agents/${alice.owner}/${alice.name}`, '/made/up/nowhere'])
       await callApi(service.baseUrl, await alice.token(), 'GET', path);
     for (let index = 0; index < 50; index += 1) await request(`${service.authUrl}/made-up-${index}`);
@@ -111,7 +111,7 @@ describe('the metrics of a service', () => {
   it('that cannot be offered keep the service from starting, with nothing left behind', async () => {
     const port = Number(new URL(service.metricsUrl ?? '').port);
     const failure = await startTestService({ metricsPort: port }).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(StartError);
+    expect(failure).toBeInstanceOf(OperatorError);
     expect(failure).toMatchObject({ code: 'PORT_IN_USE' });
   });
 

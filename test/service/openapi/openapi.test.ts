@@ -93,7 +93,7 @@ describe('the OpenAPI document of a service', () => {
     expect(document.servers).toEqual([{ url: service.baseUrl }]);
   });
 
-  it('tells the version of the interface to everybody, and that of the program to nobody', async () => {
+  it('reveals the version of the interface to everyone, and that of the program to no one', async () => {
     const named = await startTestService({ version: '7.8.9-secret' });
     try {
       const { text, json } = await request(`${named.authUrl}/openapi.json`);

@@ -126,7 +126,7 @@ describe('a suspended account', () => {
     expect(await stateOf(member.username)).toBe('suspended');
   });
 
-  it('tells nobody who does not know its password', async () => {
+  it('reveals it only to people who know its password', async () => {
     const { username } = await join();
     await ask('PATCH', `/accounts/${username}`, { suspended: true });
     const browser = createBrowser(service.webUrl);
@@ -137,7 +137,7 @@ describe('a suspended account', () => {
     expect(answer.text).not.toContain('suspended');
   });
 
-  it('has agents that nobody can invite, until it is resumed', async () => {
+  it('has agents that no one can invite, until it is resumed', async () => {
     const member = await join();
     const { agent, peer } = await joined(member.username);
     const invite = () => peer.post('/sessions', { invite: [agent.handle] });

@@ -59,7 +59,7 @@ describe('a service whose sign-up is by invitation', () => {
     expect(JSON.stringify(listed)).not.toContain(invitation);
   });
 
-  it('keeps out whoever has none, or one that is made up, too old or revoked', async () => {
+  it('keeps out people without one, or with one that is invented, too old or revoked', async () => {
     const clock = createTestClock();
     await start({ ...options, clock });
     const revoked = await invite();
@@ -109,7 +109,7 @@ describe('a link that sets a password', () => {
     return browser.submit(await browser.get(url), NEW_PASSWORD, { password });
   };
 
-  it('works once, also after somebody looked at it, and the old password no longer does', async () => {
+  it('works once, even after someone opened it, and the old password no longer does', async () => {
     await start();
     await signUp('maria');
     const url = await link('maria');
@@ -123,7 +123,7 @@ describe('a link that sets a password', () => {
     expect((await signIn('maria', 'a wholly different one')).status).toBe(303);
   });
 
-  it('signs out whoever was signed in', async () => {
+  it('signs out every signed-in browser', async () => {
     await start();
     const before = createBrowser(service.webUrl);
     const person = { username: 'maria', display_name: 'Maria', password: PASSWORD };
@@ -162,7 +162,7 @@ describe('a link that sets a password', () => {
     expect((await signIn('alice', 'wrong')).status).toBe(400);
   });
 
-  it('is not made for a local account, which has no password, nor for nobody', async () => {
+  it('is not created for a local account, which has no password, nor for a missing one', async () => {
     await start({ seeds: [{ handle: '@alice.bot' }] });
     expect((await ask('POST', '/accounts/alice/password-links')).status).toBe(400);
     expect((await ask('POST', '/accounts/nobody/password-links')).status).toBe(404);

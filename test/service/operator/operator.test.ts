@@ -81,7 +81,7 @@ describe('the operator endpoints', () => {
     await socket.close();
   });
 
-  it('add agents of local accounts: open unless said, each handle once', async () => {
+  it('add agents of local accounts: open by default, each handle once', async () => {
     expect((await ask('POST', '/agents', { handle: '@carol.one' })).json).toMatchObject({
       handle: '@carol.one',
       inbound_policy: 'open',

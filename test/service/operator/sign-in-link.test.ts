@@ -54,7 +54,7 @@ describe('a link that signs in as a local account', () => {
     expect(await dashboardOf(await request(await mustMake()))).toContain('@only.one');
   });
 
-  it('is refused where nobody says which of several accounts, and for one that is not there', async () => {
+  it('is refused if several accounts exist and none is named, and for a missing one', async () => {
     await start({ seeds: [] });
     mustDeny(await ask({}), 400, 'VALIDATION_ERROR');
     for (const handle of ['@one.bot', '@two.bot']) await operate(service.operator, 'POST', '/agents', { handle });
@@ -65,7 +65,7 @@ describe('a link that signs in as a local account', () => {
     mustDeny(await ask({ account: '' }), 400, 'VALIDATION_ERROR');
   });
 
-  it('is what the sign-in page speaks of, to whoever sits at this machine, where there is a local account', async () => {
+  it('is mentioned on the sign-in page for people at this machine, if there is a local account', async () => {
     await start();
     const ask = async (headers: Record<string, string> = {}): Promise<string> =>
       (await request(`${service.webUrl}/oauth/sign-in`, { headers })).text;

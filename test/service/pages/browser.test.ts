@@ -68,13 +68,13 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
       await withPage(NO_SCRIPT, async (page, complaints) => {
         await page.goto(authorizationUrl(desk.place, { clientId, challenge, redirectUri: callback.url }));
         await createAccount(page, username);
-        await page.getByLabel('Address').fill('Not An Address');
+        await page.getByLabel('Handle', { exact: true }).fill('Not An Address');
         await page.getByRole('button', { name: 'Allow' }).click();
         expect(await page.title()).toMatch(/^Problem: /);
         expect(await page.locator('#agent-name').evaluate((field) => field === field.ownerDocument.activeElement)).toBe(
           true,
         );
-        await page.getByLabel('Address').fill('inbox');
+        await page.getByLabel('Handle', { exact: true }).fill('inbox');
         await page.getByRole('button', { name: 'Allow' }).click();
         await page.waitForURL(/code=/);
         const back = new URL(page.url()).searchParams;
@@ -101,16 +101,16 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
       await withPage(NO_SCRIPT, async (page) => {
         await page.goto(url);
         await createAccount(page, 'keys-only');
-        await page.getByLabel('Address').fill('first');
-        await page.getByLabel('Address').press('Enter');
+        await page.getByLabel('Handle', { exact: true }).fill('first');
+        await page.getByLabel('Handle', { exact: true }).press('Enter');
         await page.waitForURL(/code=/);
         await page.goto(url);
         await page.keyboard.press('Tab');
         await page.keyboard.press('ArrowDown');
         expect(await page.locator('#agent-new').isChecked()).toBe(true);
-        expect(await page.getByLabel('Address').isVisible()).toBe(true);
+        expect(await page.getByLabel('Handle', { exact: true }).isVisible()).toBe(true);
         await page.keyboard.press('ArrowUp');
-        expect(await page.getByLabel('Address').isVisible()).toBe(false);
+        expect(await page.getByLabel('Handle', { exact: true }).isVisible()).toBe(false);
         await page.keyboard.press('Tab');
         await page.keyboard.press('Tab');
         await page.keyboard.press('Enter');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { type ConsentPage, renderConsentPage } from '../../../src/service/pages/consent-page.js';
-import { renderProblem } from '../../../src/service/pages/form.js';
+import { type ConsentPage, renderConsentPage } from '../../../src/service/web/authorize.js';
+import { renderProblem } from '../../../src/service/web/form.js';
 import { AGENT_SCOPES } from '../../../src/wire/scope.js';
 
 describe('What is wrong with a form as a whole', () => {
@@ -34,7 +34,7 @@ describe('The agents of a consent page', () => {
   const handlesOf = (html: string): (string | undefined)[] =>
     [...html.matchAll(/value="(@ada\.a\d+)"/g)].map(([, handle]) => handle);
 
-  it('stand in a list that scrolls where they are many, the chosen one first', () => {
+  it('are in a scrolling list if there are many, the selected one first', () => {
     const html = renderConsentPage(pageOf(9, '@ada.a7'));
     expect(html).toContain('class="choices many"');
     expect(handlesOf(html)).toEqual([7, 0, 1, 2, 3, 4, 5, 6, 8].map((index) => `@ada.a${index}`));

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
-import { html, strangersText } from '../../../src/service/pages/html.js';
-import { STYLE } from '../../../src/service/pages/style.js';
+import { STYLE } from '../../../src/service/web/assets.js';
+import { html, strangersText } from '../../../src/service/web/html.js';
 
 describe('Markup', () => {
   it('escapes every value, whatever it holds', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { describeAge, renderTime } from '../../../src/service/pages/dashboard/time.js';
+import { describeAge, renderTime } from '../../../src/service/web/time.js';
 
 const NOW = Date.UTC(2026, 4, 20, 12);
 const MINUTE = 60_000;

@@ -117,7 +117,7 @@ describe('a reader that does not read', () => {
   const MESSAGE = 'x'.repeat(200_000);
   const MESSAGES = 60;
 
-  it('is closed with 1013 while its buffer stays bounded, and harms nobody else; nothing is lost', async () => {
+  it('is closed with 1013 while its buffer stays bounded, and affects no one else; nothing is lost', async () => {
     const bob = await service.createAgent('bob');
     const slowAgents = await Promise.all(Array.from({ length: 6 }, (_, index) => service.createAgent(`slow${index}`)));
     const readers = [bob, ...slowAgents];

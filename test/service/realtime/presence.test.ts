@@ -90,7 +90,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     for (const id of [ended, invited, left]) expect(await typesOf(alice, id)).not.toContain('session.disconnected');
   });
 
-  it('that joined anew while it was away is not taken for the one that was disconnected', async () => {
+  it('that joined again while it was away is a new participation', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -129,7 +129,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await untilType(alice, id, 'session.left');
   });
 
-  it('may be one of a hundred that drop at once, without holding up anybody', async () => {
+  it('may be one of a hundred that drop at once, without delaying others', async () => {
     const alice = await service.createAgent('alice');
     const agents = await Promise.all(Array.from({ length: 100 }, (_, index) => service.createAgent(`many${index}`)));
     const ids: string[] = [];

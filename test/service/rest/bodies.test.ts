@@ -1,9 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { checkBody } from '../../../src/service/rest/read-request.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import { ENDPOINT, type EndpointRow } from '../../../src/wire/endpoint.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { checkBody } from '../../../src/service/http/request.js';
+import type { Operation } from '../../../src/wire/endpoint.js';
 import { JSON_DEPTH_MAX, JSON_VALUES_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { Actor } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
@@ -62,6 +61,27 @@ describe('a JSON body', () => {
     mustDeny(await send(message('a'.repeat(MESSAGE_BODY_MAX_BYTES - frame + 1))), 413, 'VALIDATION_ERROR');
   });
 
+  it('is kept whole beside many others, and shows nothing of the ones before', async () => {
+    const own = await alice.mustCreate();
+    const texts = Array.from(
+      { length: 80 },
+      (_, index) => `${index}:${'abcdefgh'[index % 8]?.repeat(20_000 + 2_500 * index)}`,
+    );
+    const sent = await Promise.all(
+      texts.map((text, index) =>
+        // One that is refused gives its memory back too.
+        index % 10 === 9
+          ? send(message(text), { 'content-type': 'text/plain' })
+          : alice.post(`/sessions/${own}/messages`, message(text)),
+      ),
+    );
+    for (const [index, answer] of sent.entries()) expect(answer.status).toBe(index % 10 === 9 ? 415 : 201);
+    const kept = (await alice.mustReplay(own)).flatMap((event) =>
+      field(event, 'type') === 'session.message' ? [String(field(event, 'payload.content'))] : [],
+    );
+    expect(kept.sort()).toEqual(texts.filter((_, index) => index % 10 !== 9).sort());
+  });
+
   it(`is nested at most ${JSON_DEPTH_MAX} deep`, async () => {
     mustSucceed(await send(nested(JSON_DEPTH_MAX)), 201);
     mustDeny(await send(nested(JSON_DEPTH_MAX + 1)), 400, 'VALIDATION_ERROR');
@@ -106,12 +126,12 @@ describe('a JSON body', () => {
   });
 
   const elements: readonly (readonly [
-    row: EndpointRow,
+    operation: Operation,
     body: (elements: unknown) => unknown,
     faults: readonly unknown[],
   ])[] = [
     [
-      ENDPOINT.sendMessage,
+      'sendMessage',
       (content) => ({ content }),
       [
         ...[
@@ -145,15 +165,15 @@ describe('a JSON body', () => {
         ...[{ type: 'image' }, { type: 'image', url: 'x' }, { type: 'image', data_uri: 'x' }],
       ],
     ],
-    [ENDPOINT.inviteToSession, (invite) => ({ invite }), [7, '', 'x', '@a.b.c', `@a.${'b'.repeat(200)}`, '@a.*']],
-    [ENDPOINT.addToAllowlist, (entries) => ({ entries }), [7, '', 'x', '@a.b.c', `@${'a'.repeat(200)}.*`]],
+    ['inviteToSession', (invite) => ({ invite }), [7, '', 'x', '@a.b.c', `@a.${'b'.repeat(200)}`, '@a.*']],
+    ['addToAllowlist', (entries) => ({ entries }), [7, '', 'x', '@a.b.c', `@${'a'.repeat(200)}.*`]],
     [
-      ENDPOINT.updateActingAgent,
+      'updateActingAgent',
       (skills) => ({ skills }),
       [{}, { name: '', description: '' }, { name: 'n', description: 'd'.repeat(2000) }, { name: 'n'.repeat(200) }],
     ],
   ];
-  it.each(elements)('is refused at its first fault, however many follow ($method $path)', (row, body, faults) => {
+  it.each(elements)('is refused at its first fault, however many follow (%s)', (operation, body, faults) => {
     for (const fault of faults) {
       let looks = 0;
       const many = new Proxy(Array<unknown>(5_000).fill(fault), {
@@ -162,7 +182,7 @@ describe('a JSON body', () => {
           return Reflect.get(target, key, receiver);
         },
       });
-      expect(() => checkBody(row, body(many)), JSON.stringify(fault)).toThrow(ServiceError);
+      expect(() => checkBody(operation, body(many)), JSON.stringify(fault)).toThrow(ServiceError);
       expect(looks, JSON.stringify(fault)).toBeLessThan(10);
     }
   });
@@ -224,7 +244,7 @@ describe('a handle in a body', () => {
     }
   });
 
-  it('is VALIDATION_ERROR where it is missing or stands in the wrong place', async () => {
+  it('is VALIDATION_ERROR if it is missing or misplaced', async () => {
     mustDeny(await alice.post('/blocks', {}), 400, 'VALIDATION_ERROR');
     mustDeny(await alice.post('/sessions', { invite: '@a.b' }), 400, 'VALIDATION_ERROR');
     mustDeny(await alice.post('/sessions', { invite: ['@a.b'], sender: '@a.b' }), 400, 'VALIDATION_ERROR');
@@ -244,7 +264,7 @@ describe('an idempotency key', () => {
     );
   });
 
-  it('may stand in the body of the two calls of ASP, and is shown to nobody', async () => {
+  it('may be in the body of the two calls of ASP, and is not shown', async () => {
     const created = await alice.post('/sessions', { topic: 't', idempotency_key: 'in the body' }, { key: null });
     const again = await alice.post('/sessions', { topic: 't', idempotency_key: 'in the body' }, { key: null });
     mustSucceed(created, 201);

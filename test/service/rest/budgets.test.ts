@@ -85,7 +85,7 @@ describe('the limit of a row', () => {
     expect(mixed.filter(({ status }) => status === 201)).toHaveLength(CREATIONS);
   });
 
-  it('of creations, once used up, answers alike whom an invitation would have reached', async () => {
+  it('of creations, once used up, answers alike for all invitees', async () => {
     const bob = await service.createAgent('bob');
     await repeat(CREATIONS, () => alice.mustCreate().then(() => read()));
     const answers = [

@@ -199,7 +199,7 @@ describe('path parameters', () => {
       mustDeny(await alice.delete(path), 400, 'INVALID_HANDLE');
   });
 
-  it('answers 400 to a path that is no percent-encoded text', async () => {
+  it('answers 400 to a path that is not percent-encoded text', async () => {
     for (const path of ['/sessions/%', '/sessions/%zz', '/sessions/%c3%28', '/%E0%A4%A'])
       mustDeny(await alice.get(path), 400, 'VALIDATION_ERROR');
   });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-
-import { answerOfError } from '../../../src/service/rest/error-answer.js';
-import { ServiceError } from '../../../src/service/service-error.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { answerOfError } from '../../../src/service/http/answers.js';
 import { ERROR, type ErrorCode, errorRow } from '../../../src/wire/error.js';
 
 function answer(error: unknown) {

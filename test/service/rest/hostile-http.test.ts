@@ -157,7 +157,7 @@ describe('a proposal of another protocol is not taken up, and the request answer
   });
 });
 
-describe('a request that is no good HTTP', () => {
+describe('a malformed request', () => {
   it.each(MALFORMED)('is refused with the envelope: %s', async (what, bytes, status) => {
     const answer = await send(bytes());
     mustBeRefusals(answer, what);
@@ -214,7 +214,7 @@ describe('a request that is no good HTTP', () => {
     expect(topics).not.toContainEqual(expect.stringContaining('never'));
   });
 
-  it('may send its answer ahead of a body that nobody reads', async () => {
+  it('may send its answer before the unread body ends', async () => {
     const head = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ncontent-type: application/json\r\ncontent-length: 1000000000\r\nconnection: close\r\n\r\n`;
     const answer = await send(`${head}${'x'.repeat(100_000)}`);
     expect(answer).toMatch(/^HTTP\/1\.1 401 /);

@@ -4,13 +4,12 @@ import { join } from 'node:path';
 import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 
-import type { ServiceContext } from '../../../src/service/context.js';
+import type { ServiceContext } from '../../../src/service/core/context.js';
+import type { Database } from '../../../src/service/core/database.js';
 import { createHealth } from '../../../src/service/health.js';
-import { answerOfError } from '../../../src/service/rest/error-answer.js';
-import { registerProbes } from '../../../src/service/rest/register-probes.js';
-import { sendAnswer } from '../../../src/service/rest/send-answer.js';
-import type { Database } from '../../../src/service/store/database.js';
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { answerOfError, sendAnswer } from '../../../src/service/http/answers.js';
+import { registerProbes } from '../../../src/service/http/rest.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 import { mustDeny } from '../../support/answers.js';
 import { createTestClock } from '../../support/clock.js';
 import { answerOf, request } from '../../support/http.js';
@@ -41,7 +40,7 @@ async function probe(database: Database, whileAsked: (clock: ReturnType<typeof c
 }
 
 describe('readiness', () => {
-  it('is said like health while requests are accepted', async () => {
+  it('answers like health while requests are accepted', async () => {
     const service = await startTestService();
     const answer = await request(`${service.authUrl}/ready`);
     expect({ status: answer.status, text: answer.text }).toEqual({ status: 200, text: '{"ok":true}' });
@@ -49,7 +48,7 @@ describe('readiness', () => {
     await service.stop();
   });
 
-  it('is denied with 503 and the envelope while the database does not answer', async () => {
+  it('is denied with 503 and the envelope while the database does not respond', async () => {
     const stage = await openStage();
     const silent: Database = { ...stage.context.database, read: () => new Promise(() => {}) };
     const answer = await probe(silent, (clock) => clock.advance(2_000));

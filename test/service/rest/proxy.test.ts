@@ -1,10 +1,9 @@
 import { connect } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openSigningKeys } from '../../../src/service/access-token/signing-keys.js';
-import { createSignInLinks } from '../../../src/service/authorization-server/account/sign-in-links.js';
-import { createAuthorizationServer, takeForAddress } from '../../../src/service/authorization-server/server.js';
-import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
+import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
+import { openSigningKeys } from '../../../src/service/oauth/access-tokens.js';
+import { createAuthorizationServer, createSignInLinks, takeForAddress } from '../../../src/service/oauth/server.js';
 import { startService } from '../../../src/service/service.js';
 import { OWN_RATE_LIMIT, REQUESTS_PER_ADDRESS_MAX } from '../../../src/wire/limit.js';
 import { operate } from '../../support/actors.js';
@@ -58,7 +57,7 @@ describe('X-Forwarded-For', () => {
 });
 
 describe('requests of one address', () => {
-  it(`are at most ${REQUESTS_PER_ADDRESS_MAX} at once behind a proxy, before anybody has said who they are`, async () => {
+  it(`are at most ${REQUESTS_PER_ADDRESS_MAX} at once behind a proxy, before authentication`, async () => {
     const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', isBehindProxy: true });
     const ask = (address: string) =>
       request(`http://127.0.0.1:${service.port}/health`, { headers: { 'x-forwarded-for': address } });
@@ -76,8 +75,8 @@ describe('requests of one address', () => {
   });
 });
 
-describe('a public https address in front of which nobody is named', () => {
-  it('does not let one stranger lock everybody out of signing in: they all have one address there', async () => {
+describe('a public https address without a declared proxy', () => {
+  it('does not let one stranger lock everyone out of signing in: they all have one address there', async () => {
     const service = await startService({
       host: '127.0.0.1',
       port: 0,
@@ -93,7 +92,7 @@ describe('a public https address in front of which nobody is named', () => {
       const options = { keys, localSecret: '', signInLinks: createSignInLinks(context) };
       return {
         ...createAuthorizationServer(context, options),
-        context: { ...context, limits: createSlidingWindow(context.clock) },
+        context: { ...context, limits: createMemoryLimits(context.clock) },
       };
     };
     const [shared, own] = [await serverOf(true), await serverOf(false)];

@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { AccountActor, AgentActor } from '../../../src/service/context.js';
-import { createSlidingWindow } from '../../../src/service/limits/sliding-window.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import { findTransition, LIFECYCLE, type Verb } from '../../../src/service/sessions/lifecycle.js';
-import { listAccountSessions } from '../../../src/service/sessions/list-account-sessions.js';
-import { listSessions } from '../../../src/service/sessions/list-sessions.js';
-import type { AccountRow } from '../../../src/service/store/account-rows.js';
-import { findAgent, updateAgentRow } from '../../../src/service/store/agent-rows.js';
-import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlist-rows.js';
+import type { AccountActor, AgentActor } from '../../../src/service/core/context.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
+import { listAccountSessions, listSessions } from '../../../src/service/messaging/list-sessions.js';
+import { findTransition, LIFECYCLE, type Verb } from '../../../src/service/messaging/sessions.js';
+import type { AccountRow } from '../../../src/service/store/accounts.js';
+import { findAgent, updateAgentRow } from '../../../src/service/store/agents.js';
+import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlists.js';
 import { createHandClock, must, openStage, type Stage } from './stage.js';
 
 const VERBS: Verb[] = ['join', 'invite', 'send', 'leave', 'end', 'reopen'];
@@ -119,7 +118,7 @@ describe('sessions', () => {
     expect(must(await stage.reopen(alice, session_id))).toEqual({ ok: true });
   });
 
-  it('POST /sessions, rules 2 and 3: none of the asked accepted is NOT_FOUND and creates nothing; only oneself is no asking', async () => {
+  it('POST /sessions, rules 2 and 3: if no invitee is accepted, NOT_FOUND and nothing is created; oneself does not count', async () => {
     const nobody = { ok: false, code: 'NOT_FOUND' };
     expect(await stage.create(alice, { invite: [stranger.handle] })).toEqual(nobody);
     expect(await stage.create(alice, { invite: ['@no.body', stranger.handle, alice.handle] })).toEqual(nobody);
@@ -164,7 +163,7 @@ describe('sessions', () => {
     expect(later).toEqual(['session.reopened', 'session.invited', 'session.message']);
   });
 
-  it('reopen: nobody is invited again whom an invitation would not reach now', async () => {
+  it('reopen: earlier participants that an invitation would not reach now are not invited', async () => {
     const guests = {
       left: await stage.addAgent(await stage.addAccount('left'), 'x', { inboundPolicy: 'open' }),
       struckOff: await stage.addAgent(await stage.addAccount('struck'), 'x'),
@@ -199,7 +198,7 @@ describe('sessions', () => {
     expect((await stage.eventsOf(guests.struckOff, session_id)).at(-1)?.type).toBe('session.ended');
   });
 
-  it('a session takes no more participants than its bound, whoever is asked', async () => {
+  it('a session never exceeds its limit, whatever the invitees', async () => {
     await stage.close();
     stage = await openStage({ participantsMax: 4 });
     const account = await stage.addAccount('crew');
@@ -222,10 +221,10 @@ describe('sessions', () => {
     must(await stage.reopen(alice, session_id, { invite: [a] }));
   });
 
-  it('a reopening counts as one call for each hundred that it reaches, and waiting as told is enough', async () => {
+  it('a reopening counts as one call for each hundred that it reaches, and waiting for Retry-After is enough', async () => {
     await stage.close();
     const clock = createHandClock();
-    stage = await openStage({ limits: createSlidingWindow(clock), participantsMax: 1_000 });
+    stage = await openStage({ limits: createMemoryLimits(clock), participantsMax: 1_000 });
     const account = await stage.addAccount('crew');
     alice = await stage.addAgent(account, 'alice');
     const handles: string[] = [];
@@ -255,7 +254,7 @@ describe('sessions', () => {
   it('the limit of a session is asked after eligibility: a stranger gets NOT_FOUND, never RATE_LIMITED', async () => {
     await stage.close();
     const clock = { now: () => 0, monotonic: () => 0, schedule: () => () => {} };
-    stage = await openStage({ limits: createSlidingWindow(clock) });
+    stage = await openStage({ limits: createMemoryLimits(clock) });
     const account = await stage.addAccount('crew');
     alice = await stage.addAgent(account, 'alice');
     bob = await stage.addAgent(account, 'bob');
@@ -270,7 +269,7 @@ describe('sessions', () => {
     await stage.close();
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
-    stage = await openStage({ limits: createSlidingWindow(clock) });
+    stage = await openStage({ limits: createMemoryLimits(clock) });
     const account = await stage.addAccount('crew');
     alice = await stage.addAgent(account, 'alice');
     const open = await stage.addAgent(account, 'open', { inboundPolicy: 'open' });
@@ -293,7 +292,7 @@ describe('sessions', () => {
     await stage.close();
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
-    stage = await openStage({ limits: createSlidingWindow(clock) });
+    stage = await openStage({ limits: createMemoryLimits(clock) });
     const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
     const spammer = await stage.addAccount('spammer');
     const talk = async (account: AccountRow, name: string) => {
@@ -324,11 +323,11 @@ describe('sessions', () => {
     expect(await (await talk(spammer, 'three'))(200)).toBe(100);
   });
 
-  it('strangers invite an open agent so often an hour; beyond that they are denied like anybody else', async () => {
+  it('strangers have an hourly limit of invitations to an open agent; beyond that they are denied like anyone else', async () => {
     await stage.close();
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
-    stage = await openStage({ limits: createSlidingWindow(clock) });
+    stage = await openStage({ limits: createMemoryLimits(clock) });
     const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
     const spammer = await stage.addAccount('spammer');
     let accepted = 0;

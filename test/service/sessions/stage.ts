@@ -1,27 +1,32 @@
 import type { Clock } from '../../../src/kit/clock.js';
 import { createIds } from '../../../src/kit/ids.js';
 import { systemRandom } from '../../../src/kit/random.js';
-import { createAccount } from '../../../src/service/agents/create-account.js';
-import { createAgentRecord, type NewAgent } from '../../../src/service/agents/create-agent.js';
-import { openAttachmentFiles } from '../../../src/service/attachments/attachment-files.js';
-import type { Signal } from '../../../src/service/bus/bus.js';
-import { createLocalBus } from '../../../src/service/bus/local-bus.js';
-import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/context.js';
-import { replayEvents } from '../../../src/service/events/replay-events.js';
-import { type RateLimits, unlimited } from '../../../src/service/limits/rate-limits.js';
-import { unmetered } from '../../../src/service/meter.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import { createSession } from '../../../src/service/sessions/create-session.js';
-import { endSession } from '../../../src/service/sessions/end-session.js';
-import { getSession } from '../../../src/service/sessions/get-session.js';
-import { inviteToSession } from '../../../src/service/sessions/invite-to-session.js';
-import { joinSession } from '../../../src/service/sessions/join-session.js';
-import { leaveSession } from '../../../src/service/sessions/leave-session.js';
-import { reopenSession } from '../../../src/service/sessions/reopen-session.js';
-import { sendMessage } from '../../../src/service/sessions/send-message.js';
-import type { Query, Transaction } from '../../../src/service/store/database.js';
-import type { BodyOf } from '../../../src/wire/endpoint.js';
-import { type EventEnvelope, ReplayReply } from '../../../src/wire/event.js';
+import { createAccount } from '../../../src/service/agents/accounts.js';
+import { createAgentRecord, type NewAgent } from '../../../src/service/agents/agents.js';
+import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
+import type { Signal } from '../../../src/service/core/bus.js';
+import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/core/context.js';
+import type { Query, Transaction } from '../../../src/service/core/database.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import { unmetered } from '../../../src/service/core/meter.js';
+import { type RateLimits, unlimited } from '../../../src/service/core/rate-limits.js';
+import { createHeldBytes } from '../../../src/service/core/semaphore.js';
+import { replayEvents } from '../../../src/service/messaging/events.js';
+import { createInboxes } from '../../../src/service/messaging/inboxes.js';
+import { getSession } from '../../../src/service/messaging/list-sessions.js';
+import {
+  createSession,
+  endSession,
+  inviteToSession,
+  joinSession,
+  leaveSession,
+  reopenSession,
+  sendMessage,
+} from '../../../src/service/messaging/sessions.js';
+import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
+import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
+import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
+import { type EventEnvelope, ReplayReply } from '../../../src/wire/schemas/event.js';
 import { openTestStore } from '../../support/stores.js';
 
 export interface HandClock extends Clock {
@@ -54,7 +59,19 @@ export async function openStage(
   const bus = createLocalBus((error) => {
     throw error;
   });
-  bus.listen((signal) => signals.push(signal));
+  let isBehind = true;
+  bus.listen((signal) => {
+    signals.push(signal);
+    isBehind = true;
+  });
+  const log = {
+    info: () => {},
+    error: (_event: string, error: unknown) => {
+      throw error;
+    },
+  };
+  const inboxes = createInboxes({ clock, database, bus, log });
+  inboxes.start();
   const context: ServiceContext = {
     clock,
     ids: createIds(clock, systemRandom),
@@ -62,7 +79,9 @@ export async function openStage(
     database,
     files,
     bus,
+    inboxes,
     limits: options.limits ?? unlimited,
+    unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
       addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
       trust: options.trust ?? 'recipient',
@@ -75,15 +94,14 @@ export async function openStage(
       isAddressShared: false,
     },
     meter: unmetered,
-    log: {
-      info: () => {},
-      error: (_event, error) => {
-        throw error;
-      },
-    },
+    log,
   };
   const write = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> => database.write(work);
-  const read = <T>(work: (query: Query) => Promise<T>): Promise<T> => database.read(work);
+  const read = async <T>(work: (query: Query) => Promise<T>): Promise<T> => {
+    if (isBehind) await inboxes.settle();
+    isBehind = false;
+    return database.read(work);
+  };
 
   const addAccount = (username: string) =>
     write((transaction) =>
@@ -138,9 +156,9 @@ export async function openStage(
         read((query) =>
           replayEvents(context, actor, { path: { session_id }, query: { after_sequence, limit } }, query),
         ).then(async ({ text, more = [] }) => {
-          const pieces = [text];
-          for await (const piece of more) pieces.push(piece);
-          return ReplayReply.parse(JSON.parse(pieces.join('')));
+          const pieces = [Buffer.from(text)];
+          for await (const piece of more) pieces.push(Buffer.from(piece));
+          return ReplayReply.parse(JSON.parse(Buffer.concat(pieces).toString()));
         }),
       ),
   };

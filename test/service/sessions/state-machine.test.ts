@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../src/service/context.js';
-import { removeFromShared } from '../../../src/service/sessions/remove-participant.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { removeFromShared } from '../../../src/service/messaging/sessions.js';
 import { SessionModel } from './model.js';
 import { must, openStage, type Stage } from './stage.js';
 

@@ -28,7 +28,7 @@ describe('cursors', () => {
     );
   });
 
-  it('so is what somebody who knows how cursors are made has made of something else', () => {
+  it('so is a cursor that someone has made from another one', () => {
     for (const place of [
       'no JSON',
       'null',

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { DatabaseUnusableError } from '../../../src/service/store/database.js';
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
@@ -35,11 +34,11 @@ describe('the data directory', () => {
     }
   });
 
-  it('is refused where its group or everybody may write', async () => {
+  it('is refused if its group or everyone can write to it', async () => {
     mkdirSync(directory);
     for (const mode of [0o777, 0o770, 0o775, 0o2770]) {
       chmodSync(directory, mode);
-      await expect(openSqlite({ directory }), mode.toString(8)).rejects.toThrow(DatabaseUnusableError);
+      await expect(openSqlite({ directory }), mode.toString(8)).rejects.toMatchObject({ code: 'DATABASE_NOT_USABLE' });
       expect(existsSync(join(directory, 'asp.sqlite'))).toBe(false);
     }
     chmodSync(directory, 0o755);
@@ -54,7 +53,7 @@ describe('the data directory', () => {
       writeFileSync(precious, 'precious', { mode: 0o644 });
       mkdirSync(directory);
       symlinkSync(precious, join(directory, name));
-      await expect(openSqlite({ directory })).rejects.toThrow('is a link to somewhere else');
+      await expect(openSqlite({ directory })).rejects.toThrow('is a link, which asp does not follow');
       expect([readFileSync(precious, 'utf8'), modeOf(precious)]).toEqual(['precious', '644']);
     });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { Database } from '../../../src/service/store/database.js';
+import type { Database } from '../../../src/service/core/database.js';
 import { openStore, type StoreKind, TEST_STORE } from '../../support/stores.js';
 import { addNotes, names, put } from './notes.js';
 
@@ -121,9 +121,9 @@ describe.each(KINDS)('database in %s', (kind) => {
 
   it('refuses a query that is kept beyond its work', async () => {
     const kept = await database.read(async (query) => ({ query }));
-    await expect(kept.query.all('SELECT 1')).rejects.toThrow('kept beyond');
+    await expect(kept.query.all('SELECT 1')).rejects.toThrow('after its work ended');
     const held = await database.write(async (transaction) => ({ transaction }));
-    await expect(held.transaction.run('DELETE FROM note')).rejects.toThrow('kept beyond');
+    await expect(held.transaction.run('DELETE FROM note')).rejects.toThrow('after its work ended');
   });
 
   it('keeps the rows that foreign keys rest on', async () => {
@@ -150,7 +150,7 @@ describe.each(KINDS)('database in %s', (kind) => {
     expect(await names(database)).toHaveLength(outcomes.filter((outcome) => outcome.status === 'fulfilled').length);
   });
 
-  it('keeps every text as it was, U+0000 and what is no character among it', async () => {
+  it('keeps every text unchanged, including U+0000 and noncharacters', async () => {
     const texts = ['a\0b', '\0', '\uFDD0', '\uFDD00', '\uFDD01\0', '\u{10ffff}', 'é', '\\u0000', "'; --", ''];
     for (const [index, text] of texts.entries()) await put(database, `t${index}`, text);
     const rows = await database.read((query) =>

@@ -1,4 +1,4 @@
-import type { Database } from '../../../src/service/store/database.js';
+import type { Database } from '../../../src/service/core/database.js';
 
 /** A table of a test's own. */
 export const addNotes = (database: Database): Promise<number> =>

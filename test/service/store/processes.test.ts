@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
-import type { Database } from '../../../src/service/store/database.js';
-import { insertSession } from '../../../src/service/store/session-rows.js';
-import { openSqlite } from '../../../src/service/store/sqlite-database.js';
+import type { Database } from '../../../src/service/core/database.js';
+import { insertSession } from '../../../src/service/store/sessions.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { buildProgram } from '../../support/build-program.js';
 import { IS_LONG } from '../../support/tally.js';

@@ -15,11 +15,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { DatabaseUnusableError } from '../../../src/service/store/database.js';
-import { openSqlite, prepareSchema } from '../../../src/service/store/sqlite-database.js';
+import {
+  applySettings,
+  assertSettings,
+  openSqlite,
+  prepareSchema,
+  readSettings,
+} from '../../../src/service/store/sqlite.js';
 import { isSafeSqlite, loadSqlite } from '../../../src/service/store/sqlite-driver.js';
-import { DataInUseError } from '../../../src/service/store/sqlite-lock.js';
-import { applySettings, assertSettings, readSettings } from '../../../src/service/store/sqlite-settings.js';
 import { addNotes, names, put } from './notes.js';
 
 describe('data directory', () => {
@@ -120,7 +123,7 @@ describe('data directory', () => {
       for (const name of ['asp.sqlite-wal', 'asp.sqlite-shm']) rmSync(join(data, name), { force: true });
       harm(join(data, 'asp.sqlite'));
       const opening = openSqlite({ directory: data });
-      await expect(opening, what).rejects.toThrow(DatabaseUnusableError);
+      await expect(opening, what).rejects.toMatchObject({ code: 'DATABASE_NOT_USABLE' });
       await expect(opening, what).rejects.toThrow(/asp\.sqlite is damaged \(.+\)\. .*asp serve restore/);
     }
   });
@@ -130,19 +133,19 @@ describe('data directory', () => {
     const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
     connection.exec('DELETE FROM schema_version');
     connection.close();
-    await expect(openSqlite({ directory })).rejects.toThrow('is damaged (it does not tell its version)');
+    await expect(openSqlite({ directory })).rejects.toThrow('is damaged (it does not report its version)');
   });
 
   it('is locked again when its lock file is removed, before another can use it', async () => {
     const first = await openSqlite({ directory });
     rmSync(join(directory, 'asp.lock'));
     first.keepLock?.();
-    await expect(openSqlite({ directory })).rejects.toThrow(DataInUseError);
+    await expect(openSqlite({ directory })).rejects.toMatchObject({ code: 'DATA_IN_USE' });
     first.keepLock?.();
     expect(statSync(join(directory, 'asp.lock')).mode & 0o777).toBe(0o600);
     rmSync(join(directory, 'asp.lock'));
     const second = await openSqlite({ directory });
-    expect(() => first.keepLock?.()).toThrow(DataInUseError);
+    expect(() => first.keepLock?.()).toThrow(expect.objectContaining({ code: 'DATA_IN_USE' }));
     await second.close();
     await first.close();
   });

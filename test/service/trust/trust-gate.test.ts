@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../src/service/context.js';
-import { findAgent, markAgentRemoved, updateAgentRow } from '../../../src/service/store/agent-rows.js';
-import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlist-rows.js';
-import type { Transaction } from '../../../src/service/store/database.js';
-import { admits } from '../../../src/service/trust/trust-gate.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import type { Transaction } from '../../../src/service/core/database.js';
+import { admits } from '../../../src/service/messaging/trust-gate.js';
+import { findAgent, markAgentRemoved, updateAgentRow } from '../../../src/service/store/agents.js';
+import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlists.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 
 describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => {
@@ -36,7 +36,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
 
   it('keeps out a stranger by default', async () => expect(await isAdmitted()).toBe(false));
 
-  it('admits whom the list holds by handle, or by the glob of its owner', async () => {
+  it('admits agents that the list contains by handle, or by the pattern of their owner', async () => {
     await list(inviter, '@two.*');
     for (const entry of [inviter.handle, '@one.*']) {
       await list(target, entry);
@@ -68,7 +68,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     expect(await isAdmitted()).toBe(true);
   });
 
-  it('keeps out the paused, the removed, and whoever blocks or is blocked', async () => {
+  it('keeps out paused and removed agents, and those that block or are blocked', async () => {
     await admitMutually();
     await change(target, { is_paused: 1 });
     expect(await isAdmitted()).toBe(false);

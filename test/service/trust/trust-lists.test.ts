@@ -1,14 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../src/service/context.js';
-import { ServiceError } from '../../../src/service/service-error.js';
-import type { AccountRow } from '../../../src/service/store/account-rows.js';
-import { ALLOWLIST_MAX_ENTRIES, addToAllowlist } from '../../../src/service/trust/add-to-allowlist.js';
-import { blockAgent } from '../../../src/service/trust/block-agent.js';
-import { listAllowlist } from '../../../src/service/trust/list-allowlist.js';
-import { listBlocks } from '../../../src/service/trust/list-blocks.js';
-import { removeFromAllowlist } from '../../../src/service/trust/remove-from-allowlist.js';
-import { unblockAgent } from '../../../src/service/trust/unblock-agent.js';
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { ServiceError } from '../../../src/service/core/errors.js';
+import {
+  ALLOWLIST_MAX_ENTRIES,
+  addToAllowlist,
+  blockAgent,
+  listAllowlist,
+  listBlocks,
+  removeFromAllowlist,
+  unblockAgent,
+} from '../../../src/service/messaging/trust-lists.js';
+import type { AccountRow } from '../../../src/service/store/accounts.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import { isId } from '../../../src/wire/id.js';
 import { codeOf } from '../attachments/desk.js';
@@ -145,7 +148,7 @@ describe('Trust › blocks', () => {
     expect(await blocksOf(bob)).toEqual({ blocks: [], next_cursor: null });
   });
 
-  it('the answer does not tell whether a hidden, removed or unknown handle names somebody', async () => {
+  it('the answer does not reveal whether a hidden, removed or unknown handle exists', async () => {
     const hidden = await stage.addAgent(await stage.addAccount('dave'), 'hidden', { visibility: 'private' });
     const ids: string[] = [];
     for (const handle of [hidden.handle, '@dave.unknown', '@nobody.here']) {
@@ -163,14 +166,14 @@ describe('Trust › blocks', () => {
     expect((await block(alice, sibling.handle)).blocked_agent_id).toBe(sibling.agentId);
   });
 
-  it('stands against a handle that names somebody only later', async () => {
+  it('applies to a handle that gets an agent only later', async () => {
     await block(alice, '@erin.main');
     const erin = await stage.addAgent(await stage.addAccount('erin'), 'main', { inboundPolicy: 'open' });
     expect(await stage.create(erin, { invite: [alice.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
     expect(await stage.create(alice, { invite: [erin.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
   });
 
-  it('unblocks by handle or by the id that was told; an absent one is NOT_FOUND, a malformed one INVALID_HANDLE', async () => {
+  it('unblocks by handle or by the returned id; an absent one is NOT_FOUND, a malformed one INVALID_HANDLE', async () => {
     await block(alice, bob.handle);
     expect(await unblock(alice, bob.handle)).toEqual({ unblocked: true });
     const { blocked_agent_id: id } = await block(alice, '@no.body');

@@ -1,4 +1,4 @@
-import { withDeferredSignals } from '../../../src/client/credentials/deferred-signals.js';
+import { withDeferredSignals } from '../../../src/client/credentials/refresh-login.js';
 
 await withDeferredSignals(async () => {
   process.stdout.write('begun\n');

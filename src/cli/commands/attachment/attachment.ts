@@ -1,29 +1,31 @@
 import { command, describeTable } from '../../command.js';
 import { read } from '../../context/calls.js';
-import { UsageError } from '../../errors.js';
+import { remember } from '../../context/completion-memory.js';
+import { usageError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
-import { readId, readSize } from '../../values.js';
+import { readId, readSessionName, readSize, SESSION_ABOUT } from '../../values.js';
+import { findSession } from '../session/find-session.js';
 import { type AttachmentReference, listReferences, sizeText, unseenAttachment } from './references.js';
 
 export const attachmentUpload = command({
   path: 'attachment upload',
-  summary: 'upload files to be attached to messages',
+  summary: 'upload files to attach to messages',
   details:
-    'Prints the ids. Every file is checked before a byte is sent; one that no message refers to is gone after an hour.',
+    'Prints the ids. Every file is checked before anything is sent. A file that no message refers to is deleted after an hour.',
   arguments: [{ usage: '<paths...>', about: 'files, or - for standard input; at most 10 MiB each' }],
-  options: [{ flags: '--filename <name>', about: 'name of what comes from standard input' }],
+  options: [{ flags: '--filename <name>', about: 'file name for standard input' }],
   examples: [
     { line: 'id=$(asp attachment upload report.pdf) && asp send sess_… "see" --attach "$id"', about: 'then send it' },
     { line: 'git diff | asp attachment upload - --filename change.txt', about: 'from a pipe' },
   ],
   effect: 'write',
-  stdout: 'the attachment ids, a line each',
+  stdout: 'the attachment ids, one per line',
   parse(args) {
     const paths = args.argument('paths');
     const filename = args.text('filename');
-    if (paths.filter((path) => path === '-').length > 1) throw new UsageError('Standard input can be uploaded once.');
+    if (paths.filter((path) => path === '-').length > 1) throw usageError('Standard input can be uploaded only once.');
     if (filename !== undefined && !paths.includes('-'))
-      throw new UsageError('--filename names what comes from standard input.', { why: 'a file keeps its own name.' });
+      throw usageError('--filename sets the name of standard input.', { why: 'files keep their own names.' });
     return { paths, filename };
   },
   run: async (context, options) => (await import('./transfer.js')).uploadAll(context, options),
@@ -33,12 +35,12 @@ export const attachmentDownload = command({
   path: 'attachment download',
   summary: 'download attachments into files',
   details:
-    'Prints the paths. Nothing is written outside the folder, nor over a file without --force. What breaks off is resumed.',
+    'Prints the paths. Writes only inside the folder, and overwrites files only with --force. Resumes broken downloads.',
   arguments: [{ usage: '<ids...>', about: 'att_…' }],
   options: [
-    { flags: '-o, --output <path|->', about: 'this file, or - for standard output' },
-    { flags: '--dir <path>', about: 'into this folder (the current one), under the names they were sent with' },
-    { flags: '--force', about: 'replace files that are there' },
+    { flags: '-o, --output <path|->', about: 'to this file, or - for standard output' },
+    { flags: '--dir <dir>', about: 'to this folder (default: the current one), under the original names' },
+    { flags: '--force', about: 'replace existing files' },
     { flags: '--max-size <size>', about: 'refuse attachments larger than this (default 10M)' },
   ],
   examples: [
@@ -46,14 +48,14 @@ export const attachmentDownload = command({
     { line: 'asp attachment download att_… -o - | head', about: 'to look at it' },
   ],
   effect: 'read',
-  stdout: 'the paths, a line each; with -o - the bytes (a terminal shows only text)',
+  stdout: 'the paths, one per line; with -o - the bytes (a terminal shows only text)',
   parse(args) {
     args.refuseBoth('output', 'dir');
     const texts = args.argument('ids').flatMap((text) => text.split(','));
     const ids = [...new Set(texts.map((text) => readId('attachment', text)))];
     const output = args.text('output');
     if (output !== undefined && ids.length > 1)
-      throw new UsageError('--output is for one attachment.', { why: 'several go into a folder: --dir.' });
+      throw usageError('--output is for one attachment.', { why: 'use --dir to save several.' });
     if (output === '-')
       for (const option of ['json', 'jsonl', 'fields', 'force'] as const) args.refuseBoth('output', option);
     const size = args.text('max-size');
@@ -65,14 +67,14 @@ export const attachmentDownload = command({
 
 export const attachmentShow = command({
   path: 'attachment show',
-  summary: 'name, type and size of an attachment, and an address to download it from',
+  summary: 'show name, type and size of an attachment, and a download address',
   arguments: [{ usage: '<id>', about: 'att_…' }],
   examples: [
-    { line: 'asp attachment show att_…', about: 'the address works for 5 minutes, for whoever has it' },
+    { line: 'asp attachment show att_…', about: 'the address works for 5 minutes, for anyone who has it' },
     { line: 'asp attachment show att_… --fields filename,size', about: 'for a script' },
   ],
   effect: 'read',
-  stdout: 'the attachment, a line for each fact, and an address to get it from',
+  stdout: 'the attachment, one fact per line, and its download address',
   parse: (args) => ({ id: readId('attachment', args.argument('id')) }),
   async run(context, { id }) {
     const link = await read(context, 'getAttachment', { path: { attachment_id: id } }, unseenAttachment(id));
@@ -91,9 +93,9 @@ export const attachmentShow = command({
 export const attachmentList = command({
   path: 'attachment list',
   summary: 'list the attachments of a session',
-  arguments: [{ usage: '<session>', about: 'sess_…' }],
+  arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   examples: [
-    { line: 'asp attachment list sess_…', about: 'what was sent, by whom' },
+    { line: 'asp attachment list sess_…', about: 'the files and who sent them' },
     {
       line: 'asp attachment list sess_… --jsonl | jq -r .id | xargs asp attachment download',
       about: 'all of them',
@@ -101,9 +103,10 @@ export const attachmentList = command({
   ],
   effect: 'read',
   stdout: describeTable('attachment, name, type, size, from, sequence'),
-  parse: (args) => ({ sessionId: readId('session', args.argument('session')) }),
-  // No endpoint lists attachments: the messages refer to them.
-  async run(context, { sessionId }) {
+  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
+  // No endpoint lists attachments, but messages refer to them.
+  async run(context, { session }) {
+    const sessionId = await findSession(context, session);
     const { readSessionMessages } = await import('../session/session-events.js');
     const items: AttachmentReference[] = [];
     for await (const message of readSessionMessages(context, sessionId)) items.push(...listReferences(message));
@@ -120,5 +123,7 @@ export const attachmentList = command({
       { title: 'sequence', value: ({ sequence }) => String(sequence) },
     ]);
     if (items.length === 0) await context.output.note('No attachments.');
+    const found = items.toReversed().map(({ id, filename }) => ({ name: id, about: filename }));
+    await remember(context, 'attachments', found);
   },
 });

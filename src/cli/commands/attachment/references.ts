@@ -1,4 +1,4 @@
-import type { Message } from '../../../wire/message.js';
+import type { Message } from '../../../wire/schemas/message.js';
 import type { ErrorContext } from '../../context/explain.js';
 
 /** An attachment as a message refers to it. */
@@ -45,12 +45,12 @@ export function listReferences({
   });
 }
 
-/** An attachment that the acting agent may not see, or that does not exist. */
+/** The error for an attachment that the acting agent cannot see, or that does not exist. */
 export const unseenAttachment = (id: string): ErrorContext => ({
   subject: id,
-  messages: { NOT_FOUND: `${id} cannot be seen by this agent.` },
+  messages: { NOT_FOUND: `This agent cannot see ${id}.` },
   reasons: {
-    NOT_FOUND: 'only its uploader sees it before it is sent; afterwards those who may see its message.',
+    NOT_FOUND: 'before it is sent, only its uploader can see it; after that, those who can see its message.',
     ASP_FILE_TOO_LARGE: 'asp attachment download --max-size <size> accepts larger ones.',
   },
 });

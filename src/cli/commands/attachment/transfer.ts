@@ -1,15 +1,157 @@
-import { join, resolve } from 'node:path';
-
+import { createReadStream } from 'node:fs';
+import { type FileHandle, lstat, open, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { Client, Upload } from '../../../client/client.js';
-import type { Attachment } from '../../../wire/attachment.js';
+import { isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
+import { type Random, randomToken } from '../../../kit/random.js';
+import { ATTACHMENT_TYPE, attachmentTypeOfName, hasSignatureOf } from '../../../wire/attachment.js';
+import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
+import type { Attachment } from '../../../wire/schemas/attachment.js';
 import { chosenKey } from '../../context/calls.js';
+import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
-import { CliError, UsageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
+import { fileFailure, readStdin, tooLarge } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
-import { prepareUpload } from './prepare-upload.js';
 import { sizeText, unseenAttachment } from './references.js';
-import { ensureFolder, safeFilename, saveFile } from './save-file.js';
+
+const HEAD_BYTES = 16;
+
+/** A file to upload: its size, type and signature are checked before anything is sent. */
+export async function prepareUpload(context: Context, path: string, filename: string | undefined): Promise<Upload> {
+  if (path === '-') {
+    if (filename === undefined) throw usageError('--file - needs --filename: the extension determines the type.');
+    const bytes = await readStdin(context, ATTACHMENT_MAX_BYTES);
+    return check(filename, bytes.byteLength, bytes.subarray(0, HEAD_BYTES), async function* () {
+      yield bytes;
+    });
+  }
+  try {
+    const facts = await stat(path);
+    if (!facts.isFile())
+      throw usageError(`${path} is ${facts.isDirectory() ? 'a folder' : 'not a regular file'}. Nothing was sent.`);
+    const file = await open(path, 'r');
+    const head = Buffer.alloc(HEAD_BYTES);
+    const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0).finally(() => file.close());
+    return check(basename(path), facts.size, head.subarray(0, bytesRead), () => createReadStream(path));
+  } catch (error) {
+    throw fileFailure(path, error);
+  }
+}
+
+function check(filename: string, size: number, head: Uint8Array, openBytes: () => AsyncIterable<Uint8Array>): Upload {
+  const type = attachmentTypeOfName(filename);
+  if (type === undefined)
+    throw new CliError('ASP_FILE_TYPE', {
+      message: `${filename} has an unsupported file type. Nothing was sent.`,
+      why: `supported: ${Object.values(ATTACHMENT_TYPE)
+        .flatMap(({ extensions }) => extensions)
+        .join(', ')}.`,
+    });
+  if (size > ATTACHMENT_MAX_BYTES) throw tooLarge(filename, ATTACHMENT_MAX_BYTES);
+  if (size === 0) throw usageError(`${filename} is empty. Nothing was sent.`);
+  if (!hasSignatureOf(type, head))
+    throw new CliError('ASP_FILE_TYPE', {
+      message: `${filename} is not a valid ${type} file. Nothing was sent.`,
+      why: 'its contents do not match its extension.',
+    });
+  return { filename, contentType: type, size, open: openBytes };
+}
+
+/**
+ * Writes bytes to `path`: first to a new file beside it, ignoring links, then atomically under its name. An existing
+ * file stays unless `isForced`; a link with that name is replaced, never followed.
+ */
+export async function saveFile(
+  path: string,
+  bytes: AsyncIterable<Uint8Array>,
+  { isForced, random }: { isForced: boolean; random: Random },
+): Promise<void> {
+  await refuseTaken(path, isForced);
+  await ensureFolder(dirname(path));
+  const temporary = join(dirname(path), `.asp-${randomToken(random, 9)}.part`);
+  const file = await openNewFile(temporary, 0o644).catch((error: unknown) => {
+    throw writeFailure(path, error);
+  });
+  try {
+    await fill(file, bytes);
+    await publishFile(temporary, path, isForced);
+  } catch (error) {
+    throw writeFailure(path, error);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+async function fill(file: FileHandle, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const chunk of bytes) await file.write(chunk);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function refuseTaken(path: string, isForced: boolean): Promise<void> {
+  const there = await lstat(path).catch(() => undefined);
+  if (there === undefined || (isForced && !there.isDirectory())) return;
+  throw there.isDirectory() ? usageError(`${path} is a folder.`, { why: 'name a file to write.' }) : taken(path);
+}
+
+const taken = (path: string): CliError =>
+  new CliError('ASP_FILE_EXISTS', { message: `${path} already exists.`, why: 'use --force to replace it.' });
+
+function writeFailure(path: string, error: unknown): unknown {
+  if (isFileError(error, 'EEXIST')) return taken(path);
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`There is no folder ${dirname(path)}.`);
+  if (isFileError(error, 'EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENAMETOOLONG'))
+    return new CliError('ASP_USAGE', {
+      message: `Cannot write ${basename(path)} in ${dirname(path)}.`,
+      why: error instanceof Error && 'code' in error ? String(error.code) : undefined,
+      cause: error,
+    });
+  return error;
+}
+
+/** Creates a folder for files, if it does not exist. */
+export async function ensureFolder(path: string): Promise<void> {
+  try {
+    makeDirectory(path, 0o777);
+  } catch (error) {
+    throw isFileError(error, 'EEXIST', 'ENOTDIR') ? usageError(`${path} is not a folder.`) : writeFailure(path, error);
+  }
+}
+
+/** Device names of Windows, with any extension. */
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+
+/**
+ * A name that stays in its folder on every system, derived from a file name of a service: the last path part, without
+ * anything that a shell, a terminal or a file system could misinterpret.
+ */
+export function safeFilename(given: string): string {
+  const last = given.normalize('NFC').split(/[/\\]/).at(-1) ?? '';
+  const plain = last
+    .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .replace(/[^\p{L}\p{M}\p{N} ._-]+/gu, '_')
+    .replace(/^[ .-]+|[ .]+$/g, '');
+  const name = DEVICE.test(plain) ? `_${plain}` : plain;
+  return name === '' ? 'file' : shorten(name);
+}
+
+/** Most file systems count names in bytes; the extension is kept. */
+function shorten(name: string): string {
+  if (Buffer.byteLength(name) <= ATTACHMENT_FILENAME_MAX_LENGTH) return name;
+  const dot = name.lastIndexOf('.');
+  const ending = dot > 0 && name.length - dot <= 12 ? name.slice(dot) : '';
+  let kept = '';
+  for (const character of ending === '' ? name : name.slice(0, dot)) {
+    if (Buffer.byteLength(kept + character + ending) > ATTACHMENT_FILENAME_MAX_LENGTH) break;
+    kept += character;
+  }
+  return `${kept.trimEnd()}${ending}`;
+}
 
 /** Uploads one file that was checked. */
 export async function uploadFile(
@@ -49,8 +191,8 @@ export async function uploadAll(context: Context, { paths, filename }: UploadOpt
     await printUploaded(context, items);
     const failed = files[items.length]?.filename ?? '';
     throw new CliError('ASP_PARTIAL', {
-      message: `${items.length} of ${files.length} files were uploaded; ${failed} was not, and nothing after it.`,
-      why: error instanceof Error && error.cause instanceof Error ? error.cause.message : undefined,
+      message: `Uploaded ${items.length} of ${files.length} files; ${failed} failed, and the rest were not tried.`,
+      why: error instanceof Error ? error.message : undefined,
       outcome: 'applied',
       cause: error,
     });
@@ -58,8 +200,10 @@ export async function uploadAll(context: Context, { paths, filename }: UploadOpt
   await printUploaded(context, items);
 }
 
-function printUploaded({ output }: Context, items: readonly Attachment[]): Promise<void> {
-  return output.list({ items, next_cursor: null }, [{ title: 'attachment', value: ({ id }) => id }]);
+async function printUploaded(context: Context, items: readonly Attachment[]): Promise<void> {
+  await context.output.list({ items, next_cursor: null }, [{ title: 'attachment', value: ({ id }) => id }]);
+  const uploaded = items.map(({ id, filename }) => ({ name: id, about: filename }));
+  await remember(context, 'attachments', uploaded);
 }
 
 async function printFiles({ output }: Context, files: readonly Upload[]): Promise<void> {
@@ -78,7 +222,7 @@ interface DownloadOptions {
   readonly output: string | undefined;
   readonly directory: string | undefined;
   readonly isForced: boolean;
-  /** Refuse larger attachments (default: what the client refuses). */
+  /** Refuse larger attachments (default: the client's limit). */
   readonly maxBytes: number | undefined;
 }
 
@@ -106,17 +250,16 @@ export async function downloadAll(context: Context, options: DownloadOptions): P
   } catch (error) {
     if (items.length === 0) throw error;
     await printDownloaded(context, items);
-    const reason = error instanceof CliError ? error : error instanceof Error ? error.cause : undefined;
     throw new CliError('ASP_PARTIAL', {
-      message: `${items.length} of ${ids.length} attachments were written; ${ids[items.length]} was not, and none after it.`,
-      why: reason instanceof Error ? reason.message : undefined,
+      message: `Wrote ${items.length} of ${ids.length} attachments; ${ids[items.length]} failed, and the rest were not tried.`,
+      why: error instanceof Error ? error.message : undefined,
       cause: error,
     });
   }
   await printDownloaded(context, items);
 }
 
-/** One attachment into the file that `choosePath` names. */
+/** Writes one attachment to the file that `choosePath` names. */
 export async function downloadTo(
   context: Context,
   id: string,
@@ -136,7 +279,7 @@ export async function downloadTo(
 
 const IS_TEXT = /^(text\/|application\/json\b)/;
 
-/** The bytes as they are; a terminal gets text, without what could drive it. */
+/** The bytes unchanged; a terminal gets text, without characters that could control it. */
 async function downloadToStdout(context: Context, id: string, maxBytes: number | undefined): Promise<void> {
   const client = await context.client();
   const download = async (): Promise<void> => {
@@ -146,7 +289,7 @@ async function downloadToStdout(context: Context, id: string, maxBytes: number |
       return;
     }
     if (!IS_TEXT.test(contentType)) {
-      throw new UsageError(`${filename} is ${contentType}, and a terminal shows only text.`, {
+      throw usageError(`${filename} is ${contentType}, and a terminal can show only text.`, {
         why: 'save it to a file, or pipe it to a program.',
         next: ['asp', 'attachment', 'download', id],
       });

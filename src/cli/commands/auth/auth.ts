@@ -1,35 +1,35 @@
 import { type Args, command, describeTable, type Option } from '../../command.js';
-import { UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
-import { readHandle, readHandles } from '../../values.js';
+import { usageError } from '../../errors.js';
+import { readHandle, readHandles, suggest } from '../../values.js';
 
 const LOGIN_OPTIONS = [
   { flags: '--no-browser', about: 'print the address only' },
   { flags: '--browser <cmd>', about: 'open the address with this command', environment: 'BROWSER' },
-  { flags: '--callback-port <n>', about: 'listen for the browser on this port (a free one)' },
-  { flags: '--scopes <list>', about: 'ask for these scopes only' },
-  { flags: '--read-only', about: 'ask for the scopes that change nothing' },
+  { flags: '--callback-port <n>', about: 'port to listen on for the browser (default: a free one)' },
+  { flags: '--scopes <list>', about: 'request only these scopes' },
+  { flags: '--account', about: 'sign in as the account itself: all its sessions, and managing its agents' },
+  { flags: '--read-only', about: 'request only the read scopes' },
   {
     flags: '--store <keychain|file>',
-    about: 'where the login is kept',
+    about: 'where to store the login',
     choices: ['keychain', 'file'],
     environment: 'ASP_TOKEN_STORE',
   },
-  { flags: '--start', about: 'the first of two steps: print the address and return' },
-  { flags: '--finish <url|->', about: 'the second: the address that the browser was sent to' },
+  { flags: '--start', about: 'the first of two steps: print the address and exit' },
+  { flags: '--finish <url|->', about: 'the second step: the address that the browser ended up at' },
 ] as const satisfies readonly Option[];
 const LOGIN_ARGUMENT = {
   usage: '[handle]',
-  about: 'the agent to sign in as; the browser asks when it is left out',
+  about: 'the agent to sign in as (default: choose it in the browser)',
 } as const;
 
 export const authLogin = command({
   path: 'auth login',
   aliases: ['login'],
-  summary: 'sign in through the browser as an agent',
+  summary: 'sign in as an agent through the browser',
   details: [
-    'Prints an address, opens it in the browser and waits for your approval. Where the browser cannot reach this machine,',
-    'paste the address it was sent to. Prints the handle of the agent that was approved.',
+    'Prints an address, opens it in the browser and waits for your approval. If the browser cannot reach this machine,',
+    'paste the address it ended up at. Prints the handle of the approved agent.',
   ].join('\n'),
   arguments: [LOGIN_ARGUMENT],
   options: LOGIN_OPTIONS,
@@ -37,7 +37,7 @@ export const authLogin = command({
     { line: 'asp login', about: 'the browser opens; pick an agent' },
     { line: 'asp login @demo.you --yes', about: 'at the local service, approved without a browser' },
     {
-      line: 'asp login --scopes account:read,account:agents:read',
+      line: 'asp login --account',
       about: 'as the account, to create and manage agents',
     },
     { line: 'asp login --start --json', about: 'for programs that cannot wait; then: asp login --finish -' },
@@ -54,13 +54,14 @@ export type LoginOptions = Awaited<ReturnType<typeof parseLogin>>;
 async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGIN_ARGUMENT>) {
   args.refuseBoth('start', 'finish');
   args.refuseBoth('scopes', 'read-only');
+  for (const other of ['scopes', 'read-only'] as const) args.refuseBoth('account', other);
   args.refuseBoth('start', 'callback-port');
   const handle = args.argument('handle');
-  // The first step said what is asked for, and as whom.
-  for (const other of ['scopes', 'read-only', 'callback-port'] as const) args.refuseBoth('finish', other);
+  // The first step already set the agent and the scopes.
+  for (const other of ['scopes', 'account', 'read-only', 'callback-port'] as const) args.refuseBoth('finish', other);
   if (handle !== undefined && args.isGiven('finish'))
-    throw new UsageError('--finish and a handle cannot be used together.', { why: 'the handle belongs to --start.' });
-  const { AGENT_SCOPES, readScopes } = await import('./scopes.js');
+    throw usageError('--finish and a handle cannot be used together.', { why: 'pass the handle to --start.' });
+  const { ACCOUNT_SCOPES, AGENT_SCOPES, readScopes } = await import('./login.js');
   const isReadOnly = args.flag('read-only');
   const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
   return {
@@ -68,7 +69,7 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
     opensBrowser: !args.flag('no-browser'),
     browserCommand: args.text('browser'),
     callbackPort: args.count('callback-port', { max: 65_535 }) ?? 0,
-    scopes: readScopes(args.text('scopes')) ?? standard,
+    scopes: args.flag('account') ? ACCOUNT_SCOPES : (readScopes(args.text('scopes')) ?? standard),
     store: args.text('store'),
     isStart: args.flag('start'),
     /** The address of the redirect, or `-` for standard input. */
@@ -79,18 +80,18 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
 export const authLogout = command({
   path: 'auth logout',
   aliases: ['logout'],
-  summary: 'end logins at the service and delete them here',
+  summary: 'sign out: end logins at the service and delete them here',
   details: [
-    'Without a handle: the acting agent. A login is deleted here also when the service cannot be reached; stderr says',
+    'Without a handle: the acting agent. Deletes the login here even if the service cannot be reached; stderr says',
     'what happened. Prints the handles.',
   ].join('\n'),
   arguments: [{ usage: '[handle...]', about: 'agents to sign out; commas work too' }],
   options: [
-    { flags: '--all', about: 'every login here; with --profile, every one at that service' },
-    { flags: '--local-only', about: 'delete here and tell the service nothing' },
+    { flags: '--all', about: 'every login here; with --profile, every login at that service' },
+    { flags: '--local-only', about: 'delete only here, without contacting the service' },
   ],
   examples: [
-    { line: 'asp logout', about: 'the agent that asp whoami names' },
+    { line: 'asp logout', about: 'the agent that asp whoami shows' },
     { line: 'asp logout --all', about: 'leave no login on this machine' },
   ],
   effect: 'local',
@@ -98,27 +99,27 @@ export const authLogout = command({
   parse(args) {
     const handles = readHandles(args.argument('handle'));
     const isAll = args.flag('all');
-    if (isAll && handles.length > 0) throw new UsageError('--all and handles cannot be used together.');
+    if (isAll && handles.length > 0) throw usageError('--all and handles cannot be used together.');
     return { handles, isAll, isLocalOnly: args.flag('local-only') };
   },
-  run: async (context, options) => (await import('./logout.js')).logout(context, options),
+  run: async (context, options) => (await import('./stored-logins.js')).logout(context, options),
 });
 
 export const authWhoami = command({
   path: 'auth whoami',
   aliases: ['whoami'],
-  summary: 'as whom a command acts, at which service, with which credential',
+  summary: 'show the current agent, service and credential',
   options: [
-    { flags: '--offline', about: 'say what this machine knows; ask nobody' },
-    { flags: '--explain', about: 'each place that was asked, what it said, which won' },
-    { flags: '--short', about: 'the handle alone, no remarks' },
+    { flags: '--offline', about: 'use only what this machine knows; contact no one' },
+    { flags: '--explain', about: 'show every source, its value, and which one is used' },
+    { flags: '--short', about: 'print only the handle, without notes' },
   ],
   examples: [
     { line: 'asp whoami', about: 'the handle on stdout, the rest on stderr' },
-    { line: 'asp whoami --explain', about: 'why it is this agent, this service, this credential' },
+    { line: 'asp whoami --explain', about: 'why this agent, this service, this credential' },
   ],
   effect: 'read',
-  stdout: 'the handle; with --explain every place that was asked, and what it said',
+  stdout: 'the handle; with --explain every source and its value',
   parse(args) {
     args.refuseBoth('explain', 'short');
     return { isOffline: args.flag('offline'), isExplaining: args.flag('explain'), isShort: args.flag('short') };
@@ -128,9 +129,9 @@ export const authWhoami = command({
 
 export const authStatus = command({
   path: 'auth status',
-  summary: 'every login on this machine and what has become of it',
+  summary: 'list every login on this machine and its state',
   examples: [
-    { line: 'asp auth status', about: 'a table; it shows no secrets and asks no service' },
+    { line: 'asp auth status', about: 'a table, without secrets and without contacting a service' },
     { line: 'asp auth status --json', about: 'for scripts' },
   ],
   effect: 'none',
@@ -140,11 +141,11 @@ export const authStatus = command({
 
 export const authToken = command({
   path: 'auth token',
-  summary: 'print an access token, renewed when it is about to expire',
+  summary: 'print an access token, renewed if it is about to expire',
   options: [
-    { flags: '--resource <api|ws>', about: 'for the REST API or the WebSocket (api)', choices: ['api', 'ws'] },
-    { flags: '--min-ttl <duration>', about: 'one that lives at least this long (60s)' },
-    { flags: '--header', about: 'the whole header line' },
+    { flags: '--resource <api|ws>', about: 'for the REST API or the WebSocket (default api)', choices: ['api', 'ws'] },
+    { flags: '--min-ttl <duration>', about: 'minimum remaining lifetime (default 60s)' },
+    { flags: '--header', about: 'print the whole header line' },
   ],
   examples: [
     {
@@ -167,7 +168,7 @@ export const authToken = command({
     const { token, expiresAtMs, scope } = await credential.accessToken(resource, { minTtlS, signal });
     if (minTtlMs !== undefined && expiresAtMs !== undefined && expiresAtMs - clock.now() < minTtlMs)
       await output.note(
-        `It lives ${Math.floor((expiresAtMs - clock.now()) / 1000)} s: the service gives no longer ones.`,
+        `It expires in ${Math.floor((expiresAtMs - clock.now()) / 1000)} s: the service does not issue longer ones.`,
       );
     const document = {
       access_token: token,
@@ -185,17 +186,17 @@ export const authToken = command({
 export const authRefresh = command({
   path: 'auth refresh',
   summary: 'renew the access token of a login now',
-  arguments: [{ usage: '[handle]', about: 'whose login; the acting agent when it is left out' }],
-  options: [{ flags: '--scopes <list>', about: 'narrower scopes, for this access token' }],
+  arguments: [{ usage: '[handle]', about: 'handle of the login (default: the acting agent)' }],
+  options: [{ flags: '--scopes <list>', about: 'narrower scopes for this access token' }],
   examples: [
-    { line: 'asp auth refresh', about: 'a new access token, although the old one may live' },
+    { line: 'asp auth refresh', about: 'a new access token, even if the old one is still valid' },
     { line: 'asp auth refresh alice.bot --scopes sessions:read', about: 'one that can only read, until it expires' },
   ],
   effect: 'local',
   stdout: 'the handle',
   async parse(args) {
     const handle = args.argument('handle');
-    const { readScopes } = await import('./scopes.js');
+    const { readScopes } = await import('./login.js');
     return {
       handle: handle === undefined ? undefined : readHandle(handle),
       scopes: readScopes(args.text('scopes')),
@@ -206,9 +207,9 @@ export const authRefresh = command({
 
 export const authClients = command({
   path: 'auth clients',
-  summary: 'the OAuth client ids that this machine has registered',
+  summary: 'list the OAuth client ids that this machine has registered',
   examples: [
-    { line: 'asp auth clients', about: 'one an authorization server' },
+    { line: 'asp auth clients', about: 'one per authorization server' },
     { line: 'asp auth clients --jsonl', about: 'for scripts' },
   ],
   effect: 'none',
@@ -218,7 +219,7 @@ export const authClients = command({
 
 export const authCi = command({
   path: 'auth ci',
-  summary: 'what a pipeline needs to act as an agent: github, gitlab or generic',
+  summary: 'print the setup a CI pipeline needs to act as an agent: github, gitlab or generic',
   arguments: [{ usage: '<system>', about: 'one of github, gitlab or generic' }],
   examples: [
     { line: 'asp auth ci github', about: 'a step of a workflow' },
@@ -231,7 +232,7 @@ export const authCi = command({
     const system = SYSTEMS.find((each) => each === typed);
     if (system !== undefined) return { system };
     const [near] = suggest(typed, SYSTEMS);
-    throw new UsageError(`'${typed}' is none of ${SYSTEMS.join(', ')}.`, {
+    throw usageError(`'${typed}' is not a supported system. Use ${SYSTEMS.join(', ')}.`, {
       next: ['asp', 'auth', 'ci', near ?? 'generic'],
     });
   },
@@ -241,15 +242,15 @@ export const authCi = command({
     await context.output.document({ system, base_url: baseUrl, snippet }, (safe) => safe.snippet);
     await context.output.note(
       local === undefined
-        ? 'The client is created in the dashboard of the service, for one agent; its secret is shown once.'
-        : 'A client of this local service: asp serve client add <handle>.',
+        ? 'Create the client in the dashboard of the service, for one agent; its secret is shown once.'
+        : 'To create a client at this local service: asp serve client add <handle>.',
     );
   },
 });
 
 const SYSTEMS = ['github', 'gitlab', 'generic'] as const;
 
-/** What a pipeline needs to act as one agent, without a browser and without a file: a confidential client. */
+/** The setup of a pipeline that acts as one agent, without a browser and without a file: a confidential client. */
 const SNIPPET: Readonly<Record<(typeof SYSTEMS)[number], (baseUrl: string) => string>> = {
   github: (baseUrl) => `- name: Tell the agents
   env:

@@ -1,17 +1,13 @@
 import type { Login } from '../../../client/credentials/login.js';
-import { remember } from '../../context/completion-memory.js';
+import { ACCOUNT_SCOPES, AGENT_SCOPES, isAccountScope, isScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { approveLocally, localRecordOf, onlyAgent } from '../../login/approve-locally.js';
-import { awaitCallback } from '../../login/await-callback.js';
-import { finishSignIn } from '../../login/finish-sign-in.js';
-import { listenOnLoopback } from '../../login/loopback.js';
-import { keepPending } from '../../login/pending-sign-in.js';
-import { prepareSignIn, requestSignIn } from '../../login/prepare-sign-in.js';
-import { completeSignIn } from '../../login/sign-in.js';
+import { usageError } from '../../errors.js';
+import { approveLocally, awaitCallback, listenOnLoopback, localRecordOf, onlyAgent } from '../../login/loopback.js';
+import { completeSignIn, finishSignIn, keepPending, prepareSignIn, requestSignIn } from '../../login/sign-in.js';
 import { loginWords } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
 
-/** Nothing listens there between the two steps: the browser shows an error, and its address is what is pasted back. */
+/** Nothing listens there between the two steps: the browser shows an error, and the user pastes its address back. */
 const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
 
 export async function login(context: Context, options: LoginOptions): Promise<void> {
@@ -60,20 +56,19 @@ async function start(context: Context, options: LoginOptions): Promise<void> {
     { login_id: pending.login_id, authorize_url: request.url, expires_at: pending.expires_at, next },
     (safe) => safe.authorize_url,
   );
-  await context.output.note('Open the address, approve, and give the address that the browser was sent to:');
+  await context.output.note('Open the address, approve, and enter the address that the browser ends up at:');
   await context.output.note(`  ${next.join(' ')}`);
 }
 
 async function tell(context: Context, login: Login): Promise<void> {
   const { handle, baseUrl, store, scopes } = login;
   const place = store === 'keychain' ? 'the keychain' : 'a file that only you can read';
-  await context.output.note(`Signed in at ${baseUrl}. The login is kept in ${place}.`);
+  await context.output.note(`Signed in at ${baseUrl}. The login is stored in ${place}.`);
   await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
   if (handle === null) return;
   const winner = ['ASP_TOKEN', 'ASP_CLIENT_ID'].find((name) => (context.environment[name] ?? '') !== '');
-  if (winner !== undefined) await context.output.note(`${winner} is set, so commands use that and not this login.`);
+  if (winner !== undefined) await context.output.note(`${winner} is set, so commands use that instead of this login.`);
   else await tellWhoActs(context, handle, baseUrl);
-  await remember(context, 'handles', [handle]);
 }
 
 /** A second login changes nothing for commands that name no agent. */
@@ -82,4 +77,23 @@ async function tellWhoActs(context: Context, handle: string, baseUrl: string): P
   const acting = await context.agent().catch(() => undefined);
   if (acting?.handle !== undefined && acting.handle !== handle)
     await context.output.note(`Commands still act as ${acting.handle}. To change that: asp use ${handle}, or --as.`);
+}
+
+export { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../../wire/scope.js';
+
+/** The scopes of `--scopes`, separated by commas or spaces. */
+export function readScopes(text: string | undefined): readonly string[] | undefined {
+  if (text === undefined) return undefined;
+  const scopes = text.split(/[\s,]+/).filter((scope) => scope !== '');
+  const unknown = scopes.find((scope) => !isScope(scope));
+  if (unknown !== undefined || scopes.length === 0)
+    throw usageError(`'${unknown ?? text}' is not a scope.`, {
+      why: `scopes: ${AGENT_SCOPES.join(', ')}; for the account: ${ACCOUNT_SCOPES.join(', ')}.`,
+    });
+  const ofAccount = scopes.filter((scope) => isScope(scope) && isAccountScope(scope)).length;
+  if (ofAccount > 0 && ofAccount < scopes.length)
+    throw usageError('Account scopes and agent scopes need two separate logins.', {
+      next: ['asp', 'login', '--scopes', ACCOUNT_SCOPES.join(',')],
+    });
+  return scopes;
 }

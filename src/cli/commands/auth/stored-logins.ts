@@ -1,17 +1,21 @@
-import { inspectLogin } from '../../../client/credentials/inspect-login.js';
-import type { Login } from '../../../client/credentials/login.js';
-import { listRegistrations } from '../../../client/credentials/obtain-client-id.js';
+import type { Login, Logins, Removal } from '../../../client/credentials/login.js';
+import { inspectLogin } from '../../../client/credentials/open-logins.js';
 import { refreshLogin } from '../../../client/credentials/refresh-login.js';
+import { listRegistrations } from '../../../client/credentials/register-client.js';
+import { RequestError } from '../../../client/http/request-error.js';
 import { isScope, splitScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
 import { loginContextOf } from '../../context/login-place.js';
-import { CliError, UsageError } from '../../errors.js';
-import { handlesOf, resolveAgent } from '../../profile/resolve-agent.js';
+import { CliError, usageError } from '../../errors.js';
+import { handlesOf, resolveAgent } from '../../profile/resolve-profile.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
 
-/** The base URL of the service a command is about; undefined when none is chosen, or when it is the local one and that does not run. */
+/**
+ * The base URL of the command's service; undefined if none is chosen, or if it is the local one and that is not
+ * running.
+ */
 export async function findServiceUrl(context: Context): Promise<string | undefined> {
-  // What is broken in a file is told; that no service is chosen is an answer.
+  // A broken file is an error; no chosen service is a valid answer.
   await Promise.all([context.config(), context.projectFile()]);
   const isNamed = context.globals.profile !== undefined || (context.environment['ASP_PROFILE'] ?? '') !== '';
   try {
@@ -26,8 +30,8 @@ export async function findServiceUrl(context: Context): Promise<string | undefin
 }
 
 /**
- * The stored login of the agent that the arguments or the usual layers name; credentials of the environment do not count.
- * What cannot be undone is not done to the first of several logins because nothing else was said (`isCertain`).
+ * The stored login of the agent from the arguments or the usual sources; credentials from the environment do not count.
+ * With `isCertain`, it does not fall back to the first of several logins: some actions cannot be undone.
  */
 export async function requireStoredLogin(
   context: Context,
@@ -44,7 +48,7 @@ export async function requireStoredLogin(
   if (handles.length > 1)
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `Several agents are signed in at profile ${profile.name}.`,
-      why: `they are ${handles.sort().slice(0, 8).join(', ')}${handles.length > 8 ? ', …' : ''}.`,
+      why: `signed in: ${handles.sort().slice(0, 8).join(', ')}${handles.length > 8 ? ', …' : ''}.`,
       next: ['asp', 'logout', handles[0] ?? ''],
     });
   const login = await logins.find({ baseUrl: profile.baseUrl, handle: agent.handle ?? null });
@@ -54,7 +58,7 @@ export async function requireStoredLogin(
 
 export function notSignedIn(handle: string | undefined, baseUrl?: string): CliError {
   return new CliError('ASP_NO_CREDENTIAL', {
-    message: `Nobody is signed in${handle === undefined ? '' : ` as ${handle}`}${baseUrl === undefined ? ' here' : ` at ${baseUrl}`}.`,
+    message: `Not signed in${handle === undefined ? '' : ` as ${handle}`}${baseUrl === undefined ? ' here' : ` at ${baseUrl}`}.`,
     next: ['asp', 'auth', 'status'],
   });
 }
@@ -62,8 +66,8 @@ export function notSignedIn(handle: string | undefined, baseUrl?: string): CliEr
 const STATE = {
   signed_in: 'signed in',
   ended: 'ended: sign in again',
-  missing: 'gone from its store',
-  unavailable: 'its store is closed',
+  missing: 'missing from its store',
+  unavailable: 'its store is locked',
 } as const;
 
 /** `auth status` */
@@ -106,7 +110,7 @@ export async function listLogins(context: Context): Promise<void> {
     },
     { title: 'scopes', value: ({ scopes }) => scopes.join(' '), isFlexible: true },
   ]);
-  if (items.length === 0) await context.output.note('Nobody is signed in. Begin with: asp login');
+  if (items.length === 0) await context.output.note('No logins. To sign in: asp login');
 }
 
 interface RefreshOptions {
@@ -120,16 +124,14 @@ export async function refreshStoredLogin(context: Context, { handle, scopes }: R
   const login = await requireStoredLogin(context, handle);
   const beyond = scopes?.find((scope) => isScope(scope) && !login.scopes.includes(scope));
   if (beyond !== undefined)
-    throw new UsageError(`The login of ${login.handle} does not have the scope ${beyond}.`, {
+    throw usageError(`The login of ${login.handle} does not have the scope ${beyond}.`, {
       why: `it has ${login.scopes.join(', ')}; a refresh can only narrow.`,
       next: ['asp', 'login', login.handle ?? ''],
     });
   const { signal, output, clock } = context;
   const { token } = await refreshLogin(await loginContextOf(context), login, 'api', { isForced: true, scopes, signal });
   const granted = token.scope === undefined ? (scopes ?? login.scopes) : splitScope(token.scope);
-  await output.note(
-    `A new access token that expires ${relativeTime(token.expiresAtMs, clock.now())}: ${granted.join(' ')}`,
-  );
+  await output.note(`New access token, expires ${relativeTime(token.expiresAtMs, clock.now())}: ${granted.join(' ')}`);
   const { baseUrl: base_url } = login;
   await output.document(
     { handle: login.handle, base_url, scopes: granted, expires_at: token.expiresAtMs },
@@ -154,5 +156,110 @@ export async function listClients(context: Context): Promise<void> {
       piped: ({ registered_at }) => isoTime(registered_at),
     },
   ]);
-  if (items.length === 0) await context.output.note('No client is registered yet: the first login does it.');
+  if (items.length === 0) await context.output.note('No client is registered yet; the first login registers one.');
+}
+
+interface LogoutOptions {
+  /** None: the acting agent. */
+  readonly handles: readonly string[];
+  readonly isAll: boolean;
+  readonly isLocalOnly: boolean;
+}
+
+/** The result of signing out of one login. */
+interface SignedOut {
+  readonly handle: string | null;
+  readonly base_url: string;
+  readonly revoked: boolean;
+  readonly deleted: boolean;
+  /** Why the service could not be notified, or why the login is still here. */
+  readonly error: string | null;
+}
+
+export async function logout(context: Context, options: LogoutOptions): Promise<void> {
+  const logins = await context.logins();
+  const chosen = await chooseLogins(context, logins, options);
+  const items: SignedOut[] = [];
+  for (const login of chosen) {
+    const item = await signOut(context, logins, login, options, chosen.length === 1);
+    items.push(item);
+    await context.output.note(sentenceOf(item, login, options));
+  }
+  if (items.length === 0) await context.output.note('There was no login.');
+  await context.output.list({ items, next_cursor: null }, [
+    { title: 'handle', value: ({ handle }) => handle ?? '(account)' },
+  ]);
+  const kept = items.filter(({ deleted }) => !deleted).length;
+  if (kept > 0)
+    throw new CliError('ASP_PARTIAL', {
+      message: `Could not delete ${kept} of ${items.length} logins here.`,
+      next: ['asp', 'auth', 'status'],
+    });
+}
+
+async function chooseLogins(
+  context: Context,
+  logins: Logins,
+  { handles, isAll }: LogoutOptions,
+): Promise<readonly Login[]> {
+  if (isAll) {
+    const isOneService = context.globals.profile !== undefined || (context.environment['ASP_PROFILE'] ?? '') !== '';
+    return logins.list(isOneService ? await findServiceUrl(context) : undefined);
+  }
+  const baseUrl = await findServiceUrl(context);
+  if (handles.length === 0 && context.globals.as === undefined && baseUrl !== undefined)
+    return [await requireStoredLogin(context, undefined, { isCertain: true })];
+  const { as } = context.globals;
+  const named = handles.length > 0 || as === undefined ? handles : [as];
+  const known = await logins.list(baseUrl);
+  if (named.length === 0) return [theOnly(known, undefined)];
+  return named.map((handle) =>
+    theOnly(
+      known.filter((login) => login.handle === handle),
+      handle,
+    ),
+  );
+}
+
+/** Without a chosen service, a handle identifies a login if there is only one with it. */
+function theOnly(found: readonly Login[], handle: string | undefined): Login {
+  const [only, second] = found;
+  if (only === undefined) throw notSignedIn(handle);
+  if (second === undefined) return only;
+  throw usageError('Which login? There are several.', {
+    why: `logins: ${found.map((login) => `${login.handle} at ${login.baseUrl}`).join(', ')}.`,
+    next: ['asp', 'logout', only.handle ?? '', '-p', only.baseUrl],
+  });
+}
+
+async function signOut(
+  { signal }: Context,
+  logins: Logins,
+  login: Login,
+  { isLocalOnly }: LogoutOptions,
+  isOnlyOne: boolean,
+): Promise<SignedOut> {
+  const about = { handle: login.handle, base_url: login.baseUrl };
+  let removal: Removal;
+  try {
+    removal = await logins.remove(login, { isLocalOnly, signal });
+  } catch (error) {
+    if (!(error instanceof RequestError) || isOnlyOne || signal.aborted) throw error;
+    return { ...about, revoked: false, deleted: false, error: error.message };
+  }
+  const { isRevoked, revocationError } = removal;
+  const error = revocationError instanceof Error ? revocationError.message : null;
+  return { ...about, revoked: isRevoked, deleted: true, error };
+}
+
+function sentenceOf(item: SignedOut, login: Login, { isLocalOnly }: LogoutOptions): string {
+  const who = `${item.handle ?? 'The account'} at ${item.base_url}`;
+  if (!item.deleted) return `${who}: still here. ${item.error ?? ''}`.trimEnd();
+  if (item.revoked) return `${who}: revoked at the service and deleted here.`;
+  if (item.error !== null)
+    return `${who}: deleted here, but the service was not notified: ${item.error} The login stays valid there until it expires.`;
+  if (isLocalOnly) return `${who}: deleted here only; at the service it stays valid until it expires.`;
+  return login.ended === null
+    ? `${who}: deleted here; there was no token left to revoke.`
+    : `${who}: deleted here; the service had already ended it.`;
 }

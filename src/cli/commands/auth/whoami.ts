@@ -1,21 +1,80 @@
-import { inspectLogin } from '../../../client/credentials/inspect-login.js';
 import type { Login } from '../../../client/credentials/login.js';
+import { inspectLogin } from '../../../client/credentials/open-logins.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { splitScope } from '../../../wire/scope.js';
-import { credentialKind, describeSource } from '../../context/build-credential.js';
+import { agentChoice, credentialKind, describeSource } from '../../context/build-credential.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { ExplainedError } from '../../context/explain.js';
 import { loginContextOf } from '../../context/login-place.js';
-import { CliError, UsageError } from '../../errors.js';
-import type { Layer } from '../../profile/layers.js';
-import { loginWords } from '../../profile/resolve-profile.js';
+import { CliError, usageError } from '../../errors.js';
+import {
+  agentCandidates,
+  handlesOf,
+  type Layer,
+  loginWords,
+  profileCandidates,
+  type ResolvedProfile,
+  survey,
+} from '../../profile/resolve-profile.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
-import { explainLayers } from './layers.js';
+
+/** Every source for the service, the agent and the credential, with its value, even if it is overridden. */
+export async function explainLayers(context: Context): Promise<readonly Layer[]> {
+  const profile = await context.profile().catch(() => undefined);
+  const ofProfile = await survey('profile', profileCandidates(profileSources(context)));
+  return [...ofProfile, ...(await agentLayers(context, profile)), ...(await credentialLayers(context, profile))];
+}
+
+const profileSources = ({ globals, environment, projectFile, config, localService, endedService }: Context) => ({
+  flag: globals.profile,
+  environment,
+  projectFile,
+  config,
+  localService,
+  endedService,
+});
+
+async function agentLayers(context: Context, profile: ResolvedProfile | undefined): Promise<readonly Layer[]> {
+  const { globals, environment, projectFile } = context;
+  const choice = agentChoice(environment, profile);
+  const storedHandles = async (): Promise<string[]> => (profile === undefined ? [] : storedHandlesAt(context, profile));
+  const sources = { flag: globals.as, environment, profile, projectFile, storedHandles };
+  const layers = await survey('agent', agentCandidates(sources, choice));
+  return choice === 'bound' && !layers.some(({ said }) => said !== null)
+    ? [...layers, { question: 'agent', place: 'the credential', said: 'decides', isChosen: true }]
+    : layers;
+}
+
+async function storedHandlesAt(context: Context, { baseUrl }: ResolvedProfile): Promise<string[]> {
+  return handlesOf(await (await context.logins()).list(baseUrl));
+}
+
+/** The settings for each kind of credential; for a secret, only whether it is set. */
+async function credentialLayers(context: Context, profile: ResolvedProfile | undefined): Promise<readonly Layer[]> {
+  const { environment } = context;
+  const text = (name: string): string | undefined => environment[name] || undefined;
+  const login = async (): Promise<string | undefined> => {
+    if (profile === undefined) return undefined;
+    const agent = await context.agent().catch(() => undefined);
+    const handle = agent?.handle ?? (await storedHandlesAt(context, profile))[0];
+    if (handle === undefined) return undefined;
+    const found = await (await context.logins()).find({ baseUrl: profile.baseUrl, handle });
+    return found === undefined ? undefined : `${handle} in ${found.store === 'keychain' ? 'the keychain' : 'a file'}`;
+  };
+  return survey<string>('credential', [
+    { place: 'ASP_TOKEN', ask: () => (text('ASP_TOKEN') === undefined ? undefined : 'set') },
+    { place: 'ASP_CLIENT_ID', ask: () => text('ASP_CLIENT_ID') },
+    {
+      place: profile === undefined ? 'the profile' : `profile ${profile.name}`,
+      ask: () => profile?.credentialCommand?.[0],
+    },
+    { place: 'stored login', ask: login },
+  ]);
+}
 
 interface WhoamiOptions {
-  /** Says what this machine knows, without asking the service. */
+  /** Shows what this machine knows, without contacting the service. */
   readonly isOffline: boolean;
   readonly isExplaining: boolean;
   readonly isShort: boolean;
@@ -41,7 +100,7 @@ export async function whoami(context: Context, options: WhoamiOptions): Promise<
   try {
     who = await (options.isOffline ? askThisMachine(context) : askService(context).catch(orAskThisMachine(context)));
   } catch (error) {
-    // What led there is wanted most when it led to nobody.
+    // The sources matter most when there is no identity.
     if (layers !== undefined) await tellNobody(context, layers);
     throw error;
   }
@@ -58,7 +117,7 @@ export async function whoami(context: Context, options: WhoamiOptions): Promise<
 type TellableLayer = ReturnType<typeof outwardly>;
 const outwardly = ({ isChosen, ...layer }: Layer) => ({ ...layer, chosen: isChosen });
 
-/** What every place said, where that leads to nobody. */
+/** The value of every source, if there is no identity. */
 async function tellNobody({ output }: Context, layers: readonly Layer[]): Promise<void> {
   const nobody = { handle: null, agent_id: null, account_id: null, profile: null, base_url: null, source: null };
   const document = { ...nobody, store: null, scopes: null, expires_at: null, layers: layers.map(outwardly) };
@@ -83,11 +142,10 @@ async function askService(context: Context): Promise<Whoami> {
   };
 }
 
-/** A login that may not ask who it is was told so when it was made. */
+/** If a login lacks the scope for this question, its record says who it is. */
 function orAskThisMachine(context: Context): (error: unknown) => Promise<Whoami> {
   return async (error) => {
-    const cause = error instanceof ExplainedError ? error.cause : error;
-    const isRefused = cause instanceof RequestError && cause.code === 'INSUFFICIENT_SCOPE';
+    const isRefused = error instanceof RequestError && error.code === 'INSUFFICIENT_SCOPE';
     const isLogin = credentialKind(context.environment, await context.profile()) === 'login';
     if (isRefused && isLogin) return askThisMachine(context);
     throw error;
@@ -99,11 +157,11 @@ async function askThisMachine(context: Context): Promise<Whoami> {
   const source = describeSource(context.environment, profile);
   const { handle } = await context.agent();
   if (handle === undefined)
-    throw new UsageError(`Only the service knows as whom ${source} acts.`, { next: ['asp', 'whoami'] });
+    throw usageError(`Cannot tell offline which agent ${source} acts as.`, { next: ['asp', 'whoami'] });
   const login = await loginOf(context, handle);
   if (login === undefined && source === 'login')
     throw new CliError('ASP_NO_CREDENTIAL', {
-      message: `Nobody is signed in as ${handle} at ${profile.baseUrl}.`,
+      message: `Not signed in as ${handle} at ${profile.baseUrl}.`,
       next: loginWords(handle),
     });
   const inspection = login === undefined ? undefined : await inspectLogin(await loginContextOf(context), login);
@@ -120,7 +178,7 @@ async function askThisMachine(context: Context): Promise<Whoami> {
   };
 }
 
-/** The stored login behind the credential, when it is one. */
+/** The stored login of the credential, if it has one. */
 async function loginOf(context: Context, handle: string): Promise<Login | undefined> {
   const profile = await context.profile();
   if (credentialKind(context.environment, profile) !== 'login') return undefined;

@@ -19,7 +19,9 @@ export async function playDemo(context: Context): Promise<void> {
     await stage.close();
   }
   const { output } = context;
-  await output.note('That was all: the service has ended and nothing of it is left. Your own: asp serve --demo');
+  await output.note(
+    'That was the demo. Its service has stopped and nothing is left of it. To start your own: asp serve --demo',
+  );
   if (output.format !== 'human') await output.document({ steps }, () => '');
 }
 
@@ -27,7 +29,7 @@ export async function playDemo(context: Context): Promise<void> {
 async function* play(context: Context, stage: Stage): AsyncGenerator<Step> {
   await announce(context, 'A whole service on this machine, in the background:', `asp ${SERVE.join(' ')} &`);
   yield await stage.serve(SERVE);
-  yield await show(context, stage, 'Sign in as an agent, over OAuth as at any other service:', [
+  yield await show(context, stage, 'Sign in as an agent, with OAuth as for any other service:', [
     'login',
     '@demo.you',
     '--yes',
@@ -36,10 +38,10 @@ async function* play(context: Context, stage: Stage): AsyncGenerator<Step> {
   yield sent;
   const sessionId = sent.stdout.trim();
   const tail = ['tail', sessionId, '--type', 'message', '-c', '2', '--pretty'];
-  yield await show(context, stage, 'Follow it until the answer is there:', tail);
-  yield await show(context, stage, 'End it, and read all of it as JSON lines:', ['session', 'end', sessionId]);
+  yield await show(context, stage, 'Follow it until the answer arrives:', tail);
+  yield await show(context, stage, 'End it, and read it as JSON lines:', ['session', 'end', sessionId]);
   yield await show(context, stage, undefined, ['tail', sessionId, '--no-follow']);
-  yield await show(context, stage, 'One message to somebody, and done:', ['send', '@alice.bot', 'hi', '--end']);
+  yield await show(context, stage, 'Send one message that needs no answer:', ['send', '@alice.bot', 'hi', '--end']);
 }
 
 async function show(
@@ -51,7 +53,7 @@ async function show(
   await announce(context, remark, quoteWords(['asp', ...args]));
   const step = await stage.play(args);
   if (step.exit_code === 0) return step;
-  throw new CliError('ASP_BUG', { message: `The demo stopped: ${step.command} ended with ${step.exit_code}.` });
+  throw new CliError('ASP_BUG', { message: `The demo stopped: ${step.command} exited with ${step.exit_code}.` });
 }
 
 async function announce({ output }: Context, remark: string | undefined, line: string): Promise<void> {
@@ -61,29 +63,29 @@ async function announce({ output }: Context, remark: string | undefined, line: s
   await output.verbatim(`${lead}${style.dim('$')} ${style.bold(line)}`);
 }
 
-/** A command that was run, and what came of it. */
+/** A command that was run, and its result. */
 interface Step {
   readonly command: string;
-  /** Null: it still runs, or a signal ended it. */
+  /** Null: still running, or ended by a signal. */
   readonly exit_code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Where the demo takes place: a home, a service and programs of its own. */
+/** The stage of the demo: a home directory, a service and programs of its own. */
 interface Stage {
   /** Starts a service in the background and waits for its first line. */
   serve(args: readonly string[]): Promise<Step>;
-  /** Runs `asp` to its end; what it prints is shown as it comes. */
+  /** Runs `asp` to its end and shows its output as it arrives. */
   play(args: readonly string[]): Promise<Step>;
-  /** Ends every program that was started, and removes the home. */
+  /** Stops every program that was started, and removes the home directory. */
   close(): Promise<void>;
 }
 
 const PATIENCE_MS = 5000;
 const FOLDERS = ['config', 'state', 'data', 'run', 'tmp'] as const;
 
-/** A private home in the folder for temporary files. When the run is told to stop, all of it is gone at once. */
+/** A private home directory in the folder for temporary files, removed at once if the run is interrupted. */
 async function openStage(context: Context): Promise<Stage> {
   const home = await mkdtemp(join(context.machine.temporaryDirectory, 'asp-demo-'));
   for (const folder of FOLDERS) await mkdir(join(home, folder), { mode: 0o700 });
@@ -133,7 +135,7 @@ async function openStage(context: Context): Promise<Stage> {
   };
 }
 
-/** A program on the stage, and what it has printed so far. */
+/** A running program, and its output so far. */
 interface StagedProgram {
   readonly child: ChildProcessByStdio<null, Readable, Readable>;
   readonly ended: Promise<number | null>;
@@ -143,7 +145,7 @@ interface StagedProgram {
   written(): Promise<void>;
 }
 
-/** Starts `asp`; what it prints is passed on as it comes, unless it is kept for one document. */
+/** Starts `asp`; its output is passed on as it arrives, or collected for one document. */
 function startProgram(
   context: Context,
   args: readonly string[],
@@ -167,7 +169,10 @@ function startProgram(
   return { child, ended, shown, stepOf, written: () => writing };
 }
 
-/** The environment of the user without anything that says who, where or how to act; logins go to files in `home`. */
+/**
+ * The environment of the user without any variables that choose an identity, service or behavior; logins go to files in
+ * `home`.
+ */
 function environmentIn({ environment }: Context, home: string): Record<string, string> {
   const kept = Object.entries(environment).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !/^(ASP_|XDG_|DBUS_)/i.test(entry[0]),

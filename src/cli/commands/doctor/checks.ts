@@ -2,16 +2,15 @@ import { chmod, lstat, readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { RequestError } from '../../../client/client.js';
-import { inspectLogin } from '../../../client/credentials/inspect-login.js';
-import { discoverFor } from '../../../client/credentials/login-context.js';
-import { openLogins } from '../../../client/credentials/open-logins.js';
+import { discoverFor } from '../../../client/credentials/login.js';
+import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
 import { loginContextOf, loginsAt } from '../../context/login-place.js';
 import { CliError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 
-/** What one check found. `fix`: a command that helps, argument by argument. */
+/** The result of one check. `fix`: a command that helps, argument by argument. */
 export interface Finding {
   readonly check: string;
   readonly state: 'ok' | 'warning' | 'problem' | 'fixed';
@@ -33,12 +32,12 @@ const problem = (check: string, says: string, fix?: readonly string[]): Finding 
   fix,
 });
 
-/** An error's own words. */
+/** The message of an error. */
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Looks at everything that commands depend on. */
+/** Checks everything that commands depend on. */
 export async function findProblems(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   return [
     checkPlatform(context),
@@ -49,25 +48,31 @@ export async function findProblems(context: Context, isFixing: boolean): Promise
   ];
 }
 
-/** The day after which a release line of Node.js gets no more security fixes; lines with odd numbers live for months only. */
+/**
+ * The day after which a release line of Node.js gets no more security fixes; lines with odd numbers are supported for a
+ * few months only.
+ */
 const NODE_END_OF_LIFE: Readonly<Record<number, string>> = { 20: '2026-04-30', 22: '2027-04-30', 24: '2028-04-30' };
 
 function checkPlatform({ machine, version, clock }: Context): Finding {
   const [major = 0, minor = 0] = machine.nodeVersion.replace(/^v/, '').split('.').map(Number);
   const says = `asp ${version}, Node.js ${machine.nodeVersion}, ${machine.platform} ${machine.arch}`;
-  if (major < 20 || (major === 20 && minor < 19)) return problem('program', `${says}: Node.js 20.19 is needed`);
+  if (major < 20 || (major === 20 && minor < 19))
+    return problem('program', `${says}: Node.js 20.19 or newer is required`);
   const end = NODE_END_OF_LIFE[major];
   const isOver = end === undefined ? major < 25 || major % 2 === 1 : clock.now() > Date.parse(`${end}T23:59:59Z`);
   if (!isOver) return ok('program', says);
   return warning('program', `${says}: Node.js ${major} gets no more security fixes; use Node.js 24`);
 }
 
-/** What the environment says that is dangerous, or that will surprise. */
+/** Environment variables that are dangerous or surprising. */
 function checkEnvironment({ environment }: Context): Finding[] {
   const has = (name: string): boolean => (environment[name] ?? '') !== '';
   const findings: Finding[] = [];
   if (environment['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
-    findings.push(problem('environment', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches off the check of certificates'));
+    findings.push(
+      problem('environment', 'NODE_TLS_REJECT_UNAUTHORIZED=0 turns off certificate checks in other programs'),
+    );
   if (has('ASP_TOKEN') && has('ASP_CLIENT_ID'))
     findings.push(warning('environment', 'ASP_TOKEN and ASP_CLIENT_ID are both set: ASP_TOKEN is used'));
   if (has('ASP_TOKEN') && !has('ASP_WS_TOKEN'))
@@ -80,7 +85,7 @@ function checkEnvironment({ environment }: Context): Finding[] {
 
 const PERMISSIONS = 0o777;
 
-/** Settings can be read, and what is ours is ours alone. */
+/** Settings are readable, and our files are private. */
 async function checkFiles(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   return [
     await checkSettings(context),
@@ -93,7 +98,7 @@ async function checkSettings(context: Context): Promise<Finding> {
   try {
     const [config, file] = await Promise.all([context.config(), context.projectFile()]);
     const count = Object.keys(config.profiles).length;
-    const folder = file === undefined ? '' : `; ${file.path} has a say here`;
+    const folder = file === undefined ? '' : `; ${file.path} overrides some here`;
     return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
   } catch (error) {
     return problem('settings', reasonOf(error), ['asp', 'config', 'path']);
@@ -105,7 +110,7 @@ interface Entry {
   readonly rights: number;
 }
 
-/** Whoever can read our files can read what they keep. */
+/** Anyone who can read our files can read the secrets in them. */
 async function checkRights(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   const { paths, machine } = context;
   if (machine.userId === undefined) return [];
@@ -122,7 +127,10 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   if (loose.length === 0) return foreign.length > 0 ? findings : [ok('files', 'only you can read them')];
   if (isFixing) {
     for (const { path, rights } of loose) await chmod(path, rights);
-    return [...findings, { check: 'files', state: 'fixed', says: `${loose.length} had been readable by other users` }];
+    return [
+      ...findings,
+      { check: 'files', state: 'fixed', says: `made private: ${loose.length} that other users could read` },
+    ];
   }
   const first = loose[0]?.path ?? '';
   const files = loose.length === 1 ? '1 file is' : `${loose.length} files are`;
@@ -142,21 +150,29 @@ async function* walk(
   for (const name of await readdir(path).catch(() => [])) yield* walk(join(path, name), depth + 1);
 }
 
-/** A record that a service left which was killed. */
+/** The record of a service that was killed. */
 async function checkRecord(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   const path = localServiceFile(context.paths, LOCAL_SERVICE_NAME);
   const running = await context.localService();
-  if (running !== undefined) return [ok('local service', `runs at ${running.url}`)];
+  if (running !== undefined) return [ok('local service', `running at ${running.url}`)];
   if ((await lstat(path).catch(() => undefined)) === undefined) return [];
   if (!isFixing)
-    return [warning('local service', 'a record of one that runs no more is left', ['asp', 'doctor', '--fix'])];
+    return [
+      warning('local service', 'a record of a service that is no longer running is left over', [
+        'asp',
+        'doctor',
+        '--fix',
+      ]),
+    ];
   await rm(path, { force: true });
-  return [{ check: 'local service', state: 'fixed', says: 'the record of one that runs no more is gone' }];
+  return [
+    { check: 'local service', state: 'fixed', says: 'removed the record of a service that is no longer running' },
+  ];
 }
 
 const CLOCK_TOLERANCE_MS = 30_000;
 
-/** The service that is chosen, what it publishes, and its clock. */
+/** The chosen service, its metadata, and its clock. */
 async function checkService(context: Context): Promise<readonly Finding[]> {
   let baseUrl: string;
   try {
@@ -173,7 +189,7 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
       retries: 0,
       signal: context.signal,
     });
-    findings.push(ok('service', `answers; it signs in at ${issuer}`));
+    findings.push(ok('service', `responds; its authorization server is ${issuer}`));
     findings.push(await checkClock(context, baseUrl));
   } catch (error) {
     const code = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
@@ -182,19 +198,19 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
   return findings;
 }
 
-/** A token's lifetime is counted by this machine; certificates are valid by it too. */
+/** This machine's clock decides when tokens expire and whether certificates are valid. */
 async function checkClock(context: Context, baseUrl: string): Promise<Finding> {
   const transport = await context.transport();
   const { headers } = await transport.send({ method: 'GET', url: `${baseUrl}/agents/me`, signal: context.signal });
   const told = Date.parse(headers['date'] ?? '');
   const apartMs = Math.abs(told - context.clock.now());
-  if (Number.isNaN(told)) return ok('clock', 'the service does not tell its own');
+  if (Number.isNaN(told)) return ok('clock', 'the service does not send its time');
   return apartMs <= CLOCK_TOLERANCE_MS
-    ? ok('clock', 'agrees with the service')
-    : warning('clock', `is ${Math.round(apartMs / 1000)} s apart from the service's`);
+    ? ok('clock', 'matches the service')
+    : warning('clock', `differs from the service by ${Math.round(apartMs / 1000)} s`);
 }
 
-/** Where logins are kept, and what has become of those for this service. */
+/** Where logins are stored, and the state of those for this service. */
 async function checkLogins(context: Context): Promise<readonly Finding[]> {
   const kind = await context.profile().then(
     (profile) => credentialKind(context.environment, profile),
@@ -214,7 +230,7 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     );
     if (baseUrl === undefined) return findings;
     const logins = await loginsAt(context, baseUrl);
-    if (logins.length === 0) findings.push(warning('sign-in', 'nobody is signed in at this service', ['asp', 'login']));
+    if (logins.length === 0) findings.push(warning('sign-in', 'no login at this service', ['asp', 'login']));
     for (const login of logins) {
       const { state } = await inspectLogin(loginContext, login);
       const who = login.handle ?? 'the account';

@@ -6,17 +6,17 @@ const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' }
 
 export const doctor = command({
   path: 'doctor',
-  summary: 'look for what could be wrong: settings, files, service, clock, sign-ins',
-  details: 'It changes nothing without --fix, and shows no secret. Exit 1 when something is wrong.',
+  summary: 'find problems with settings, files, service, clock and logins',
+  details: 'Changes nothing without --fix, and shows no secrets. Exit 1 if there is a problem.',
   options: [
     { flags: '--fix', about: 'make files private that other users can read; remove what a killed service left' },
   ],
   examples: [
-    { line: 'asp doctor', about: 'what was found, and what to do' },
+    { line: 'asp doctor', about: 'the findings, and what to do' },
     { line: 'asp doctor --fix --json', about: 'for a script' },
   ],
   effect: 'local',
-  stdout: describeTable('check, state, what was found'),
+  stdout: describeTable('check, state, finding'),
   parse: (args) => ({ isFixing: args.flag('fix') }),
   async run(context, { isFixing }) {
     const { findProblems } = await import('./checks.js');
@@ -27,7 +27,7 @@ export const doctor = command({
     await context.output.list({ items, next_cursor: null }, [
       { title: 'check', value: ({ check }) => check },
       { title: 'state', value: ({ state }) => state, paint: (text, { state }, style) => style[COLOR[state]](text) },
-      { title: 'what was found', value: ({ says }) => says, isFlexible: true },
+      { title: 'finding', value: ({ says }) => says, isFlexible: true },
       { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: true },
     ]);
     const wrong = items.filter(({ state }) => state === 'problem');

@@ -1,27 +1,193 @@
 import { textWidth, wrapText } from '../../../kit/wrap.js';
-import { errorRow, isErrorCode } from '../../../wire/error.js';
+import { type ErrorCode, errorRow, isErrorCode } from '../../../wire/error.js';
+import type { OAuthExitCode } from '../../../wire/oauth.js';
 import type { Context } from '../../context/context.js';
 import { exitCodeOf } from '../../context/describe-failure.js';
-import { isOwnErrorCode, UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
-import { type Meaning, OAUTH_MEANING, OWN_MEANING, SERVICE_MEANING } from './meanings.js';
+import { type OwnErrorCode, usageError } from '../../errors.js';
+import { suggest } from '../../values.js';
 
-const CODES = [...Object.keys(SERVICE_MEANING), ...Object.keys(OWN_MEANING), ...Object.keys(OAUTH_MEANING)];
+/** The meaning of an error, and what helps. */
+export interface Meaning {
+  readonly means: string;
+  readonly helps: string;
+}
 
-export function readCode(typed: string): string {
+/** A code is found in any case, so INSUFFICIENT_SCOPE explains its OAuth twin. */
+type NamedOAuthCode = Exclude<OAuthExitCode, 'insufficient_scope'>;
+
+/** Every code that reaches a user. A code without a meaning does not compile. */
+export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode, Meaning>> = {
+  ASP_USAGE: {
+    means: 'The arguments are not a valid command, or contradict each other.',
+    helps: 'See asp <command> --help.',
+  },
+  ASP_CONFIG: { means: 'A setting or a settings file is invalid.', helps: 'See asp config list --origin.' },
+  ASP_FILE_TOO_LARGE: { means: 'A file or text is larger than the service accepts.', helps: 'Send less, or a part.' },
+  ASP_FILE_TYPE: {
+    means: 'The file type is not supported, or the contents do not match the file name.',
+    helps: 'Use the right extension. Send archives as links.',
+  },
+  ASP_INSECURE_ADDRESS: {
+    means: 'An address is not encrypted, or leads away from the service. No token was sent there.',
+    helps: 'Use https; http is for this machine only.',
+  },
+  ASP_NO_CREDENTIAL: {
+    means: 'No agent to act as is set.',
+    helps: 'Sign in: asp login. asp whoami --explain shows why.',
+  },
+  ASP_LOGIN_ENDED: { means: 'The service no longer accepts this login.', helps: 'Sign in again: asp login.' },
+  ASP_LOGIN_TIMEOUT: { means: 'The sign-in was not approved in time.', helps: 'Run asp login again.' },
+  ASP_LOGIN_DENIED: { means: 'The sign-in was denied in the browser.', helps: 'Run asp login again, and approve.' },
+  ASP_STORE_UNAVAILABLE: {
+    means: 'The store for logins does not work.',
+    helps: 'asp doctor says why; --store file stores logins in a file.',
+  },
+  ASP_STORE_LOCKED: { means: 'The keychain is locked.', helps: 'Unlock it and repeat.' },
+  ASP_CREDENTIAL_COMMAND: {
+    means: 'The profile’s credential_command failed or printed no token.',
+    helps: 'Run it yourself; asp profile show prints it.',
+  },
+  ASP_WRONG_AGENT: {
+    means: 'The approved or acting agent is not the one you asked for.',
+    helps: 'Choose the right agent.',
+  },
+  ASP_PORT_IN_USE: {
+    means: 'Another program listens on the port.',
+    helps: 'Choose a different port, or 0 for a free one.',
+  },
+  ASP_ALREADY_RUNNING: {
+    means: 'Another asp run already answers for this agent.',
+    helps: 'Stop one of them. To run a second one with a different command, give it its own --cursor-file.',
+  },
+  ASP_FILE_EXISTS: { means: 'The file already exists.', helps: 'Choose a different name, or use --force.' },
+  ASP_TIMEOUT: {
+    means: 'It timed out: the deadline passed, or the expected event did not come.',
+    helps: 'Allow more time: --timeout. A write may have been done: repeat it with its key.',
+  },
+  ASP_UNREACHABLE: {
+    means: 'Could not connect to the service, even after retries.',
+    helps: 'Run asp doctor to check network, proxy and addresses.',
+  },
+  ASP_TLS: {
+    means: 'asp did not accept the certificate or the encryption of the service.',
+    helps: 'To add a certificate authority, set NODE_EXTRA_CA_CERTS=<file.pem>. The check cannot be turned off.',
+  },
+  ASP_DISCOVERY: {
+    means: 'The sign-in metadata of the service are invalid.',
+    helps: 'Check the base URL.',
+  },
+  ASP_BAD_ANSWER: {
+    means: 'The address responds, but not like this kind of service.',
+    helps: 'Check the base URL: it usually ends in /v1.',
+  },
+  ASP_ABORTED: {
+    means: 'The request was given up before its answer came.',
+    helps: 'Repeat it. A write may have been done: repeat it with its key.',
+  },
+  ASP_LOCAL_NOT_RUNNING: {
+    means: 'The profile is local, and the local service is not running.',
+    helps: 'Start it with asp serve.',
+  },
+  ASP_PARTIAL: { means: 'Only a part was done; stderr says which.', helps: 'Do the rest.' },
+  ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
+  ASP_OUTPUT: {
+    means: 'The output could not be written, for example because the disk is full. It is incomplete.',
+    helps: 'Free some space. If error.outcome is applied, the change was made: do not repeat it.',
+  },
+  ASP_UNHEALTHY: { means: 'doctor found a problem.', helps: 'Its output says what to do.' },
+  ASP_BUG: { means: 'A bug in asp.', helps: 'Run the command with --debug and report the output.' },
+  UNAUTHORIZED: {
+    means: 'The access token is missing, malformed, for another resource, or no longer valid.',
+    helps: 'asp renews logins automatically. If that fails, sign in again: asp login.',
+  },
+  TOKEN_EXPIRED: {
+    means: 'The access token was right but has expired.',
+    helps: 'asp renews logins automatically, but not a token in ASP_TOKEN: set a new one.',
+  },
+  INSUFFICIENT_SCOPE: {
+    means: 'The token lacks a scope that the endpoint needs.',
+    helps: 'Sign in with that scope: asp login --scopes …; asp whoami shows what you have.',
+  },
+  FORBIDDEN: {
+    means:
+      'The token is valid, but its agent or account may not do this: it acts as another agent, or as an agent instead of its account.',
+    helps: 'Act as the right agent (--as), or sign in as the account.',
+  },
+  FEATURE_NOT_AVAILABLE: {
+    means: 'The account’s tier does not include this, for example an agent with an open inbound policy.',
+    helps: 'Ask the operator, or do without it.',
+  },
+  NOT_FOUND: {
+    means:
+      'The object does not exist, or this agent may not see it or do this with it. On purpose, the service does not say which.',
+    helps: 'Check the id or handle, and check who you act as: asp whoami. Retrying does not help.',
+  },
+  AGENT_NOT_FOUND: {
+    means: 'No agent has this handle, or it is private.',
+    helps: 'Search for it: asp agent search <text>.',
+  },
+  VALIDATION_ERROR: {
+    means: 'The request does not have the form that the endpoint expects.',
+    helps: 'Correct it; the message says where. A corrected request is a new one and needs a new key.',
+  },
+  INVALID_HANDLE: {
+    means: 'The handle does not have the form @owner.agent_name, in lower case.',
+    helps: 'Correct the handle.',
+  },
+  MISSING_IDEMPOTENCY_KEY: {
+    means: 'A write came without an Idempotency-Key. asp always sends one.',
+    helps: 'A proxy may have removed it.',
+  },
+  IDEMPOTENCY_MISMATCH: {
+    means: 'The key was used within 24 hours for a different request.',
+    helps: 'Use a different --once name or --idempotency-key, or repeat the first request exactly.',
+  },
+  DUPLICATE_HANDLE: { means: 'The handle exists, or is reserved.', helps: 'Choose another.' },
+  RATE_LIMITED: {
+    means: 'Too many requests; asp has already waited and retried as often as --retries allows.',
+    helps: 'Wait as long as the error says, then repeat with the same key.',
+  },
+  INTERNAL_ERROR: {
+    means: 'The service failed, even after retries. A write may have been done.',
+    helps: 'Repeat with the key in the error: then it cannot be done twice.',
+  },
+  invalid_client: {
+    means: 'The client, its secret or the login was not accepted.',
+    helps: 'Check ASP_CLIENT_ID, or run asp login.',
+  },
+  invalid_grant: {
+    means: 'The login or code was already used, or is revoked or expired.',
+    helps: 'Sign in again: asp login.',
+  },
+  invalid_scope: {
+    means: 'A scope is unknown, or this client may not have it.',
+    helps: 'Request fewer scopes: --scopes.',
+  },
+  invalid_target: {
+    means: 'The authorization server does not know this service.',
+    helps: 'Check the profile’s addresses.',
+  },
+  access_denied: { means: 'The approval was denied.', helps: 'Run asp login again, and approve.' },
+  unauthorized_client: { means: 'The client may not sign in this way.', helps: 'Use a different client.' },
+};
+
+type KnownCode = keyof typeof MEANING;
+const CODES = Object.keys(MEANING) as KnownCode[];
+
+export function readCode(typed: string): KnownCode {
   const code = CODES.find((each) => each.toLowerCase() === typed.toLowerCase().replaceAll('-', '_'));
   if (code !== undefined) return code;
   const [near] = suggest(typed.toUpperCase(), CODES);
-  throw new UsageError(`'${typed}' is not an error code.`, {
+  throw usageError(`'${typed}' is not an error code.`, {
     why: near === undefined ? 'codes look like NOT_FOUND or ASP_TIMEOUT.' : `did you mean ${near}?`,
     next: near === undefined ? ['asp', 'help', 'exit-codes'] : ['asp', 'explain', near],
   });
 }
 
-/** What an error code means and what helps. */
-export async function printMeaning(context: Context, code: string): Promise<void> {
+/** The meaning of an error code, and what helps. */
+export async function printMeaning(context: Context, code: KnownCode): Promise<void> {
   const row = isErrorCode(code) ? errorRow(code) : undefined;
-  const { means, helps } = meaningOf(code);
+  const { means, helps } = MEANING[code];
   const document = {
     code,
     exit_code: exitCodeOf(code, undefined),
@@ -38,12 +204,4 @@ export async function printMeaning(context: Context, code: string): Promise<void
       wrapText(safe.helps, width),
     ].join('\n'),
   );
-}
-
-function meaningOf(code: string): Meaning {
-  if (isErrorCode(code)) return SERVICE_MEANING[code];
-  if (isOwnErrorCode(code)) return OWN_MEANING[code];
-  const meaning = OAUTH_MEANING[code];
-  if (meaning === undefined) throw new TypeError(`no meaning of ${code}`);
-  return meaning;
 }

@@ -1,15 +1,15 @@
 import { findCommand } from '../../argv.js';
 import { type Command, command, describeTable, type Option, optionName } from '../../command.js';
-import { UsageError } from '../../errors.js';
+import { usageError } from '../../errors.js';
 import { everyOption } from '../../options.js';
-import { suggest } from '../../suggest.js';
+import { suggest } from '../../values.js';
 
 /** Documents do not depend on a terminal. */
 const DOCUMENT_WIDTH = 80;
 
 export const help = command({
   path: 'help',
-  summary: 'help on a command or a topic',
+  summary: 'show help for a command or a topic',
   arguments: [
     { usage: '[topic...]', about: 'a command, or: auth environment config json exit-codes scripting tail agents' },
   ],
@@ -51,7 +51,7 @@ export const help = command({
     const typed = topic.join(' ');
     const spellings = program.commands.flatMap((each) => [each.path, ...each.aliases]);
     const [near] = suggest(typed, [...Object.keys(TOPICS), ...spellings]);
-    throw new UsageError(`'${typed}' is neither a command nor a topic.`, {
+    throw usageError(`'${typed}' is not a command or a topic.`, {
       why: `topics: ${Object.keys(TOPICS).join(' ')}.`,
       next: near === undefined ? ['asp', 'help'] : ['asp', 'help', ...near.split(' ')],
     });
@@ -60,19 +60,19 @@ export const help = command({
 
 export const version = command({
   path: 'version',
-  summary: 'the version of this program',
+  summary: 'show the version of asp',
   details: [
-    'With --check the npm registry is asked for the newest one (npm_config_registry, when that is set), once and for 5 seconds',
-    'at most; exit 9 when it does not answer. That is the only check for updates there is.',
+    'With --check, asks the npm registry (npm_config_registry, if set) once for the latest version, for at most 5 seconds;',
+    'exit 9 if it does not answer. asp never checks for updates otherwise.',
   ].join('\n'),
-  options: [{ flags: '--check', about: 'ask the npm registry for the newest version, and print that' }],
+  options: [{ flags: '--check', about: 'ask the npm registry for the latest version, and print it' }],
   examples: [
-    { line: 'asp version', about: 'the version alone' },
-    { line: 'asp version --json', about: 'with the versions of Node.js and the platform' },
-    { line: 'asp version --check', about: 'is there a newer one, and how to get it' },
+    { line: 'asp version', about: 'only the version' },
+    { line: 'asp version --json', about: 'also the versions of Node.js and the platform' },
+    { line: 'asp version --check', about: 'whether there is a newer version, and how to get it' },
   ],
   effect: 'none',
-  stdout: 'the version; with --check the newest one',
+  stdout: 'the version; with --check the latest one',
   parse: (args) => ({ isCheck: args.flag('check') }),
   async run(context, { isCheck }) {
     const { version: own, output, machine } = context;
@@ -83,35 +83,35 @@ export const version = command({
     const update = isNewer ? ['npm', 'install', '-g', `asp-cli@${newest}`] : null;
     await output.document({ ...installed, newest, up_to_date: !isNewer, update, registry }, (safe) => safe.newest);
     await output.note(
-      update === null ? `This is asp ${own}: nothing newer is out.` : `This is asp ${own}. ${update.join(' ')}`,
+      update === null ? `This is asp ${own}, the latest version.` : `This is asp ${own}. ${update.join(' ')}`,
     );
   },
 });
 
 export const commands = command({
   path: 'commands',
-  summary: 'every command with its arguments, its options and what it changes',
-  arguments: [{ usage: '[command...]', about: 'only this one and those below it: send, session, serve agent' }],
+  summary: 'list every command with its arguments, its options and what it changes',
+  arguments: [{ usage: '[command...]', about: 'only this command and those below it: send, session, serve agent' }],
   examples: [
     { line: 'asp commands', about: 'a table' },
-    { line: 'asp commands session --json', about: 'all about the commands of sessions' },
+    { line: 'asp commands session --json', about: 'everything about the session commands' },
     {
       line: 'asp commands --json | jq \'.items[] | select(.effect=="write") | .words\'',
-      about: 'what changes something',
+      about: 'the commands that change something',
     },
   ],
   effect: 'none',
-  stdout: describeTable('command, effect, what it does'),
+  stdout: describeTable('command, effect, summary'),
   parse: (args) => ({ typed: args.argument('command') }),
   async run({ program, output }, { typed }) {
     const { path } = await findCommand(program, typed);
     const items = program.commands.filter((each) => !each.isHidden && isBelow(each, path)).map(describeCommand);
     if (items.length === 0 || path.length < typed.length)
-      throw new UsageError(`'${typed.join(' ')}' is not a command of asp.`, { next: ['asp', 'commands'] });
+      throw usageError(`'${typed.join(' ')}' is not a command of asp.`, { next: ['asp', 'commands'] });
     await output.list({ items, next_cursor: null }, [
       { title: 'command', value: ({ words }) => words.join(' ') },
       { title: 'effect', value: ({ effect }) => effect, paint: (text, _, style) => style.dim(text) },
-      { title: 'what it does', value: ({ summary }) => summary, isFlexible: true },
+      { title: 'summary', value: ({ summary }) => summary, isFlexible: true },
     ]);
   },
 });
@@ -151,14 +151,14 @@ function describeOption({ flags, about, isRepeatable, choices, environment }: Op
 
 export const explain = command({
   path: 'explain',
-  summary: 'what an error code means and what helps',
+  summary: 'explain an error code',
   arguments: [{ usage: '<code>', about: 'NOT_FOUND, ASP_TIMEOUT, invalid_client' }],
   examples: [
     { line: 'asp explain NOT_FOUND', about: 'why the service does not say more' },
     { line: 'asp explain ASP_UNREACHABLE --json', about: 'with its exit code, for a script' },
   ],
   effect: 'none',
-  stdout: 'the exit code, what the error means and what helps',
+  stdout: 'the exit code, the meaning of the error and what helps',
   parse: async (args) => ({ code: (await import('./explain.js')).readCode(args.argument('code')) }),
   run: async (context, { code }) => (await import('./explain.js')).printMeaning(context, code),
 });

@@ -1,6 +1,7 @@
 import { secureUrl } from '../../../client/http/address.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { HttpAnswer } from '../../../client/http/transport.js';
+import { abortAfter } from '../../../kit/clock.js';
 import type { Context } from '../../context/context.js';
 import { CliError, type OwnErrorCode } from '../../errors.js';
 
@@ -12,12 +13,12 @@ export interface Newest {
   readonly newest: string;
   /** Newer than this program. */
   readonly isNewer: boolean;
-  /** Who said so. */
+  /** The registry that answered. */
   readonly registry: string;
 }
 
 /**
- * What the npm registry calls the latest version: the one that npm itself would ask.
+ * The latest version according to the npm registry that npm itself would ask.
  * @throws CliError `ASP_UNREACHABLE` after 5 seconds without an answer, `ASP_BAD_ANSWER`
  */
 export async function askNewest(context: Context): Promise<Newest> {
@@ -35,20 +36,21 @@ export async function askNewest(context: Context): Promise<Newest> {
   return { newest, isNewer: isNewerVersion(newest, version), registry };
 }
 
-async function ask({ transport, signal, version }: Context, url: string, registry: string): Promise<HttpAnswer> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-  try {
-    return await (await transport()).send({
+async function ask({ clock, transport, signal, version }: Context, url: string, registry: string): Promise<HttpAnswer> {
+  const send = async (patience: AbortSignal): Promise<HttpAnswer> =>
+    (await transport()).send({
       method: 'GET',
       url,
       headers: { accept: 'application/json' },
       signal: patience,
       maxBytes: ANSWER_MAX_BYTES,
     });
+  try {
+    return await abortAfter(clock, PATIENCE_MS, () => new Error('no answer in time'), send, signal);
   } catch (error) {
     if (signal.aborted || !(error instanceof RequestError)) throw error;
     if (error.code === 'ASP_BAD_ANSWER' || error.code === 'ASP_TLS') throw error;
-    throw failure({ version }, 'ASP_UNREACHABLE', `The npm registry at ${registry} could not be reached.`, error);
+    throw failure({ version }, 'ASP_UNREACHABLE', `Could not reach the npm registry at ${registry}.`, error);
   }
 }
 
@@ -72,7 +74,7 @@ function isVersion(text: string): boolean {
   return text.length <= 64 && VERSION.test(text);
 }
 
-/** Whether `one` has precedence over `other`; what is not a version has none (Semantic Versioning 2.0.0 §11). */
+/** Whether `one` has precedence over `other`; an invalid version has none (Semantic Versioning 2.0.0 §11). */
 export function isNewerVersion(one: string, other: string): boolean {
   const [left, right] = [VERSION.exec(one), VERSION.exec(other)];
   if (left === null || right === null) return false;

@@ -1,60 +1,89 @@
 import { dirname } from 'node:path';
-
 import type { Client, TailItem, TailStart } from '../../../client/client.js';
 import { holdProcessLock } from '../../../client/credentials/process-lock.js';
 import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
-import type { EventEnvelope } from '../../../wire/event.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { progressPath } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
 import { type Cursor, type CursorFile, openCursorFile } from '../tail/cursor-file.js';
-import { cutEvent } from './cut.js';
 
-/** Some events, and where the next ones are. */
+/** A tool returns this many characters of one message by default. */
+export const MESSAGE_CHARS_DEFAULT = 8_000;
+/** All of the largest message. */
+export const MESSAGE_CHARS_MAX = 300_000;
+
+/** A message with at most about `max` characters, which says how much is omitted and how to get it. */
+export function cutMessage(message: Message, max: number): Message {
+  const { content, metadata, session_id: id, sequence } = message;
+  const rest = (length: number): string =>
+    `… [${max} of ${length} characters; for the rest, read session_id ${id} after ${sequence - 1} with limit 1 and max_chars ${MESSAGE_CHARS_MAX}]`;
+  const cut = (text: string): string => (text.length <= max ? text : `${text.slice(0, max)}${rest(text.length)}`);
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  const meta = metadata === undefined ? undefined : JSON.stringify(metadata);
+  return {
+    ...message,
+    ...(text.length > max && { content: cut(text) }),
+    ...(meta !== undefined && meta.length > max && { metadata: { cut: cut(meta) } }),
+  };
+}
+
+/** An event whose message, if it has one, is truncated. */
+export function cutEvent(event: EventEnvelope, max: number): EventEnvelope {
+  if (isMessageEvent(event)) return { ...event, payload: cutMessage(event.payload, max) };
+  const first = Message.safeParse(event.payload['initial_message']);
+  return first.success
+    ? { ...event, payload: { ...event.payload, initial_message: cutMessage(first.data, max) } }
+    : event;
+}
+
+/** Some events, and the cursor of the next ones. */
 export interface EventPage {
   readonly events: readonly EventEnvelope[];
   readonly next_cursor: string;
-  /** More is there already. */
+  /** More events are available now. */
   readonly has_more: boolean;
-  /** So many events after the cursor are not kept any more: they are in their sessions. */
+  /** This many events after the cursor are no longer kept: they are in their sessions. */
   readonly missed: number;
 }
 
-/** What of the events is wanted. */
+/** Which events to return. */
 export interface Wanted {
   readonly after: string | undefined;
   readonly limit: number;
-  /** How much of one message is wanted. */
+  /** How much of a message to return. */
   readonly maxChars: number;
   readonly waitMs: number;
   isWanted(event: EventEnvelope): boolean;
 }
 
-/** A page, and what is to be called once it has reached the reader: until then it is unread. */
+/** A page, and a function to call once it has reached the reader: until then it is unread. */
 export interface Delivery {
   readonly page: EventPage;
   readonly delivered: () => void;
 }
 
-/** The events of every session of the agent: what nobody has read yet, then what comes. */
+/** The events of every session of the agent: first the unread ones, then new ones. */
 export interface Inbox {
-  /** Waits until there is something, the time is over, or `signal` is aborted. */
+  /** Waits until there is an event, the time is up, or `signal` is aborted. */
   read(wanted: Wanted, signal: AbortSignal): Promise<Delivery>;
-  /** Resolves when what was read is known on disk; nothing is kept any more after it. */
+  /** Resolves when the read position is on disk; nothing is kept after that. */
   close(): Promise<void>;
 }
 
-/** What a read waits for the connection, so that it does not tell of nothing where there is something. */
+/** How long a read waits for the connection, so that it does not report an empty inbox too early. */
 const CONNECTING_MS = 5_000;
 
-/** A page ends behind the event with which it grows beyond this. */
+/** A page ends after the event that makes it larger than this. */
 const PAGE_CHARS_MAX = 64_000;
 
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 
-/** So many sessions with something unread are asked at a start without coming near a rate limit. */
+/** A start can ask for this many sessions with unread events without coming near a rate limit. */
 const UNREAD_SESSIONS_MAX = 200;
 
 interface Received {
@@ -68,23 +97,23 @@ interface Log {
   readonly me: string;
   readonly place: Place | undefined;
   readonly events: Received[];
-  /** How many came before the first that is kept. */
+  /** How many events came before the first one that is kept. */
   dropped: number;
   bytes: number;
-  /** Where a read without a cursor goes on. */
+  /** Where a read without a cursor continues. */
   position: number;
   failure: { readonly error: unknown } | undefined;
   isFollowing: boolean;
   isConnected: boolean;
-  /** Whether all that was unread at the start is in the log. */
+  /** Whether everything that was unread at the start is in the log. */
   isCaughtUp: boolean;
   readonly wakers: Set<() => void>;
 }
 
 /**
- * The inbox of one agent at one service. How far it was read is kept on disk, since the service counts as delivered what it
- * has sent to this process. `signal` ends it for good. A connection that cannot be mended is told to who reads next, and
- * tried again after that.
+ * The inbox of one agent at one service. The read position is kept on disk, because the service counts everything it
+ * has sent to this process as delivered. `signal` ends it for good. A fatal connection error is thrown by the next
+ * read, which also reconnects.
  */
 export async function openInbox(context: Context, me: string, signal: AbortSignal): Promise<Inbox> {
   const { client, clock, random } = context;
@@ -127,7 +156,7 @@ export async function openInbox(context: Context, me: string, signal: AbortSigna
   };
 }
 
-/** What is unread in each session: everything after its cursor. Sessions in which all was read are not in it. */
+/** The unread part of each session: everything after its cursor. Sessions without unread events are not in it. */
 interface Place {
   readonly cursors: ReadonlyMap<string, Cursor>;
   put(sessionId: string, cursor: Cursor): void;
@@ -135,11 +164,11 @@ interface Place {
   close(): Promise<void>;
 }
 
-/** One process at a time keeps the place of an agent; undefined for a second one, and where nothing can be kept. */
+/** One process at a time keeps the position of an agent; undefined for a second one, and if nothing can be stored. */
 async function openPlace(context: Context, me: string): Promise<Place | undefined> {
-  const { output, random } = context;
+  const { output } = context;
   const note = (why: string): Promise<void> =>
-    output.note(`What is not read before these tools end will not be read again: ${why}`);
+    output.note(`Events left unread when these tools end will not be read again: ${why}`);
   try {
     const path = await progressPath(context, me, 'mcp');
     const release = await holdProcessLock({}, `mcp\n${path}`);
@@ -148,7 +177,7 @@ async function openPlace(context: Context, me: string): Promise<Place | undefine
       return undefined;
     }
     await makePrivateDirectory(dirname(path));
-    return createPlace(await openCursorFile(path, random), release, note);
+    return createPlace(await openCursorFile(path), release, note);
   } catch (error) {
     await note(error instanceof Error ? error.message : String(error));
     return undefined;
@@ -182,7 +211,7 @@ function createPlace(file: CursorFile, release: () => void, note: (why: string) 
   };
 }
 
-/** What this agent did itself is not waited for by anyone who reads. */
+/** Events caused by this agent do not wake a waiting reader. */
 function noteUnread({ place, me }: Log, { event, epoch }: Received): void {
   if (place === undefined || place.cursors.has(event.session_id) || findActor(event) === me) return;
   place.put(event.session_id, { after: event.sequence - 1, epoch });
@@ -248,8 +277,8 @@ function positionOf(log: Log, after: string | undefined): number {
   const [name, number = ''] = after.split('-');
   const position = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
   if (name === log.name && position <= endOf(log)) return position;
-  throw new UsageError(`'${after}' is no cursor of this server.`, {
-    why: 'cursors over all sessions last as long as the server; read without one, or one session after a sequence.',
+  throw usageError(`'${after}' is not a cursor of this server.`, {
+    why: 'cursors over all sessions are valid only while the server runs. Read without one, or read one session after a sequence.',
   });
 }
 
@@ -278,7 +307,7 @@ async function follow(log: Log, client: () => Promise<Client>, signal: AbortSign
   wakeAll(log);
 }
 
-/** After what is in the log, else after what was read. */
+/** After the end of the log, or else after the read position. */
 function whereToBegin({ place, events }: Log): Readonly<Record<string, Cursor>> {
   const cursors = new Map(place?.cursors);
   for (const { event, epoch } of events) cursors.set(event.session_id, { after: event.sequence, epoch });
@@ -354,7 +383,7 @@ async function readFrom(client: Client, sessionId: string, wanted: Wanted, until
 function sequenceOf(after: string | undefined): number {
   if (after === undefined) return 0;
   if (/^\d{1,15}$/.test(after)) return Number(after);
-  throw new UsageError(`'${after}' is no sequence of a session.`, {
-    why: 'it is the next_cursor of a read of this session, or a sequence.',
+  throw usageError(`'${after}' is not a sequence of a session.`, {
+    why: 'use the next_cursor of a read of this session, or a sequence.',
   });
 }

@@ -27,37 +27,37 @@ type ToolCommand =
 type CommandPath = ToolCommand['path'];
 type CommandAt<Path extends CommandPath> = Extract<ToolCommand, { readonly path: Path }>;
 
-/** What a tool call hands to its command: no text of a caller is ever parsed as an option. */
+/** The input that a tool call passes to its command: a caller's text is never parsed as an option. */
 export interface ToolArgs<Each extends Command = Command> {
   readonly positional?: readonly string[];
   readonly options?: OptionInput<Each['options'][number]>;
 }
 
-/** What a call may say about itself, beside what its command takes. */
+/** Options of a call itself, in addition to those of its command. */
 export interface CallRules {
   readonly once?: string | undefined;
   readonly idempotencyKey?: string | undefined;
-  /** How long the call may take. */
+  /** The maximum duration of the call. */
   readonly deadlineMs?: number | undefined;
 }
 
-/** One tool: a command of the program, called by members instead of arguments. */
+/** One tool: a command of the program, called with named members instead of arguments. */
 export interface ToolDefinition {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly input: z.ZodMiniObject;
   readonly output: z.ZodMiniType;
-  /** Whether it changes nothing anywhere; what a change destroys, and whether a repetition changes more. */
+  /** Whether it changes nothing anywhere, whether a change destroys data, and whether a repetition changes more. */
   readonly effect: 'reads' | 'adds' | 'destroys';
   readonly isIdempotent: boolean;
-  /** Whether its answers hold nothing that another agent wrote. */
+  /** Whether its answers contain no text from other agents. */
   readonly isOwn?: boolean;
-  /** What helps, by the code of an error, in the words of tools. */
+  /** Advice for each error code, in terms of tools. */
   readonly hints?: Readonly<Record<string, string>>;
-  /** The command that does it; undefined: the server itself. */
+  /** The command that implements it; undefined: the server itself. */
   readonly command: CommandPath | undefined;
-  /** Its arguments, of an input that fits `input`. */
+  /** Its arguments, from an input that fits `input`. */
   readonly args: (input: Readonly<Record<string, unknown>>) => ToolArgs | Promise<ToolArgs>;
   readonly rules: (input: Readonly<Record<string, unknown>>) => CallRules;
 }
@@ -76,10 +76,12 @@ interface CommandTool<Path extends CommandPath, Input extends z.ZodMiniObject> {
   readonly rules?: (input: z.infer<Input>) => CallRules;
 }
 
-/** Says of a write what makes its repetition harmless. */
+/** For a write: the argument that makes a repetition harmless. */
 const KEYS = {
   once: z.optional(
-    z.string().check(z.minLength(1), z.describe('do this once: the same name and arguments are done one time only')),
+    z
+      .string()
+      .check(z.minLength(1), z.describe('do this once: with the same name and arguments, it is done only one time')),
   ),
   idempotency_key: z.optional(
     z
@@ -96,7 +98,7 @@ const keyRules = (input: Readonly<Record<string, unknown>>): CallRules => {
   };
 };
 
-/** A tool that a command does. */
+/** A tool that a command implements. */
 export function commandTool<Path extends CommandPath, Input extends z.ZodMiniObject>(
   tool: CommandTool<Path, Input>,
 ): ToolDefinition {

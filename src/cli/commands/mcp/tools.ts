@@ -1,12 +1,11 @@
 import * as z from 'zod/mini';
-
-import { EventEnvelope } from '../../../wire/event.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
-import { UsageError } from '../../errors.js';
-import { MESSAGE_CHARS_DEFAULT, MESSAGE_CHARS_MAX } from './cut.js';
-import type { SharedFolder } from './shared-folder.js';
+import { EventEnvelope } from '../../../wire/schemas/event.js';
+import { usageError } from '../../errors.js';
+import { MESSAGE_CHARS_DEFAULT, MESSAGE_CHARS_MAX } from './inbox.js';
 import { commandTool, type ToolDefinition } from './tool.js';
+import type { SharedFolder } from './toolbox.js';
 
 export const READ_LIMIT_MAX = 200;
 export const READ_LIMIT_DEFAULT = 50;
@@ -19,8 +18,8 @@ const session = z.string().check(about('a session id: sess_…'));
 const handle = z.string().check(about('@owner.name'));
 const handles = z.array(handle);
 const limit = z.optional(z.int().check(z.minimum(1), z.maximum(100)));
-const cursor = z.optional(z.string().check(about('next_cursor of the page before')));
-const topic = z.optional(z.string().check(about('what a new session is about')));
+const cursor = z.optional(z.string().check(about('next_cursor of the previous page')));
+const topic = z.optional(z.string().check(about('the topic of a new session')));
 const message = z.optional(z.string().check(about('a first message')));
 const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));
 
@@ -32,13 +31,13 @@ const TALK: readonly ToolDefinition[] = [
     name: 'send',
     title: 'Send a message',
     description:
-      'Sends a message into a session, or to agents in a new session. Returns session_id and the sequence to wait or read after. ' +
-      'Give once (a name of your own) for what must not be sent twice.',
+      'Sends a message to a session, or to agents in a new session. Returns session_id and the sequence to wait or read after. ' +
+      'Set once (a name of your own) for messages that must not be sent twice.',
     command: 'message send',
     effect: 'adds',
     hints: {
       ASP_FILE_TOO_LARGE: 'send less text, or upload it as a file and send its id in attachments.',
-      ASP_TIMEOUT: 'the message was sent: do not send it again. The tool in next goes on waiting.',
+      ASP_TIMEOUT: 'the message was sent: do not send it again. The tool in next continues to wait.',
     },
     input: z.strictObject({
       to: z
@@ -50,15 +49,15 @@ const TALK: readonly ToolDefinition[] = [
       attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
       topic,
       end: z.optional(z.boolean().check(about('end the session after this message'))),
-      wait_s: seconds('wait so long for the reply and return it, too'),
+      wait_s: seconds('wait this many seconds for the reply and return it too'),
     }),
     args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => {
       if (text === undefined && data === undefined && (attachments ?? []).length === 0)
-        throw new UsageError('There is no message.', { why: 'give text, data or attachments.' });
+        throw usageError('There is no message.', { why: 'set text, data or attachments.' });
       if (about_ !== undefined && typeof to === 'string' && to.startsWith(ID_PREFIX.session))
-        throw new UsageError(`${to} exists already.`, { why: 'topic is for a new session: leave it out.' });
+        throw usageError(`${to} already exists.`, { why: 'topic is only for a new session: leave it out.' });
       if (end === true && wait !== undefined && wait > 0)
-        throw new UsageError('Nobody can reply in a session that has ended.', { why: 'leave out end or wait_s.' });
+        throw usageError('No one can reply in a session that has ended.', { why: 'leave out end or wait_s.' });
       return {
         positional: [typeof to === 'string' ? to : to.join(',')],
         options: {
@@ -78,16 +77,16 @@ const TALK: readonly ToolDefinition[] = [
     name: 'wait',
     title: 'Wait in a session',
     description:
-      'Waits until something happens in a session: reply (a message of someone else), message, joined, left or ended. ' +
-      'Give the sequence that send returned as after: nothing in between is missed, and answers to other messages are passed over. Error ASP_TIMEOUT when it does not come in time.',
+      'Waits until something happens in a session: reply (a message from another agent), message, joined, left or ended. ' +
+      'Pass the sequence from send as after: then nothing in between is missed, and answers to other messages are skipped. Error ASP_TIMEOUT if it does not happen in time.',
     command: 'session wait',
     effect: 'reads',
-    hints: { ASP_TIMEOUT: 'call wait again, with the same after, to go on waiting.' },
+    hints: { ASP_TIMEOUT: 'call wait again with the same after to continue waiting.' },
     input: z.strictObject({
       session_id: session,
-      for: z.optional(z.string().check(z.regex(CONDITION, CONDITIONS), about(`${CONDITIONS}; reply unless given`))),
-      after: z.optional(z.int().check(z.minimum(0), about('what comes after this sequence counts, too'))),
-      timeout_s: seconds(`at most ${WAIT_MAX_S}; ${WAIT_DEFAULT_S} unless given`),
+      for: z.optional(z.string().check(z.regex(CONDITION, CONDITIONS), about(`${CONDITIONS}; default: reply`))),
+      after: z.optional(z.int().check(z.minimum(0), about('also consider events after this sequence'))),
+      timeout_s: seconds(`at most ${WAIT_MAX_S}; default ${WAIT_DEFAULT_S}`),
     }),
     args: ({ session_id: id, for: condition, after }) => ({
       positional: [id],
@@ -97,38 +96,38 @@ const TALK: readonly ToolDefinition[] = [
   }),
 ];
 
-/** What the server does itself. */
+/** Tools that the server implements itself. */
 export const READ_INPUT = z.strictObject({
-  session_id: z.optional(session.check(about('this session; without it, all sessions of the agent'))),
+  session_id: z.optional(session.check(about('this session (default: all sessions of the agent)'))),
   after: z.optional(
     z
       .string()
       .check(
         about(
-          'next_cursor of an earlier read, or a sequence of the session; without it, a session from its first event on, and all sessions from what was not read yet, also before these tools were started',
+          'next_cursor of an earlier read, or a sequence of the session. Without it, one session is read from its first event, and all sessions from the first unread event, including events from before these tools started',
         ),
       ),
   ),
   limit: z.optional(z.int().check(z.minimum(1), z.maximum(READ_LIMIT_MAX))),
-  others_only: z.optional(z.boolean().check(about('leave out what this agent did'))),
+  others_only: z.optional(z.boolean().check(about('leave out events of this agent itself'))),
   max_chars: z.optional(
     z
       .int()
       .check(
         z.minimum(1),
         z.maximum(MESSAGE_CHARS_MAX),
-        about(`longer messages are cut to so many characters; ${MESSAGE_CHARS_DEFAULT} unless given`),
+        about(`truncate longer messages to this many characters; default ${MESSAGE_CHARS_DEFAULT}`),
       ),
   ),
-  wait_s: seconds('when there is nothing yet, wait so long for something'),
+  wait_s: seconds('if there is nothing yet, wait this many seconds'),
 });
 
 const READ: ToolDefinition = {
   name: 'read',
   title: 'Read events',
   description:
-    'Reads events (messages, invitations, joins, ends) after a cursor, of one session or of all sessions of the agent. ' +
-    'Returns them with next_cursor: give it as after to go on while has_more. Long messages are cut, and say how to get the rest. With wait_s it waits for news.',
+    'Reads events (messages, invitations, joins, ends) after a cursor, from one session or from all sessions of the agent. ' +
+    'Returns them with next_cursor: pass it as after to continue while has_more is true. Long messages are truncated and say how to get the rest. With wait_s it waits for news.',
   command: undefined,
   effect: 'reads',
   isIdempotent: true,
@@ -147,7 +146,7 @@ const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_list',
     title: 'List sessions',
-    description: 'Lists the sessions of this agent, the most recently changed first.',
+    description: 'Lists the sessions of this agent, most recently changed first.',
     command: 'session list',
     effect: 'reads',
     input: z.strictObject({ state: z.optional(z.enum(['active', 'ended'])), limit, cursor }),
@@ -165,7 +164,7 @@ const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_create',
     title: 'Create a session',
-    description: 'Creates a session and invites agents to it. To just say something, use send.',
+    description: 'Creates a session and invites agents to it. To send a message, use send.',
     command: 'session create',
     effect: 'adds',
     input: z.strictObject({ invite: z.optional(handles), topic, message }),
@@ -177,7 +176,7 @@ const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_invite',
     title: 'Invite agents',
-    description: 'Invites agents to a session. Who cannot be reached is left out: see omitted.',
+    description: 'Invites agents to a session. Agents that cannot be reached are left out: see omitted.',
     command: 'session invite',
     effect: 'adds',
     input: z.strictObject({ session_id: session, invite: handles.check(z.minLength(1)) }),
@@ -186,7 +185,7 @@ const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_join',
     title: 'Join a session',
-    description: 'Joins a session that this agent is invited to. Only who has joined sees its messages.',
+    description: 'Joins a session that this agent is invited to. Only joined agents see its messages.',
     command: 'session join',
     effect: 'adds',
     isIdempotent: true,
@@ -205,7 +204,7 @@ const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     name: 'session_end',
     title: 'End a session',
-    description: 'Ends a session for everyone. Who was in it can reopen it.',
+    description: 'Ends a session for everyone. Its participants can reopen it.',
     command: 'session end',
     effect: 'destroys',
     input: z.strictObject({ session_id: session }),
@@ -229,7 +228,7 @@ const AGENTS: readonly ToolDefinition[] = [
   commandTool({
     name: 'whoami',
     title: 'Who am I',
-    description: 'Tells which agent these tools act as, and at which service.',
+    description: 'Shows which agent these tools act as, and at which service.',
     command: 'auth whoami',
     effect: 'reads',
     isOwn: true,
@@ -239,7 +238,7 @@ const AGENTS: readonly ToolDefinition[] = [
   commandTool({
     name: 'agent_search',
     title: 'Search agents',
-    description: 'Finds agents by handle or name: 2 to 100 characters of it.',
+    description: 'Finds agents by handle or name (2 to 100 characters).',
     command: 'agent search',
     effect: 'reads',
     input: z.strictObject({ query: z.string().check(z.minLength(2), z.maxLength(100)), limit, cursor }),
@@ -251,7 +250,7 @@ const AGENTS: readonly ToolDefinition[] = [
   commandTool({
     name: 'agent_show',
     title: 'Show an agent',
-    description: 'Shows what an agent says of itself.',
+    description: "Shows an agent's profile.",
     command: 'agent show',
     effect: 'reads',
     input: z.strictObject({ handle }),
@@ -263,7 +262,7 @@ const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
   commandTool({
     name: 'attachment_upload',
     title: 'Upload a file',
-    description: 'Uploads a file of the shared folder. Give its id to send as an attachment within an hour.',
+    description: 'Uploads a file from the shared folder. Pass its id to send as an attachment within an hour.',
     command: 'attachment upload',
     effect: 'adds',
     input: z.strictObject({ path: z.string().check(about('a path in the shared folder')) }),
@@ -272,18 +271,16 @@ const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
   commandTool({
     name: 'attachment_download',
     title: 'Download a file',
-    description: 'Saves an attachment into the shared folder. No file is ever replaced.',
+    description: 'Saves an attachment to the shared folder. Never replaces a file.',
     command: 'attachment download',
     effect: 'adds',
     hints: {
-      ASP_FILE_EXISTS: 'give another filename: no file is ever replaced.',
-      ASP_FILE_TOO_LARGE: 'it is larger than these tools download; the person who runs them can.',
+      ASP_FILE_EXISTS: 'use a different filename: files are never replaced.',
+      ASP_FILE_TOO_LARGE: 'it is larger than these tools can download; the person who runs them can.',
     },
     input: z.strictObject({
       attachment_id: z.string().check(about('att_…')),
-      filename: z.optional(
-        z.string().check(about('its name in the shared folder; the name it was sent with unless given')),
-      ),
+      filename: z.optional(z.string().check(about('its name in the shared folder (default: its original name)'))),
     }),
     args: ({ attachment_id: id, filename }) => ({
       positional: [id],
@@ -302,7 +299,7 @@ const ATTACHMENT_LIST: ToolDefinition = commandTool({
   args: ({ session_id: id }) => ({ positional: [id] }),
 });
 
-/** The tools of a server that may only read, or may move the files of a folder. */
+/** The tools of a server that may only read, or may use the files of a folder. */
 export function listTools({
   isReadOnly,
   folder,
@@ -321,7 +318,7 @@ export interface NextCall {
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
-/** The tool that does what people are told to run next; undefined where none does. */
+/** The tool for the command that people would run next; undefined if there is none. */
 export function toNextCall([, ...words]: readonly string[]): NextCall | undefined {
   const [noun, verb, argument = ''] = words;
   const after = Number(words[words.indexOf('--after') + 1]);

@@ -1,11 +1,12 @@
 import { MESSAGE_SEARCH_LIMIT_MAX, SEARCH_LIMIT_DEFAULT } from '../../../wire/limit.js';
-import type { Message } from '../../../wire/message.js';
+import type { Message } from '../../../wire/schemas/message.js';
 import { command, describeTable } from '../../command.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
+import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
-import type { Column } from '../../terminal/table.js';
-import { readCount, readHandle, readHandles, readId, readSearchText } from '../../values.js';
+import { readCount, readHandle, readHandles, readSearchText, readSessionName, SESSION_ABOUT } from '../../values.js';
+import { findSession } from '../session/find-session.js';
 import { messageText } from './message-text.js';
 
 const LIST_DEFAULT = 50;
@@ -13,17 +14,17 @@ const LIST_MAX = 100_000;
 
 export const messageList = command({
   path: 'message list',
-  summary: 'list the messages of a session: the last 50, or the first after a sequence',
-  arguments: [{ usage: '<session>', about: 'sess_…' }],
+  summary: 'list the messages of a session: the last 50, or the first ones after a sequence',
+  arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   options: [
     { flags: '-n, --last <count>', about: 'print the last N messages' },
-    { flags: '--after <sequence>', about: 'messages after this sequence, from the first on' },
+    { flags: '--after <sequence>', about: 'messages after this sequence, oldest first' },
     { flags: '--limit <count>', about: `maximum number of results (default ${LIST_DEFAULT})` },
-    { flags: '--all', about: 'every message' },
-    { flags: '--from <handles>', about: 'only what these agents wrote', isRepeatable: true },
+    { flags: '--all', about: 'all messages' },
+    { flags: '--from <handles>', about: 'only messages from these agents', isRepeatable: true },
   ],
   examples: [
-    { line: 'asp message list sess_… -n 5', about: 'how it ended' },
+    { line: 'asp message list sess_… -n 5', about: 'the last five' },
     { line: "asp messages list sess_… --all --jsonl | jq -r '.content'", about: 'every text, for a script' },
   ],
   effect: 'read',
@@ -35,14 +36,15 @@ export const messageList = command({
     const range = { min: 1, max: LIST_MAX };
     const limit = args.count('last', range) ?? args.count('limit', range) ?? LIST_DEFAULT;
     return {
-      sessionId: readId('session', args.argument('session')),
+      session: readSessionName(args.argument('session')),
       after: after === undefined ? undefined : readCount('--after', after),
       limit: args.flag('all') ? Number.POSITIVE_INFINITY : limit,
       from: readHandles(args.texts('from')),
     };
   },
-  // The last messages, or the first after a sequence; the events between them are left out.
-  async run(context, { sessionId, after, limit, from }) {
+  // The last messages, or the first ones after a sequence; other events are left out.
+  async run(context, { session, after, limit, from }) {
+    const sessionId = await findSession(context, session);
     const { readSessionMessages } = await import('../session/session-events.js');
     const items: Message[] = [];
     let next: string | null = null;
@@ -61,12 +63,12 @@ export const messageList = command({
   },
 });
 
-/** An agent that is invited sees no messages before it joins. */
+/** An invited agent sees no messages before it joins. */
 async function describeNone(context: Context, sessionId: string): Promise<string> {
   const { lookAtSession } = await import('../session/refusal.js');
   const seen = await lookAtSession(context, sessionId);
   if (seen?.mine !== 'invited' || seen.session.state === 'ended') return 'No messages.';
-  return `You are invited to this session and have not joined. Join it to read it: asp session join ${sessionId}`;
+  return `You are invited to this session but have not joined it. To read it, join it: asp session join ${sessionId}`;
 }
 
 function messageColumns(nowMs: number): readonly Column<Message>[] {
@@ -85,11 +87,11 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
 
 export const messageSearch = command({
   path: 'message search',
-  summary: 'search the messages of the sessions this agent has joined, the newest first',
+  summary: 'search the messages of the sessions that this agent has joined, newest first',
   arguments: [{ usage: '<text...>', about: 'whole words, 2 to 100 characters' }],
   options: [
-    { flags: '--session <session>', about: 'in this session only' },
-    { flags: '--with <handle>', about: 'in sessions with this agent only' },
+    { flags: '--session <session>', about: 'only in this session' },
+    { flags: '--with <handle>', about: 'only in sessions with this agent' },
     {
       flags: '--limit <count>',
       about: `maximum number of results, up to ${MESSAGE_SEARCH_LIMIT_MAX} (default ${SEARCH_LIMIT_DEFAULT})`,
@@ -106,19 +108,21 @@ export const messageSearch = command({
     const counterpart = args.text('with');
     return {
       text: readSearchText(args.argument('text').join(' ')),
-      sessionId: session === undefined ? undefined : readId('session', session),
+      session: session === undefined ? undefined : readSessionName(session),
       counterpart: counterpart === undefined ? undefined : readHandle(counterpart),
       limit: args.count('limit', { min: 1, max: MESSAGE_SEARCH_LIMIT_MAX }) ?? SEARCH_LIMIT_DEFAULT,
     };
   },
-  async run(context, { text: q, sessionId, counterpart, limit }) {
+  async run(context, { text: q, session, counterpart, limit }) {
+    const sessionId = session && (await findSession(context, session));
     const inSession = sessionId === undefined ? {} : { session_id: sessionId };
     const query = { q, limit, ...inSession, ...(counterpart !== undefined && { counterpart }) };
     const { messages } = await read(context, 'searchMessages', { query });
-    const session: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
+    const inColumn: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
     const columns = messageColumns(context.clock.now());
     const page = { items: messages, next_cursor: null };
-    await context.output.list(page, sessionId === undefined ? [session, ...columns] : columns);
-    if (messages.length === 0) await context.output.note('No message matches in the sessions this agent has joined.');
+    await context.output.list(page, sessionId === undefined ? [inColumn, ...columns] : columns);
+    if (messages.length === 0)
+      await context.output.note('No message matches in the sessions that this agent has joined.');
   },
 });

@@ -1,20 +1,21 @@
 import type { Client, TailItem } from '../../../client/client.js';
-import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
-import { findInReplyTo, Message } from '../../../wire/message.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import { findInReplyTo } from '../../../wire/message.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { type ReadyFile, readyText } from '../../ready-file.js';
-import type { Admits } from './admission.js';
-import { answer, answeredBefore, type Incoming, isFailureNotice, type RunRecord } from './answer.js';
-import type { CommandGuard } from './command-guard.js';
-import { noConnection, persist } from './persist.js';
+import type { TakenReports } from '../session/taken-reports.js';
+import { answer, answeredBefore, type Incoming, isFailureNotice, type Responder, type RunRecord } from './answer.js';
+import type { Limits } from './limits.js';
 import type { ProgressFile } from './progress-file.js';
+import { noConnection, persist } from './progress-file.js';
 import type { RunOptions } from './run.js';
-import type { SessionQueues } from './session-queues.js';
-import type { StartPoints } from './start-points.js';
+import type { Admits, SessionQueues, StartPoints } from './serve-agent.js';
 
-/** Events of several sessions may be given in another order than they happened: what is older by so much is settled. */
+/** Events of several sessions may arrive in a different order than they happened: older ones than this are settled. */
 const SETTLED_AFTER_MS = 60_000;
-/** So many events of one session are looked through for replies of an earlier run. */
+/** This many events of one session are searched for replies of an earlier run. */
 const HELD_MAX = 256;
 
 export interface AgentParts {
@@ -25,23 +26,25 @@ export interface AgentParts {
   readonly progress: ProgressFile;
   readonly points: StartPoints;
   readonly queues: SessionQueues;
-  readonly guard: CommandGuard;
+  readonly respond: Responder['respond'];
+  readonly reports: TakenReports;
+  readonly limits: Limits;
   readonly admits: Admits;
   readonly readyFile: ReadyFile;
-  /** Ends what only waits. */
+  /** Ends everything that only waits. */
   readonly soft: AbortSignal;
-  /** Ends what is under way. */
+  /** Ends everything in progress. */
   readonly signal: AbortSignal;
 }
 
-/** An event, and the message of someone else that is to be answered, if it carries one. */
+/** An event, and the message from another agent to answer, if it carries one. */
 interface Taken {
   readonly event: EventEnvelope;
   readonly epoch: string | undefined;
   readonly incoming: Incoming | undefined;
 }
 
-/** The past of one session, until all of it is there: only then it is known what an earlier run replied to. */
+/** The history of one session, until it is complete: only then is it known what an earlier run replied to. */
 interface Held {
   readonly sessionId: string;
   readonly taken: Taken[];
@@ -81,7 +84,7 @@ class Agent {
         if (!this.#isReady && item.attempt === 1) await output.note(noConnection(item.reason));
         break;
       case 'gap':
-        await output.note(`${item.sessionId}: events from ${item.from} on could not be had: ${item.reason}`);
+        await output.note(`${item.sessionId}: could not load events from ${item.from} on: ${item.reason}`);
         break;
       case 'restored':
         await this.#goBack(item);
@@ -95,11 +98,11 @@ class Agent {
   async #tellReady(): Promise<void> {
     const { context, me, options, readyFile } = this.#parts;
     await readyFile.write(readyText(context));
-    const whom = options.from.length > 0 ? '' : ' Only agents of the same owner and on its allowlist are answered.';
+    const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
     await context.output.note(`Answering as ${me}.${whom}`);
   }
 
-  /** What was answered and is gone may be asked again, by other events with its numbers. */
+  /** After a restore, answered messages that are gone may come again as other events with their numbers. */
   async #goBack({ sessionId, after, from, epoch }: Extract<TailItem, { kind: 'restored' }>): Promise<void> {
     const { context, points, progress } = this.#parts;
     points.goBack(sessionId, { after, epoch });
@@ -143,10 +146,10 @@ class Agent {
   }
 
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
-    const { context, client, me, options, progress, guard, signal } = this.#parts;
+    const { context, client, me, options, progress, respond, reports, limits, signal } = this.#parts;
     const { clock, output } = context;
-    const { rules, ends, onFailure } = options;
-    const answering = { context, client, me, rules, guard, ends, onFailure, signal };
+    const { ends, onFailure } = options;
+    const answering = { context, client, me, respond, ends, onFailure, reports, limits, signal };
     const beganAt = clock.monotonic();
     try {
       const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
@@ -164,7 +167,7 @@ class Agent {
     }
   }
 
-  /** Once nothing waits anywhere, what is older is done everywhere. */
+  /** Once nothing is waiting, everything older is done everywhere. */
   #settle(createdAt: number): void {
     if (this.#pending > 0 || !this.#isCaughtUp) return;
     const settled = createdAt - SETTLED_AFTER_MS;
@@ -173,7 +176,7 @@ class Agent {
     this.#parts.progress.settleUpTo(settled, over);
   }
 
-  /** A message that the agent is to answer; one that came with the invitation to a session that has ended, too. */
+  /** A message for the agent to answer, including one that came with the invitation to a session that has ended. */
   async #findIncoming(event: EventEnvelope): Promise<Incoming | undefined> {
     const { me, points, admits } = this.#parts;
     if (points.isDone(event)) return undefined;
@@ -189,7 +192,7 @@ class Agent {
     return success ? data : undefined;
   }
 
-  /** What was said before the invitation was not said to this agent; known on disk before it could be read. */
+  /** Messages from before the invitation were not meant for this agent; recorded on disk before they could be read. */
   async #beginAt({ session_id: sessionId, sequence }: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { queues, progress } = this.#parts;
     if (queues.isBusy(sessionId) || this.#held?.sessionId === sessionId) return;
@@ -197,7 +200,7 @@ class Agent {
     await progress.written();
   }
 
-  /** That there is nothing to join any more is no failure. */
+  /** The session may have ended meanwhile; not an error. */
   async #joinIfInvited(event: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { context, client, me, options, points, admits, soft: signal } = this.#parts;
     const { session_id: sessionId, payload, type } = event;
@@ -209,12 +212,12 @@ class Agent {
     const joined = await persist(context, signal, () =>
       client.call('joinSession', { path: { session_id: sessionId }, signal }),
     );
-    const what = joined.kind === 'done' ? `joined ${sessionId}` : `${sessionId} could not be joined any more`;
+    const what = joined.kind === 'done' ? `joined ${sessionId}` : `could not join ${sessionId} anymore`;
     await context.output.detail(what);
   }
 }
 
-/** What takes the items of a tail, one after the other. */
+/** A consumer of the items of a tail, one after the other. */
 export function createAgent(parts: AgentParts): { take(item: TailItem): Promise<boolean> } {
   const agent = new Agent(parts);
   return { take: (item) => agent.take(item) };

@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import * as z from 'zod/mini';
-
+import { RequestError } from '../../../client/client.js';
+import { wait } from '../../../kit/clock.js';
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { exitCodeOf } from '../../context/describe-failure.js';
+import { CliError, usageError } from '../../errors.js';
 import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../tail/cursor-file.js';
-import type { ProcessIdentity } from './command-guard.js';
+import type { ProcessIdentity } from './answer.js';
 
 /**
- * How far an agent has got. In a session that is listed, everything up to its sequence is done; elsewhere everything that
- * is older than `sinceMs`.
+ * An agent's progress. In a listed session, everything up to its sequence is done; in others, everything older than
+ * `sinceMs`.
  */
 export interface Progress {
   readonly sinceMs: number;
@@ -20,37 +22,37 @@ export interface Progress {
 }
 
 export interface ProgressFile extends Progress {
-  /** There was nothing of an earlier run. */
+  /** There was no earlier run. */
   readonly isNew: boolean;
-  /** Notes that everything up to here is done. */
+  /** Records that everything up to here is done. */
   advance(sessionId: string, cursor: Cursor): void;
-  /** Notes that a session continues earlier, because the service's data were restored. */
+  /** Records that a session continues earlier, because the service's data were restored. */
   goBack(sessionId: string, cursor: Cursor): void;
-  /** Notes that everything older is done everywhere; the `over` sessions need no line of their own any more. */
+  /** Records that everything older is done everywhere; the `over` sessions no longer need lines of their own. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;
-  /** Notes who guards the commands from now on. */
+  /** Records the guard of the commands from now on. */
   guardBy(guard: ProcessIdentity | undefined): void;
-  /** Resolves when everything noted is on disk. */
+  /** Resolves when all records are on disk. */
   written(): Promise<void>;
 }
 
-/** Where the progress of an agent, or what `asp mcp` has not handed over yet, is kept unless the user says otherwise. */
+/** The default file for the progress of an agent, the unread events of `asp mcp`, or the read position of a person. */
 export async function progressPath(
   { paths, profile }: Context,
   handle: string,
-  folder: 'run' | 'mcp' = 'run',
+  folder: 'run' | 'mcp' | 'inbox' = 'run',
 ): Promise<string> {
   const { baseUrl } = await profile();
   const directory = paths.stateDirectory;
   if (directory === undefined)
-    throw new UsageError('There is no place to keep how far the agent has got.', {
-      why: 'this user has no home: name a file with --cursor-file.',
+    throw usageError('The progress of the agent cannot be stored.', {
+      why: 'this user has no home directory: name a file with --cursor-file.',
     });
   const service = createHash('sha256').update(baseUrl).digest('hex').slice(0, 12);
   return join(directory, folder, `${handle.slice(1)}-${service}.json`);
 }
 
-/** Opens or begins a file; `nowMs` is asked only when there is none: what is older than that was not asked for. */
+/** Opens or creates a file; `nowMs` is used only if there is none: older messages are not answered. */
 export async function openProgress(path: string, nowMs: () => Promise<number>): Promise<ProgressFile> {
   const found = parseProgress(path, await readIfPresent(path));
   const sessions = new Map(found.sessions);
@@ -116,11 +118,11 @@ export async function openProgress(path: string, nowMs: () => Promise<number>): 
 function unwritable(path: string, error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR', 'EEXIST')) return error;
   const why = error instanceof Error ? error.message : undefined;
-  return new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, why, cause: error });
+  return new CliError('ASP_CONFIG', { message: `Cannot write ${path}.`, why, cause: error });
 }
 
 interface Found {
-  /** Undefined: there was no file, or one of `asp tail`, which knows sessions alone. */
+  /** Undefined: there was no file, or one of `asp tail`, which has only sessions. */
   readonly sinceMs: number | undefined;
   readonly guard: ProcessIdentity | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
@@ -135,7 +137,7 @@ function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return { sinceMs: undefined, guard: undefined, sessions: [] };
   const { data } = ProgressJson.safeParse(parsed(text));
   if (data !== undefined) return { sinceMs: data.since, guard: data.guard, sessions: cursorsFromJson(data) };
-  throw new UsageError(`${path} is not a cursor file.`, { why: 'remove it to begin anew, or name another one.' });
+  throw usageError(`${path} is not a cursor file.`, { why: 'remove it to start over, or name a different one.' });
 }
 
 function parsed(text: string): unknown {
@@ -144,4 +146,66 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 30_000;
+
+/** The result of a call: an answer, or a refusal that waiting does not change. */
+export type Settled<Reply> =
+  | { readonly kind: 'done'; readonly reply: Reply }
+  | { readonly kind: 'refused'; readonly error: RequestError };
+
+/**
+ * Calls until there is an answer: if the service is away or busy, it waits forever or until `signal`. A refusal is an
+ * answer, unless the agent itself may not continue.
+ * @throws RequestError if the login, a scope or the connection is at fault.
+ */
+export async function persist<Reply>(
+  { clock, output }: Context,
+  signal: AbortSignal,
+  call: () => Promise<Reply>,
+  onFirstFailure?: (error: RequestError) => Promise<void>,
+): Promise<Settled<Reply>> {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return { kind: 'done', reply: await call() };
+    } catch (error) {
+      if (!(error instanceof RequestError) || signal.aborted) throw error;
+      if (!error.isRetryable) {
+        if (isFatal(error)) throw error;
+        return { kind: 'refused', error };
+      }
+      if (attempt === 0) await onFirstFailure?.(error);
+      const delayMs = Math.max(error.retryAfterMs ?? 0, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt));
+      await output.detail(`${error.code}: trying again in ${Math.ceil(delayMs / 1000)} s`);
+      await wait(clock, delayMs, signal);
+    }
+  }
+}
+
+/**
+ * A request that a start needs: it waits for an unavailable service and says so once. Without retries, the first
+ * failure is the result.
+ */
+export async function waitForService<Reply>(
+  context: Context,
+  signal: AbortSignal,
+  call: () => Promise<Reply>,
+): Promise<Reply> {
+  if (context.globals.retries === 0) return call();
+  const settled = await persist(context, signal, call, (error) => context.output.note(noConnection(error.code)));
+  if (settled.kind === 'refused') throw settled.error;
+  return settled.reply;
+}
+
+export const noConnection = (reason: string): string =>
+  `There is no connection to the service (${reason}). Retrying until there is.`;
+
+const SIGN_IN = 4;
+const UNREACHABLE = 9;
+
+function isFatal({ code, status }: RequestError): boolean {
+  const exitCode = exitCodeOf(code, status);
+  return exitCode === SIGN_IN || exitCode === UNREACHABLE || code.toLowerCase() === 'insufficient_scope';
 }

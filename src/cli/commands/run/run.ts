@@ -1,67 +1,102 @@
 import { type Args, command, type Option } from '../../command.js';
-import { UsageError } from '../../errors.js';
+import { usageError } from '../../errors.js';
 import { readHandles, readTime } from '../../values.js';
 
 const OPTIONS = [
-  { flags: '--exec <command>', about: 'the command, as the shell reads it' },
+  { flags: '--exec <command>', about: 'the command, run by the shell' },
+  { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
+  {
+    flags: '--allow <kind>',
+    about: 'with --acp: grant permission requests of this kind (default: refuse all)',
+    isRepeatable: true,
+    choices: ['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'other'],
+  },
   {
     flags: '--from <handles|anyone>',
-    about: 'who may invite and is answered (default: agents of the same owner, and the allowlist)',
+    about: 'who may invite the agent and gets answers (default: agents of the same owner, and the allowlist)',
     isRepeatable: true,
   },
   { flags: '--no-join', about: 'do not join sessions' },
   { flags: '--end', about: 'end the session after the reply' },
   { flags: '-c, --count <count>', about: 'exit after N messages' },
-  { flags: '--concurrency <count>', about: 'serve so many sessions at a time (4)' },
-  { flags: '--command-timeout <duration>', about: 'what the command may take before it has failed (10m)' },
+  { flags: '--concurrency <count>', about: 'handle this many sessions at a time (default 4)' },
+  { flags: '--command-timeout <duration>', about: 'time limit of a command or a turn (default 10m)' },
   { flags: '--grace <duration>', about: 'how long running commands may take to finish after Ctrl-C (default 10s)' },
   { flags: '--tries <count>', about: 'run a command that fails up to N times (default 1)' },
   {
     flags: '--on-failure <reply|skip|stop>',
-    about: 'after a failed command: tell the sender, say nothing, or exit and leave the message (default reply)',
+    about: 'after a failed command: notify the sender, stay silent, or exit and leave the message (default reply)',
     choices: ['reply', 'skip', 'stop'],
   },
   {
     flags: '--since <time>',
-    about: 'without saved progress: answer what has no reply since then, RFC 3339 or 2h (ago) (default now)',
+    about: 'without saved progress: answer messages without a reply since then, RFC 3339 or 2h (ago) (default now)',
   },
-  { flags: '--cursor-file <path>', about: 'keep how far it got here, not in the state directory' },
+  {
+    flags: '--max-replies <count>',
+    about: 'stop answering in a session after N replies without a message from --human (default 20, 0: no limit)',
+  },
+  { flags: '--human <handles>', about: 'agents that a person writes with', isRepeatable: true },
+  {
+    flags: '--max-replies-per-hour <count>',
+    about: 'stop answering after N replies within an hour (default 0: no limit)',
+  },
+  {
+    flags: '--max-hops <count>',
+    about: 'do not answer a message that ends a chain of N automatic replies (default 50, 0: no limit)',
+  },
+  {
+    flags: '--max-tokens <count>',
+    about: 'with --acp: stop answering when turns have used N tokens (default: no limit)',
+  },
+  { flags: '--cursor-file <path>', about: 'store the progress here instead of in the state directory' },
   { flags: '--ready-file <path>', about: 'a file that exists while the agent answers' },
 ] as const satisfies readonly Option[];
 
 export const run = command({
   path: 'run',
-  summary: 'make an agent of a command: it answers what others send',
+  summary: 'turn a command or a coding agent into an agent that answers messages',
   details: [
-    'Joins the sessions the agent is invited to, and runs a command on this machine for each message. Only agents of the',
-    'same owner and those on the allowlist of the agent are answered, even if its policy is open, so that no stranger',
-    'can run the command. --from names others, or anyone.',
+    'Joins the sessions that the agent is invited to, and runs a command on this machine for each message. Only agents of',
+    'the same owner and those on the allowlist of the agent are answered, even if its policy is open, so that strangers',
+    'cannot run the command. --from names others, or anyone.',
     '',
     'The command gets the event as JSON on its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and',
-    'ASP_ACTOR, and the number of the try in ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command',
-    'acts as the same agent at the same service. Secrets are not handed over: for asp in the command, keep the client',
+    'ASP_ACTOR, and the number of the attempt in ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command',
+    'acts as the same agent at the same service. Secrets are not passed on: to use asp in the command, keep the client',
     'secret in a file (ASP_CLIENT_SECRET_FILE).',
     '',
-    'The reply is what the command prints; if it prints nothing, there is none. If it fails, the sender gets a short',
+    'The reply is the output of the command; without output, there is no reply. If it fails, the sender gets a short',
     'notice (metadata.failed), which no asp run answers. If it cannot be run at all (exit 126 or 127), the run ends, and',
     'the next one takes the message.',
     '',
-    'Messages of one session are answered in order. What arrives while nothing runs is answered by the next run. A',
-    'message is replied to once, whatever breaks; its command may run again when the one before was cut off. One line of',
-    'JSON tells of each message. Ctrl-C lets running commands finish. Two agents that answer',
-    'everything answer each other for ever: print nothing when there is nothing to say.',
+    '--acp starts an agent program, such as a coding agent, and gives it each message as a turn. The reply is what it says',
+    'at the end of the turn. Each session has its own session in the program, which continues after a restart if the',
+    'program supports that. The program sees who sent the message, how that agent is related to yours, and that it is not',
+    'the user speaking. Permission requests are refused; --allow grants requests of one kind, as the program states it.',
+    'The settings of the program decide what it does without asking. The JSON lines report tokens and costs under turn.',
     '',
-    'One run at a time answers as an agent: a second one ends with exit 6, unless --cursor-file gives it a place of its',
-    'own, as for commands that answer different agents (--from).',
+    'Messages of one session are answered in order. The next run answers messages that arrive while none is running. Each',
+    'message gets one reply, whatever happens, but its command may run again if it was cut off. One line of',
+    'JSON reports each message. Ctrl-C lets running commands finish.',
+    '',
+    'Two agents that answer everything would answer each other forever. So replies are limited: --max-replies in a session',
+    'until an agent in --human writes there, --max-hops in a chain of automatic replies (counted in metadata.hops), and',
+    'the same reply to automatic replies twice in a row. A message beyond a limit gets no reply. Its outcome is "limited",',
+    'its code names the limit, and a note says how to go on. The counts survive a restart, except for tokens.',
+    '',
+    'Only one run at a time answers as an agent: a second one exits with 6, unless --cursor-file gives it its',
+    'own progress, for example to answer different agents (--from).',
   ].join('\n'),
   options: OPTIONS,
   examples: [
-    { line: 'asp run --exec "jq -r .payload.content"', about: 'an agent that says what it is told' },
-    { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'one answer for her, then the end' },
-    { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'again when it fails' },
+    { line: 'asp run --exec "jq -r .payload.content"', about: 'an agent that repeats every message' },
+    { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'answers Alice, then ends the session' },
+    { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'retries a failed command' },
+    { line: 'asp run --acp "opencode acp" --allow read', about: 'a coding agent that may read files' },
   ],
   effect: 'write',
-  stdout: 'a line of JSON for each message: what became of it',
+  stdout: 'a line of JSON for each message with its result',
   makesOwnKeys: true,
   isEndless: true,
   finishesOnSignal: true,
@@ -69,6 +104,8 @@ export const run = command({
   run: async (context, options) => (await import('./serve-agent.js')).serveAgent(context, options),
 });
 
+const REPLIES_DEFAULT = 20;
+const HOPS_DEFAULT = 50;
 const CONCURRENCY_DEFAULT = 4;
 const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
@@ -80,26 +117,52 @@ function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
   return texts.includes('anyone') ? 'anyone' : readHandles(texts);
 }
 
+/** What is run, and by what it is spoken to. */
+export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
+  | { readonly protocol: 'exec' }
+  | { readonly protocol: 'acp'; readonly allow: readonly string[] }
+);
+
+function readRules(
+  command: string,
+  isAcp: boolean,
+  allow: readonly string[],
+  limits: { readonly tries: number; readonly timeoutMs: number },
+): RunRules {
+  return { ...limits, command, ...(isAcp ? { protocol: 'acp', allow } : { protocol: 'exec' }) };
+}
+
 export type RunOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
-  const command = args.text('exec') ?? '';
+  const program = args.text('acp');
+  const command = program ?? args.text('exec') ?? '';
   if (command.trim() === '')
-    throw new UsageError('There is no command to run.', {
-      why: 'it is given with --exec.',
+    throw usageError('There is no command to run.', {
+      why: 'set it with --exec or --acp.',
       next: ['asp', 'run', '--help'],
     });
+  if (program !== undefined && args.text('exec') !== undefined)
+    throw usageError('--exec and --acp exclude each other.');
+  if (program === undefined && args.texts('allow').length > 0) throw usageError('--allow needs --acp.');
+  const limits = {
+    tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
+    timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
+  };
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
-    rules: {
-      command,
-      tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
-      timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
-    },
+    rules: readRules(command, program !== undefined, args.texts('allow'), limits),
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),
+    limits: {
+      replies: args.count('max-replies', { min: 0 }) ?? REPLIES_DEFAULT,
+      repliesPerHour: args.count('max-replies-per-hour', { min: 0 }) ?? 0,
+      hops: args.count('max-hops', { min: 0 }) ?? HOPS_DEFAULT,
+      tokens: args.count('max-tokens', { min: 0 }) ?? 0,
+      humans: readHandles(args.texts('human')),
+    },
     onFailure: args.text('on-failure') ?? 'reply',
     count: args.count('count', { min: 1 }),
     graceMs: args.duration('grace') ?? GRACE_DEFAULT_MS,

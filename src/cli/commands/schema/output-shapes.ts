@@ -1,7 +1,9 @@
 import * as z from 'zod/mini';
-import { Agent, AgentSummary, SearchAgentsReply } from '../../../wire/agent.js';
-import { Attachment, AttachmentLink } from '../../../wire/attachment.js';
-import { EventEnvelope } from '../../../wire/event.js';
+import { Agent, AgentSummary, Block, SearchAgentsReply } from '../../../wire/schemas/agent.js';
+import { Attachment, AttachmentLink } from '../../../wire/schemas/attachment.js';
+import { DeliveryReply } from '../../../wire/schemas/delivery.js';
+import { EventEnvelope } from '../../../wire/schemas/event.js';
+import { Message } from '../../../wire/schemas/message.js';
 import {
   EntryLink,
   Invitation,
@@ -11,10 +13,8 @@ import {
   OperatorClientSummary,
   OperatorKey,
   OperatorStatus,
-} from '../../../wire/local-service.js';
-import { Message } from '../../../wire/message.js';
-import { Session } from '../../../wire/session.js';
-import { Block } from '../../../wire/trust.js';
+} from '../../../wire/schemas/operator.js';
+import { Session } from '../../../wire/schemas/session.js';
 
 const text = z.string();
 const maybe = z.nullable(text);
@@ -24,7 +24,7 @@ const count = z.int();
 const maybeCount = z.nullable(count);
 const state = z.enum(['active', 'ended']);
 
-/** Fields are only ever added. */
+/** Fields may only be added. */
 const shape = z.looseObject;
 
 const list = <Item extends z.ZodMiniType>(item: Item) => shape({ items: z.array(item), next_cursor: maybe });
@@ -52,8 +52,32 @@ const send = shape({
   idempotency_key: maybe,
   attempts: count,
   as: maybe,
+  in_reply_to: z.optional(text),
+  delivery: z.optional(DeliveryReply),
   reply: z.optional(Message),
   reply_matched: z.optional(yes),
+});
+
+const inboxItem = shape({
+  session_id: text,
+  state,
+  topic: maybe,
+  status: z.enum(['joined', 'invited']),
+  with: texts,
+  unread: count,
+  has_more: yes,
+  last_event: EventEnvelope,
+});
+
+/** What an agent program said of its turn (run --acp). */
+const turn = shape({
+  acp_session_id: maybe,
+  stop_reason: maybe,
+  tokens: maybeCount,
+  context_used: maybeCount,
+  context_size: maybeCount,
+  cost: z.nullable(shape({ amount: z.number(), currency: text })),
+  permissions: shape({ allowed: count, refused: count }),
 });
 
 const profile = shape({
@@ -85,7 +109,7 @@ const attachmentReference = shape({
   created_at: count,
 });
 
-/** All but the layers are null where `--explain` leads to nobody. */
+/** Everything except the layers is null if `--explain` finds no identity. */
 const whoami = shape({
   handle: maybe,
   agent_id: maybe,
@@ -161,7 +185,7 @@ const serveSettings = list(shape({ name: text, value: z.unknown(), source: text 
 const note = shape({ note: text });
 const trace = shape({ trace: shape({ kind: text, text }) });
 
-/** What each command prints with `--json`, by its words. A stream prints such a document a line. */
+/** The `--json` output of each command, by its path. A stream prints one such document per line. */
 export const COMMAND_OUTPUT = {
   'auth login': login,
   'auth logout': list(signedOut),
@@ -203,6 +227,10 @@ export const COMMAND_OUTPUT = {
   'profile remove': profile,
   'profile use': shape({ name: text, base_url: maybe, default: yes }),
   'message send': send,
+  reply: send,
+  chat: EventEnvelope,
+  inbox: list(inboxItem),
+  'inbox read': shape({ session_id: text, messages: z.array(Message), unread_left: count }),
   'message list': list(Message),
   'message search': list(Message),
   mcp: shape({ jsonrpc: z.literal('2.0') }),
@@ -212,16 +240,17 @@ export const COMMAND_OUTPUT = {
     message_id: text,
     sequence: count,
     from: text,
-    outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered']),
+    outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered', 'limited']),
     exit_code: maybeCount,
     tries: count,
     reply: z.nullable(shape({ message_id: text, sequence: count })),
     code: maybe,
     at: count,
     duration_ms: count,
+    turn: z.optional(turn),
   }),
   'session list': list(Session),
-  'session show': Session,
+  'session show': z.looseObject({ ...Session.shape, delivery: z.optional(z.nullable(DeliveryReply)) }),
   'session create': lifecycle,
   'session join': lifecycle,
   'session invite': lifecycle,
@@ -267,6 +296,7 @@ export const COMMAND_OUTPUT = {
   schema: list(shape({ name: text, kind: z.enum(['command', 'event', 'object']) })),
   commands: list(commandTree),
   explain: shape({ code: text, exit_code: count, http_status: maybeCount, retry: maybe, means: text, helps: text }),
+  open: shape({ url: text, session_id: maybe, opened: yes }),
   help: shape({ topic: text, text }),
   completion: shape({ shell: text, script: text }),
   demo: shape({ steps: z.array(shape({ command: text, exit_code: maybeCount, stdout: text, stderr: text })) }),
@@ -310,7 +340,7 @@ export const COMMAND_OUTPUT = {
   'serve invite revoke': shape({ id: text, revoked: yes }),
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;
 
-/** What stands in outputs and belongs to no one command. */
+/** Parts of outputs that several commands share. */
 export const OBJECT = {
   session: Session,
   message: Message,
@@ -321,6 +351,7 @@ export const OBJECT = {
   error: failure,
   note,
   trace,
+  'account-session': list(shape({ session: Session, acting_handle: text })),
   'login-start': loginStart,
   'dry-run': dryRun,
   'serve-settings': serveSettings,

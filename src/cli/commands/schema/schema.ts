@@ -2,12 +2,12 @@ import { command } from '../../command.js';
 
 export const schema = command({
   path: 'schema',
-  summary: 'the JSON Schema of what a command prints, of an event or of an object',
-  details: 'Without a name: which there are. Fields are only ever added.',
+  summary: 'print the JSON Schema of the output of a command, of an event or of an object',
+  details: 'Without a name: a list of the names. Fields are only ever added.',
   arguments: [{ usage: '[name...]', about: 'a name: send, session list, session.message, event, error' }],
   examples: [
     { line: 'asp schema session.message', about: 'an event' },
-    { line: 'asp schema session list > session-list.schema.json', about: 'what a command prints with --json' },
+    { line: 'asp schema session list > session-list.schema.json', about: 'the output of a command with --json' },
   ],
   effect: 'none',
   stdout: 'the JSON Schema; without a name a table of the names',

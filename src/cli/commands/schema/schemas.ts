@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
-
-import { EVENT_PAYLOAD, EVENT_TYPES, EventEnvelope } from '../../../wire/event.js';
+import { EVENT_TYPES } from '../../../wire/event.js';
+import { EVENT_PAYLOAD, EventEnvelope } from '../../../wire/schemas/event.js';
 import { findCommand } from '../../argv.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
+import { type CliError, usageError } from '../../errors.js';
+import { suggest } from '../../values.js';
 import { COMMAND_OUTPUT, OBJECT } from './output-shapes.js';
 
 interface Named {
@@ -13,8 +13,8 @@ interface Named {
   readonly schema: z.ZodMiniType;
 }
 
-/** Everything that has a schema; a command comes before an object of its name. */
-function everySchema(): readonly Named[] {
+/** Everything that has a schema; a command comes before an object with the same name. */
+export function everySchema(): readonly Named[] {
   return [
     ...Object.entries(COMMAND_OUTPUT).map(([name, schema]): Named => ({ name, kind: 'command', schema })),
     ...EVENT_TYPES.map((name): Named => {
@@ -48,12 +48,12 @@ export async function printSchema(context: Context, name: string | undefined): P
   await context.output.document(document, (safe) => JSON.stringify(safe, null, 2));
 }
 
-function unknownName(name: string, all: readonly Named[]): UsageError {
+function unknownName(name: string, all: readonly Named[]): CliError {
   const near = suggest(
     name,
     all.map((one) => one.name),
   )[0];
-  return new UsageError(`There is no schema of '${name}'.`, {
+  return usageError(`There is no schema of '${name}'.`, {
     why: near === undefined ? undefined : `did you mean '${near}'?`,
     next: ['asp', 'schema', ...(near?.split(' ') ?? [])],
   });
@@ -66,16 +66,16 @@ export function refuseUnknownFields(path: string, fields: readonly string[]): vo
   const unknown = fields.map((field) => field.split('.', 1)[0] ?? '').find((field) => !known.includes(field));
   if (unknown === undefined) return;
   const near = suggest(unknown, known)[0];
-  throw new UsageError(`'${unknown}' is not a field of what asp ${path} prints.`, {
-    why: near === undefined ? `fields are ${known.join(', ')}.` : `did you mean '${near}'?`,
+  throw usageError(`'${unknown}' is not a field in the output of asp ${path}.`, {
+    why: near === undefined ? `fields: ${known.join(', ')}.` : `did you mean '${near}'?`,
     next: ['asp', 'schema', ...path.split(' ')],
   });
 }
 
-/** Undefined: what the command prints has no fields of its own, or nobody knows them. */
-function findFields(path: string): readonly string[] | undefined {
+/** Undefined: the output of the command has no fixed fields. */
+export function findFields(path: string): readonly string[] | undefined {
   const shapes: Readonly<Record<string, z.ZodMiniType>> = COMMAND_OUTPUT;
-  // What `asp schema` prints depends on what it is asked for.
+  // The output of `asp schema` depends on its argument.
   const shape = path === 'schema' ? undefined : shapes[path];
   const document = z.toJSONSchema(shape ?? z.unknown(), { unrepresentable: 'any' });
   const { items } = document.properties ?? {};

@@ -1,21 +1,21 @@
 import type { Upload } from '../../../client/client.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
-import { Content, type Content as ContentValue, type Part } from '../../../wire/message.js';
+import { Content, type Content as ContentValue, type Part } from '../../../wire/schemas/requests.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { UsageError } from '../../errors.js';
+import { usageError } from '../../errors.js';
 import { decodeText, readNamedFile, readStdin, tooLarge } from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
-/** What a message contains, and what was uploaded for it. */
+/** The content of a message, and the files that were uploaded for it. */
 interface Built {
   readonly content: ContentValue;
   readonly uploaded: readonly string[];
-  /** False when the same command line would not send the same again. */
+  /** False if the same command line would not send the same again. */
   readonly isRepeatable: boolean;
 }
 
-/** Reads, checks and uploads what the options name. With `--dry-run` nothing is uploaded. */
+/** Reads, checks and uploads the content from the options. With `--dry-run`, uploads nothing. */
 export async function buildContent(context: Context, options: SendOptions): Promise<Built> {
   const readsNoStdin = ![...options.files, ...options.data, options.parts].includes('-');
   if (options.parts !== undefined) {
@@ -37,14 +37,14 @@ export async function buildContent(context: Context, options: SendOptions): Prom
   };
 }
 
-/** The text that was given, else standard input when it is not a terminal; none where there are other parts. */
+/** The text from the arguments, or else standard input unless it is a terminal; none if there are other parts. */
 function chooseSource({ streams }: Context, options: SendOptions): TextSource | undefined {
   if (options.text !== undefined) return options.text;
   const { files, attachmentIds, data, parts } = options;
   if (files.length + attachmentIds.length + data.length > 0 || parts !== undefined) return undefined;
   if (!streams.stdin.isTerminal) return { kind: 'stdin' };
-  throw new UsageError('There is no message.', {
-    why: 'it is the argument, -m, -F, or standard input.',
+  throw usageError('There is no message.', {
+    why: 'pass it as an argument, with -m, with -F, or on standard input.',
     next: ['asp', 'send', '--help'],
   });
 }
@@ -65,7 +65,7 @@ async function readText(context: Context, source: TextSource): Promise<string> {
 }
 
 function checkText(text: string): string {
-  if (text === '') throw new UsageError('The message is empty. Nothing was sent.');
+  if (text === '') throw usageError('The message is empty. Nothing was sent.');
   if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES);
   return text;
 }
@@ -81,7 +81,7 @@ async function readJson(context: Context, option: string, value: string): Promis
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${option}: that is not JSON.`, {
+    throw usageError(`${option}: invalid JSON.`, {
       why: error instanceof Error ? `${error.message}.` : undefined,
       cause: error,
     });
@@ -98,8 +98,8 @@ function checkContent(option: '--data' | '--parts', value: unknown): Exclude<Con
   if (checked.success && Array.isArray(checked.data)) return checked.data;
   const issue = checked.success ? undefined : checked.error.issues[0];
   const where = issue === undefined || issue.path.length === 0 ? '' : ` (at ${issue.path.join('.')})`;
-  throw new UsageError(`${option} is not what a message can hold${where}.`, {
-    why: option === '--data' ? 'it is a JSON object.' : 'it is an array of text, data, file and image parts.',
+  throw usageError(`${option} is not valid message content${where}.`, {
+    why: option === '--data' ? 'use a JSON object.' : 'use an array of text, data, file and image parts.',
     next: ['asp', 'send', '--help'],
   });
 }
@@ -114,7 +114,7 @@ interface Uploaded {
 async function uploadFiles(context: Context, { files, filename }: SendOptions): Promise<readonly Uploaded[]> {
   if (files.length === 0) return [];
   const [{ prepareUpload }, { uploadFile }] = await Promise.all([
-    import('../attachment/prepare-upload.js'),
+    import('../attachment/transfer.js'),
     import('../attachment/transfer.js'),
   ]);
   const prepared: Upload[] = [];
@@ -134,7 +134,7 @@ async function uploadFiles(context: Context, { files, filename }: SendOptions): 
   return uploads;
 }
 
-/** Lines of standard input as they come, without their line feeds; empty lines are skipped. */
+/** Lines of standard input as they arrive, without their line feeds; empty lines are skipped. */
 export async function* readLines({ streams, signal }: Context): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let pending = '';

@@ -4,51 +4,62 @@ import { wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
-import { findInReplyTo, type Message } from '../../../wire/message.js';
-import type { InitialMessage } from '../../../wire/session.js';
+import { findInReplyTo } from '../../../wire/message.js';
+import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
+import type { Message } from '../../../wire/schemas/message.js';
+import type { InitialMessage } from '../../../wire/schemas/requests.js';
 import { printRequest, write } from '../../context/calls.js';
-import { remember } from '../../context/completion-memory.js';
+import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, ExplainedError, explain, notFound } from '../../context/explain.js';
-import { CliError, UsageError } from '../../errors.js';
+import { contextOf, type ErrorContext, explain, notFound, withContext } from '../../context/explain.js';
+import { CliError, isUsageError, usageError } from '../../errors.js';
 import { quoteWords } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
+import { waitForState } from '../session/delivery.js';
+import { findSession } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
 import { createOutageNotes, createReplyMatcher } from '../session/wait.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
 
-/** What `send` prints about a message. */
+/** The output of `send` for a message. */
 interface SendResult {
   readonly session_id: string;
-  /** Null when the message created a session at a service that does not return its id then. */
+  /** Null if the message created a session at a service that does not return its id. */
   readonly message_id: string | null;
   readonly sequence: number | null;
   readonly state: 'active' | 'ended';
   readonly created_session: boolean;
-  /** Both null where the service could not be asked who was left out. */
+  /** Both null if the service could not be asked which agents were left out. */
   readonly invited: readonly string[] | null;
   readonly omitted: readonly string[] | null;
   readonly attachments: readonly string[];
   readonly idempotency_key: string | null;
   readonly attempts: number;
-  /** Null where only the credential knows. */
+  /** Null if only the credential knows. */
   readonly as: string | null;
+  /** What became of it, where that was waited for. */
+  readonly delivery?: DeliveryReply;
+  /** The message that this one answers. */
+  readonly in_reply_to?: string;
   readonly reply?: Message;
-  /** Whether the reply names this message as the one it answers. Otherwise it is the next message of someone else. */
+  /**
+   * Whether the reply names this message as the one it answers. Otherwise it is the next message from another agent.
+   */
   readonly reply_matched?: boolean;
 }
 
-export async function send(given: Context, options: SendOptions): Promise<void> {
+export async function send(given: Context, named: SendOptions): Promise<void> {
+  const options = { ...named, target: await findTarget(given, named.target) };
   if (options.isByLines) return sendLines(given, options);
   const context = options.files.length === 0 ? given : withOneKey(given);
   const sent = await (options.isEdited ? sendDraft(context, options) : sendMessage(context, options));
   if (sent === undefined) return;
-  if (sent.created_session) await rememberFor(context, sent);
+  if (sent.created_session) await rememberSession(context, { ...sent, topic: options.topic });
   if (options.waits) {
     await noteSent(context, sent);
     const reply = await waitForReply(context, sent);
@@ -61,6 +72,9 @@ export async function send(given: Context, options: SendOptions): Promise<void> 
       reply,
       reply_matched: isMatched,
     });
+  } else if (options.waitsFor !== undefined) {
+    await noteSent(context, sent);
+    await printSent(context, { ...sent, delivery: await waitForRecipients(context, sent, options.waitsFor) });
   } else {
     const isEndedApart = options.ends && options.target.kind === 'session';
     if (isEndedApart) await endSession(context, sent.session_id, 'The message was sent');
@@ -69,14 +83,20 @@ export async function send(given: Context, options: SendOptions): Promise<void> 
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
 }
 
-/** Uploads and message under one key: repeated with it, the same files are attached, and the request is the same. */
+async function findTarget(context: Context, target: Target): Promise<Target> {
+  return target.kind === 'session'
+    ? { kind: 'session', sessionId: await findSession(context, target.sessionId) }
+    : target;
+}
+
+/** One key for uploads and message: a repetition with it attaches the same files, and the request is the same. */
 function withOneKey(context: Context): Context {
   const { globals, random } = context;
   if (globals.idempotencyKey !== undefined || globals.once !== undefined || globals.isDryRun) return context;
   return { ...context, globals: { ...globals, idempotencyKey: randomUuid(random) } };
 }
 
-/** Sends what the user writes in an editor. A text that could not be sent stays in its file (D-205). */
+/** Sends the text that the user writes in an editor. A text that could not be sent stays in its file (D-205). */
 async function sendDraft(context: Context, options: SendOptions): Promise<SendResult | undefined> {
   // A user who is not signed in should learn it before writing.
   if (!context.globals.isDryRun) await (await context.credential()).accessToken('api', { signal: context.signal });
@@ -88,12 +108,12 @@ async function sendDraft(context: Context, options: SendOptions): Promise<SendRe
     await draft.discard();
     return sent;
   } catch (error) {
-    await context.output.note(`What was written is kept in ${path}: -F ${path} sends it.`);
+    await context.output.note(`Your text is in ${path}. To send it: -F ${path}.`);
     throw error;
   }
 }
 
-/** One message with all its parts; undefined when its request was only printed. */
+/** One message with all its parts; undefined if its request was only printed. */
 async function sendMessage(context: Context, options: SendOptions): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
   const message = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
@@ -122,7 +142,7 @@ interface Posting {
   readonly suffix?: string;
 }
 
-/** Posts a message: into the session, or with a new one for the handles. */
+/** Posts a message: to the session, or to the handles in a new one. */
 async function post(
   context: Context,
   options: Addressed,
@@ -135,6 +155,7 @@ async function post(
     ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable), suffix)
     : await postInto(context, target.sessionId, message, isRepeatable, suffix);
   const as = (await context.knownHandle()) ?? null;
+  const answered = findInReplyTo(message);
   // The agent that creates a session is in it already.
   const invitees = isNew ? target.handles.filter((handle) => handle !== as) : [];
   const isCertain = !isNew || target.handles.length === 1;
@@ -151,6 +172,7 @@ async function post(
     idempotency_key: call.idempotencyKey ?? null,
     attempts: call.attempts,
     as,
+    ...(answered !== undefined && { in_reply_to: answered }),
   };
 }
 
@@ -195,9 +217,10 @@ const unwritable = (sessionId: string, isRepeatable: boolean): ErrorContext => (
   subject: sessionId,
   isRepeatable,
   outcomeText: OUTCOME_TEXT,
-  messages: { NOT_FOUND: `${sessionId} cannot be written to by this agent.` },
+  messages: { NOT_FOUND: `This agent cannot write to ${sessionId}.` },
   reasons: {
-    NOT_FOUND: 'the service gives one answer for an unknown session, one that has ended, and one that was not joined.',
+    NOT_FOUND:
+      'the service gives the same answer for an unknown session, an ended one, and one that this agent has not joined.',
   },
   next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
 });
@@ -219,7 +242,7 @@ function unreachable(handles: readonly string[], isRepeatable: boolean): ErrorCo
   };
 }
 
-/** A request of its own. `done` says what was done before it. */
+/** A separate request. `done` says what was done before it. */
 async function endSession(context: Context, sessionId: string, done: string): Promise<void> {
   await write(
     context,
@@ -238,19 +261,12 @@ async function endSession(context: Context, sessionId: string, done: string): Pr
   );
 }
 
-/** Completions offer the session and whom it reached; a program that acts by its environment leaves nothing behind. */
-async function rememberFor(context: Context, { session_id, invited }: SendResult): Promise<void> {
-  if ((await context.credential()).source !== 'login') return;
-  await remember(context, 'sessions', [session_id]);
-  await remember(context, 'handles', invited ?? []);
-}
-
 /** How far a stream of messages may run ahead of its limit. */
 const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
 
 /** One message for each line of standard input, in order, no faster than the session's limit. */
 async function sendLines(given: Context, options: SendOptions): Promise<void> {
-  if (given.globals.isDryRun) throw new UsageError('--lines cannot be combined with --dry-run.');
+  if (given.globals.isDryRun) throw usageError('--lines cannot be combined with --dry-run.');
   const context = withOneKey(given);
   const sentAt: number[] = [];
   let target: Target = options.target;
@@ -265,14 +281,17 @@ async function sendLines(given: Context, options: SendOptions): Promise<void> {
       const sent = await post(context, addressed, message, posting);
       sentCount += 1;
       sentAt.push(context.clock.monotonic());
-      if (sent.created_session) omitted = sent.omitted;
+      if (sent.created_session) {
+        omitted = sent.omitted;
+        await rememberSession(context, { ...sent, topic: options.topic });
+      }
       target = { kind: 'session', sessionId: sent.session_id };
       await showSent(context, sent);
     }
   } catch (error) {
     throw explainLine(context, error, { sentCount, isKeyGiven: context === given });
   }
-  if (sentCount === 0) throw new UsageError('Standard input held no line. Nothing was sent.');
+  if (sentCount === 0) throw usageError('Standard input was empty. Nothing was sent.');
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
   if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
 }
@@ -283,47 +302,58 @@ async function keepPace({ clock, signal, output }: Context, sentAt: number[]): P
   const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
   if (delayMs <= 0) return;
   if (delayMs >= NOTED_MS)
-    await output.note(`Waiting ${waitText(delayMs)}: a session takes ${count} messages a minute.`);
+    await output.note(`Waiting ${waitText(delayMs)}: a session accepts ${count} messages a minute.`);
   await wait(clock, delayMs, signal);
 }
 
-/** Shorter waits are not worth a word. */
+/** Shorter waits are not worth a note. */
 const NOTED_MS = 1000;
 
 /**
- * Which line could not be sent, and how to send the rest: each line has a key of its own, made of one key for all of them, so the
- * same lines can be given again.
+ * The line that could not be sent, and how to send the rest: each line's key is derived from one key for all of them,
+ * so the same lines can be passed again.
  */
 function explainLine(
   { globals, signal }: Context,
   error: unknown,
   { sentCount, isKeyGiven }: { sentCount: number; isKeyGiven: boolean },
 ): unknown {
-  const cause = error instanceof ExplainedError ? error.cause : error;
-  const isOurs = cause instanceof RequestError || cause instanceof UsageError || signal.aborted;
+  const isOurs = error instanceof RequestError || isUsageError(error) || signal.aborted;
   if (!isOurs) return error;
-  const outcome = cause instanceof RequestError ? cause.outcome : 'not_applied';
+  const outcome = error instanceof RequestError ? error.outcome : 'not_applied';
   const key =
     globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
-  const why = `give it the same lines again with ${quoteWords(key)}: what was sent is not sent again.`;
+  const why = `pass the same lines again with ${quoteWords(key)}: lines that were sent are not sent again.`;
   if (sentCount === 0) {
-    if (outcome !== 'unknown' || !(error instanceof ExplainedError) || !(cause instanceof RequestError)) return error;
-    return new ExplainedError({ ...error.context, reasons: { [cause.code]: why } }, cause);
+    const context = contextOf(error);
+    if (outcome !== 'unknown' || context === undefined || !(error instanceof RequestError)) return error;
+    return withContext(error, { ...context, reasons: { [error.code]: why } });
   }
-  const reason =
-    signal.aborted || !(cause instanceof Error) ? 'the time was over' : cause.message.replace(/[.!?]$/, '');
+  const reason = signal.aborted || !(error instanceof Error) ? 'timed out' : error.message.replace(/[.!?]$/, '');
   const what = outcome === 'unknown' ? 'may have been sent' : 'was not sent';
   return new CliError('ASP_PARTIAL', {
-    message: `Line ${sentCount + 1} ${what}: ${reason}. ${sentCount} sent before it.`,
+    message: `Line ${sentCount + 1} ${what}: ${reason}. Sent before it: ${sentCount}.`,
     why,
     outcome: outcome === 'unknown' ? 'unknown' : 'applied',
     // Without the key, the same lines would be sent a second time.
-    isRetryable: isKeyGiven && cause instanceof RequestError && cause.isRetryable,
-    cause,
+    isRetryable: isKeyGiven && error instanceof RequestError && error.isRetryable,
+    cause: error,
   });
 }
 
-/** The reply to what was sent; nothing between sending and listening is missed. */
+/** Waits until every recipient has come so far. */
+async function waitForRecipients(
+  context: Context,
+  { session_id: sessionId, sequence }: SendResult,
+  wanted: 'delivered' | 'taken',
+): Promise<DeliveryReply> {
+  const note = `Waiting until the message is ${wanted}.`;
+  await (context.output.format === 'human' ? context.output.note(note) : context.output.detail(note));
+  const work = waitForState(context, { sessionId, sequence: sequence ?? 0 }, wanted);
+  return showProgress(context, `waiting until it is ${wanted}`, work, { isTold: true });
+}
+
+/** The reply to the message; nothing between sending and listening is missed. */
 async function waitForReply(context: Context, sent: SendResult): Promise<Message> {
   const { output } = context;
   const note = `Waiting for a reply in ${sent.session_id}.`;
@@ -335,7 +365,7 @@ const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown:
 
 const endedBeforeReply = (sessionId: string): Promise<Error> =>
   notFound(
-    `${sessionId}: the session ended before anyone replied.`,
+    `${sessionId}: the session ended without a reply.`,
     'no reply can come unless someone reopens the session.',
     ['asp', 'session', 'show', sessionId],
     { outcomeText: SENT_TEXT },
@@ -344,7 +374,7 @@ const endedBeforeReply = (sessionId: string): Promise<Error> =>
 async function listen(context: Context, sent: SendResult): Promise<Message> {
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
-  // Read again, the message tells its id.
+  // Read again, the message has its id.
   const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
   const { timeoutMs } = context.globals;
   const next = [
@@ -353,7 +383,7 @@ async function listen(context: Context, sent: SendResult): Promise<Message> {
   ];
   const notInTime = (): CliError =>
     new CliError('ASP_TIMEOUT', {
-      message: `${sessionId}: nobody replied in time. Your message was sent.`,
+      message: `${sessionId}: no reply arrived in time. Your message was sent.`,
       outcome: 'applied',
       next,
     });
@@ -391,11 +421,11 @@ async function noteSent({ output }: Context, sent: SendResult): Promise<void> {
   if (sent.omitted !== null && sent.omitted.length > 0) await output.note(`Left out: ${sent.omitted.join(', ')}.`);
 }
 
-/** An agent that creates a session with itself alone sends to nobody. */
+/** An agent that creates a session with only itself sends to no one. */
 function describeSent({ created_session, invited, omitted, session_id }: SendResult): string {
   if (!created_session || invited === null) return `Sent to ${session_id}`;
   if (invited.length > 0) return `Sent to ${invited.join(', ')}`;
-  return `Written to ${session_id}${omitted !== null && omitted.length > 0 ? '' : ', which nobody else is in,'}`;
+  return `Written to ${session_id}${omitted !== null && omitted.length > 0 ? '' : ', which has no other members,'}`;
 }
 
 /** The main id, or the reply. */

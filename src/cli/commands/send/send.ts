@@ -1,14 +1,14 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
-import { UsageError } from '../../errors.js';
-import { findIdKind, handleOf, readHandles, readId } from '../../values.js';
+import { usageError } from '../../errors.js';
+import { findIdKind, handleOf, readHandles, readId, readSessionName } from '../../values.js';
 
-/** Into a session that exists, or to handles for whom one is created. */
+/** An existing session, or handles to create one for. */
 export type Target =
   | { readonly kind: 'session'; readonly sessionId: string }
   | { readonly kind: 'handles'; readonly handles: readonly string[] };
 
-/** Where the text of a message comes from. */
+/** The source of a message's text. */
 export type TextSource =
   | { readonly kind: 'given'; readonly text: string }
   | { readonly kind: 'file'; readonly path: string }
@@ -17,7 +17,7 @@ export type TextSource =
   | { readonly kind: 'draft'; readonly path: string };
 
 const ARGUMENTS = [
-  { usage: '<to>', about: 'sess_…, a handle (@owner.name or owner.name), or several with commas' },
+  { usage: '<to>', about: 'sess_…, a handle (@owner.name or owner.name), or several handles with commas' },
   { usage: '[message]', about: 'the text; - reads standard input' },
 ] as const satisfies readonly Argument[];
 
@@ -25,39 +25,49 @@ const OPTIONS = [
   { flags: '--end', about: 'end the session after the message' },
   { flags: '--topic <text>', about: 'topic of the new session' },
   { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
-  { flags: '-F, --message-file <path|->', about: 'the text is in this file' },
+  { flags: '-F, --message-file <path|->', about: 'read the text from this file' },
   { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
-  { flags: '--filename <name>', about: 'name of the file that comes from standard input' },
-  { flags: '--attach <att_id>', about: 'attach what was uploaded before', isRepeatable: true },
-  { flags: '--data <json|@file|->', about: 'a JSON object as a part of the message', isRepeatable: true },
+  { flags: '--filename <name>', about: 'name for the file from standard input' },
+  { flags: '--attach <att_id>', about: 'attach an uploaded file', isRepeatable: true },
+  { flags: '--data <json|@file|->', about: 'a JSON object, sent as a data part', isRepeatable: true },
   { flags: '--parts <json|@file|->', about: 'all parts of the message as a JSON array' },
   { flags: '--meta <key=value>', about: 'metadata', isRepeatable: true },
-  { flags: '--lines', about: 'one message for each line of standard input, paced to the limit' },
+  { flags: '--lines', about: 'send one message per line of standard input, no faster than the rate limit' },
   { flags: '--wait', about: 'wait for the reply to this message and print it' },
+  {
+    flags: '--wait-for <state>',
+    about: 'wait until each recipient has the message: delivered, taken (by a program or a reader), or reply',
+    choices: ['delivered', 'taken', 'reply'],
+  },
   { flags: '--end-after-reply', about: 'wait for the reply, then end the session' },
   { flags: '--edit', about: 'write the text in an editor' },
-  { flags: '--strict', about: 'exit 10 if someone who was to be invited was left out' },
+  { flags: '--strict', about: 'exit 10 if an invitee was left out' },
 ] as const satisfies readonly Option[];
 
 export const messageSend = command({
   path: 'message send',
   aliases: ['send'],
-  summary: 'send a message to a handle, or into a session',
+  summary: 'send a message to a handle or a session',
   details: [
-    'To a handle (or several) a session is created with the message in it; to a session id (sess_…) the message is',
-    'sent into that session. The text is the argument, or -m, or a file (-F), or standard input when it is no terminal.',
-    'Prints the session id if one was created, else the message id; with --wait the reply.',
+    'Sending to a handle (or several) creates a session with the message in it; a session id (sess_…) adds the message',
+    'to that session. The text is the argument, -m, a file (-F), or standard input unless it is a terminal.',
+    'Prints the session id if it created one, otherwise the message id; with --wait, the reply.',
   ].join('\n'),
   arguments: ARGUMENTS,
   options: OPTIONS,
   examples: [
-    { line: 'asp send @alice.bot "hi" --end', about: 'say one thing and end the session' },
+    { line: 'asp send @alice.bot "hi" --end', about: 'send one message and end the session' },
     { line: 'asp send sess_… "done, see attached" --file report.pdf', about: 'answer in a session, with a file' },
     { line: 'git log -1 | asp send ops.bot --once "deploy-$GIT_SHA" --json', about: 'from a pipe, at most once' },
-    { line: 'asp send alice.bot "what is the status?" --end-after-reply', about: 'ask, print the answer, end' },
+    {
+      line: 'asp send alice.bot "what is the status?" --end-after-reply',
+      about: 'ask, print the answer, end the session',
+    },
+    { line: 'asp send alice.bot "deploy now" --wait-for taken --timeout 5m', about: 'until her program has it' },
   ],
   effect: 'write',
-  stdout: 'the session id when a session was created, else the message id; with --wait or --end-after-reply the reply',
+  stdout:
+    'the session id if a session was created, otherwise the message id; with --wait or --end-after-reply the reply',
   endlessWith: ['lines', 'edit'],
   parse,
   run: async (context, options) => (await import('./deliver.js')).send(context, options),
@@ -72,19 +82,21 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const [files, data, parts] = [args.texts('file'), args.texts('data'), args.text('parts')];
   const [isByLines, isEdited] = [args.flag('lines'), args.flag('edit')];
   const path = args.text('message-file');
+  const waitsFor = args.text('wait-for');
   if (texts.length + Number(path !== undefined) + Number(isEdited) > 1)
-    throw new UsageError('The text is given more than once.', {
-      why: 'it is the argument, or -m, or -F, or --edit.',
+    throw usageError('The text is given more than once.', {
+      why: 'use either the argument, -m, -F or --edit.',
     });
   const text = toSource(texts[0], path);
   for (const other of [
     ...(['message', 'message-file', 'edit', 'file', 'attach', 'data'] as const),
-    ...(['parts', 'wait', 'end-after-reply'] as const),
+    ...(['parts', 'wait', 'wait-for', 'end-after-reply'] as const),
   ])
     args.refuseBoth('lines', other);
   for (const other of ['file', 'attach', 'data'] as const) args.refuseBoth('parts', other);
   if ((text !== undefined || isEdited) && (isByLines || parts !== undefined))
-    throw new UsageError(`--${isByLines ? 'lines' : 'parts'} takes the place of a text.`);
+    throw usageError(`--${isByLines ? 'lines' : 'parts'} replaces the text.`);
+  for (const other of ['end', 'wait', 'end-after-reply'] as const) args.refuseBoth('wait-for', other);
   args.refuseBoth('end', 'wait');
   args.refuseBoth('end', 'end-after-reply');
   refuseSecondReader([
@@ -96,13 +108,13 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   ]);
   const attachmentIds = args.texts('attach').map((id) => readId('attachment', id));
   if (files.length + attachmentIds.length > ATTACHMENTS_PER_MESSAGE_MAX)
-    throw new UsageError(`A message carries at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
+    throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
   if (args.isGiven('filename') && !files.includes('-'))
-    throw new UsageError('--filename names the file that --file - reads.');
+    throw usageError('--filename names the file that --file - reads.');
   if (target.kind === 'session')
     for (const option of ['topic', 'strict'] as const)
       if (args.isGiven(option))
-        throw new UsageError(`--${option} belongs to a new session, but ${target.sessionId} exists.`);
+        throw usageError(`--${option} is only for a new session, but ${target.sessionId} exists.`);
   return {
     target,
     text,
@@ -110,7 +122,9 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     isByLines,
     topic: args.text('topic'),
     ends: args.flag('end'),
-    waits: args.flag('wait') || args.flag('end-after-reply'),
+    waits: args.flag('wait') || args.flag('end-after-reply') || waitsFor === 'reply',
+    /** The state that each recipient must reach. */
+    waitsFor: waitsFor === 'reply' ? undefined : waitsFor,
     endsAfterReply: args.flag('end-after-reply'),
     isStrict: args.flag('strict'),
     files,
@@ -126,20 +140,22 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
 function refuseSwapped(to: string, message: string | undefined): void {
   const isRecipient = (text: string): boolean => handleOf(text) !== undefined || findIdKind(text) === 'session';
   if (message === undefined || !isRecipient(message) || to.includes(',') || isRecipient(to)) return;
-  throw new UsageError(`'${to}' is not a handle.`, {
+  throw usageError(`'${to}' is not a handle.`, {
     why: 'the recipient comes first.',
     next: ['asp', 'send', message, to],
   });
 }
 
 function readTarget(text: string): Target {
-  if (findIdKind(text) !== undefined) return { kind: 'session', sessionId: readId('session', text) };
+  if (findIdKind(text) !== undefined || /^https?:/i.test(text))
+    return { kind: 'session', sessionId: readSessionName(text) };
   const handles = readHandles([text]);
-  if (handles.length === 0) throw new UsageError('There is nobody to send to.');
+  if (handles.length === 0) throw usageError('There is no recipient.');
   return { kind: 'handles', handles };
 }
 
-function toSource(text: string | undefined, path: string | undefined): TextSource | undefined {
+/** The text of a message as typed; `-` is standard input. */
+export function toSource(text: string | undefined, path: string | undefined): TextSource | undefined {
   if (text === '-' || path === '-') return { kind: 'stdin' };
   if (text !== undefined) return { kind: 'given', text };
   return path === undefined ? undefined : { kind: 'file', path };
@@ -149,12 +165,12 @@ function readMetadata(pairs: readonly string[]): Readonly<Record<string, string>
   if (pairs.length === 0) return undefined;
   const entries = pairs.map((pair): [string, string] => {
     const at = pair.indexOf('=');
-    if (at < 1) throw new UsageError(`--meta '${pair}' is not of the form key=value.`);
+    if (at < 1) throw usageError(`--meta '${pair}' does not have the form key=value.`);
     return [pair.slice(0, at), pair.slice(at + 1)];
   });
   return Object.fromEntries(entries);
 }
 
 function refuseSecondReader(readers: readonly string[]): void {
-  if (readers.length > 1) throw new UsageError(`Standard input can be read once, not by ${readers.join(' and ')}.`);
+  if (readers.length > 1) throw usageError(`Standard input can be read only once, not by ${readers.join(' and ')}.`);
 }

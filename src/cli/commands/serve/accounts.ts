@@ -1,18 +1,18 @@
-import type { OperatorAccount } from '../../../wire/local-service.js';
+import type { OperatorAccount } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { readDuration } from '../../values.js';
 import { findService, readAccount } from './operate.js';
 
-const ACCOUNT = { usage: '<account>', about: 'alice, who owns @alice.bot' } as const satisfies Argument;
+const ACCOUNT = { usage: '<account>', about: 'alice, the owner of @alice.bot' } as const satisfies Argument;
 const TIERS = ['standard', 'trusted'] as const;
 
 const toTime = (epochMs: number): string => new Date(epochMs).toISOString().replace(/\.\d+Z$/, 'Z');
 
 export const serveAccountList = command({
   path: 'serve account list',
-  summary: 'every account of the local service',
+  summary: 'list every account of the local service',
   examples: [
     { line: 'asp serve account list', about: 'a table' },
     { line: 'asp serve account list --json', about: 'for scripts' },
@@ -35,21 +35,21 @@ const ofMost = (most: number | undefined): string => (most === undefined ? '' : 
 
 export const serveAccountShow = command({
   path: 'serve account show',
-  summary: 'one account of the local service and what it has',
+  summary: 'show an account of the local service and its usage',
   arguments: [ACCOUNT],
   examples: [
     { line: 'asp serve account show alice', about: 'a few lines' },
     { line: 'asp serve account show alice --json', about: 'for scripts' },
   ],
   effect: 'read',
-  stdout: 'the account, a line for each fact',
+  stdout: 'the account, one fact per line',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
     const found = await (await findService(context)).call('readOperatorAccount', { path: { account } });
     await context.output.document(found, (safe, style) =>
       [
         `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
-        `tier     ${safe.is_local ? 'local: it belongs to who runs the service' : safe.tier}`,
+        `tier     ${safe.is_local ? 'local: it belongs to the person who runs the service' : safe.tier}`,
         `created  ${toTime(safe.created_at)}`,
         `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
         `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
@@ -68,9 +68,9 @@ async function change(context: Context, account: string, body: object): Promise<
 
 export const serveAccountSuspend = command({
   path: 'serve account suspend',
-  summary: 'suspend an account of the local service: nobody can act for it',
+  summary: 'suspend an account of the local service: no one can act for it',
   details: [
-    'Its browsers and applications are signed out, its sockets close, its tokens stop working, and nobody can',
+    'Its browsers and apps are signed out, its sockets close, its tokens stop working, and no one can',
     'invite its agents. Clients with a secret work again after asp serve account resume; people sign in again.',
   ].join('\n'),
   arguments: [ACCOUNT],
@@ -90,7 +90,7 @@ export const serveAccountResume = command({
   arguments: [ACCOUNT],
   examples: [
     { line: 'asp serve account resume alice', about: 'people sign in again' },
-    { line: 'asp serve account list', about: 'see which are suspended' },
+    { line: 'asp serve account list', about: 'shows which are suspended' },
   ],
   effect: 'local',
   stdout: 'the account',
@@ -100,19 +100,19 @@ export const serveAccountResume = command({
 
 export const serveAccountTier = command({
   path: 'serve account tier',
-  summary: 'say whether you trust an account of the local service',
-  details: 'Trusted accounts may have open agents, and the --account-… settings of asp serve do not bound them.',
+  summary: 'set whether you trust an account of the local service',
+  details: 'Trusted accounts may have open agents, and the --account-… limits of asp serve do not apply to them.',
   arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'standard for accounts that anyone can create' }],
   examples: [
-    { line: 'asp serve account tier alice trusted', about: 'somebody you know' },
-    { line: 'asp serve account tier alice standard', about: 'undo it; agents that are open stay open' },
+    { line: 'asp serve account tier alice trusted', about: 'someone you know' },
+    { line: 'asp serve account tier alice standard', about: 'undo it; open agents stay open' },
   ],
   effect: 'local',
   stdout: 'the account',
   parse(args) {
     const text = args.argument('standard|trusted');
     const tier = TIERS.find((candidate) => candidate === text);
-    if (tier === undefined) throw new UsageError(`'${text}' is not a tier: choose standard or trusted.`);
+    if (tier === undefined) throw usageError(`'${text}' is not a tier: choose standard or trusted.`);
     return { account: readAccount(args.argument('account')), tier };
   },
   run: async (context, { account, tier }) => void (await change(context, account, { tier })),
@@ -122,12 +122,12 @@ export const serveAccountRemove = command({
   path: 'serve account remove',
   summary: 'remove an account of the local service and its agents, for good',
   details: [
-    'Its agents leave their sessions; what they wrote stays with those they wrote to. Nobody can have its name again.',
-    'To stop somebody for now, use asp serve account suspend.',
+    'Its agents leave their sessions; their messages stay with the recipients. The name can never be used again.',
+    'To stop someone for now, use asp serve account suspend.',
   ].join('\n'),
   arguments: [ACCOUNT],
   examples: [
-    { line: 'asp serve account remove alice', about: 'asks first' },
+    { line: 'asp serve account remove alice', about: 'asks for confirmation' },
     { line: 'asp serve account remove alice --yes --json', about: 'for scripts' },
   ],
   effect: 'local',
@@ -146,23 +146,23 @@ export const serveAccountRemove = command({
 
 export const serveAccountResetPassword = command({
   path: 'serve account reset-password',
-  summary: 'a link with which somebody sets a new password for their account',
+  summary: 'create a link for setting a new password',
   details: [
     'For people who have forgotten theirs: send them the link. It works once, within an hour. The new password signs out',
-    'every browser and application of the account.',
+    'every browser and app of the account.',
   ].join('\n'),
   arguments: [ACCOUNT],
   examples: [
-    { line: 'asp serve account reset-password alice', about: 'the link; the one before no longer works' },
+    { line: 'asp serve account reset-password alice', about: 'the link; earlier links stop working' },
     { line: 'asp serve account reset-password alice --json', about: 'for scripts' },
   ],
   effect: 'local',
-  stdout: 'the link, this once',
+  stdout: 'the link, shown only once',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
     const link = await (await findService(context)).call('createPasswordLink', { path: { account } });
     await context.output.document({ account, url: link.url, expires_at: link.expires_at }, (safe) => safe.url);
-    await context.output.note(`Whoever opens the link within an hour can set the password of ${account}, once.`);
+    await context.output.note(`Anyone who opens the link within an hour can set the password of ${account}, once.`);
   },
 });
 
@@ -170,27 +170,27 @@ const DEFAULT_LIFETIME = '7d';
 
 export const serveInviteCreate = command({
   path: 'serve invite create',
-  summary: 'an invitation with which one person can sign up on the local service',
-  details: 'It is needed where asp serve runs with --sign-up invite.',
-  options: [{ flags: '--expires <duration>', about: `how long it can be used (${DEFAULT_LIFETIME})` }],
+  summary: 'create an invitation for one person to sign up on the local service',
+  details: 'Needed if asp serve runs with --sign-up invite.',
+  options: [{ flags: '--expires <duration>', about: `how long it is valid (default ${DEFAULT_LIFETIME})` }],
   examples: [
     { line: 'asp serve invite create', about: 'a link for one person' },
     { line: 'asp serve invite create --expires 1d --json', about: 'for scripts' },
   ],
   effect: 'local',
-  stdout: 'the link, this once',
+  stdout: 'the link, shown only once',
   parse: (args) => ({ lifetimeMs: readDuration('--expires', args.text('expires') ?? DEFAULT_LIFETIME) }),
   async run(context, { lifetimeMs }) {
     const { call } = await findService(context);
     const link = await call('createInvitation', { body: { lifetime_ms: lifetimeMs } });
     await context.output.document(link, (safe) => safe.url);
-    await context.output.note('One person can sign up with it. It is shown this once.');
+    await context.output.note('One person can sign up with it. It is shown only once.');
   },
 });
 
 export const serveInviteList = command({
   path: 'serve invite list',
-  summary: 'the invitations of the local service and who used them',
+  summary: 'list the invitations of the local service and who used them',
   examples: [
     { line: 'asp serve invite list', about: 'a table' },
     { line: 'asp serve invite list --json', about: 'for scripts' },
@@ -211,11 +211,11 @@ export const serveInviteList = command({
 export const serveInviteRevoke = command({
   path: 'serve invite revoke',
   summary: 'revoke an invitation of the local service',
-  details: 'An account that came of it stays: see asp serve account.',
-  arguments: [{ usage: '<id>', about: 'from asp serve invite list' }],
+  details: 'An account created with it stays: see asp serve account.',
+  arguments: [{ usage: '<id>', about: 'an id from asp serve invite list' }],
   examples: [
-    { line: 'asp serve invite revoke lnk_01KAR5XJ5Z3YV0G6TWQ8N4M2PC', about: 'nobody can use it any more' },
-    { line: 'asp serve invite list', about: 'see which there are' },
+    { line: 'asp serve invite revoke lnk_01KAR5XJ5Z3YV0G6TWQ8N4M2PC', about: 'it can no longer be used' },
+    { line: 'asp serve invite list', about: 'shows the remaining ones' },
   ],
   effect: 'local',
   stdout: 'the id',

@@ -1,11 +1,10 @@
 import { promises } from 'node:fs';
 import { resolve } from 'node:path';
-
 import { isFileError } from '../../../kit/private-file.js';
-import type { HeldData } from '../../../service/backup/delete-data.js';
+import type { HeldData } from '../../../service/operator/backup.js';
 import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { localServiceFile } from '../../profile/paths.js';
 import { dataDirectory } from './data-directory.js';
 
@@ -13,16 +12,16 @@ export const serveReset = command({
   path: 'serve reset',
   summary: 'delete all data of a stopped service: accounts, agents, sessions, attachments',
   details: [
-    'The folder is the one that asp serve would use. Nothing but the data of a service is deleted, links are not',
-    'followed, and a service that uses the folder is not disturbed: it is refused.',
+    'The folder is the one that asp serve would use. Only the data of a service are deleted, links are not',
+    'followed, and if a service is using the folder, nothing is deleted.',
   ].join('\n'),
-  options: [{ flags: '--data <dir>', about: 'the data folder (the usual one)' }],
+  options: [{ flags: '--data <dir>', about: 'the data folder (default: the usual one)' }],
   examples: [
-    { line: 'asp serve reset', about: 'asks first' },
+    { line: 'asp serve reset', about: 'asks for confirmation' },
     { line: 'asp serve reset --data ./scratch --yes', about: 'for scripts' },
   ],
   effect: 'local',
-  stdout: 'the folder whose data was deleted',
+  stdout: 'the folder whose data were deleted',
   isEndless: true,
   parse: (args) => ({ data: args.text('data') }),
   async run(context, { data }) {
@@ -36,12 +35,12 @@ export const serveReset = command({
         if (!(await context.prompts.confirm(`Delete ${what}?`, '--yes')))
           throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was deleted.' });
         await held.delete();
-        await context.output.note(`Deleted: ${what}. Logins that were made there are void.`);
+        await context.output.note(`Deleted: ${what}. Logins created there are void.`);
       }
     } finally {
       held?.letGo();
     }
-    // A service that was killed has left its record, and its data may well be those.
+    // A killed service has left its record, and these may be its data.
     const ended = await context.endedService();
     if (ended?.data === directory) await promises.rm(localServiceFile(context.paths, ended.name), { force: true });
     const facts = { data: directory, deleted: held !== undefined, ...found };
@@ -49,16 +48,15 @@ export const serveReset = command({
   },
 });
 
-/** The folder that `asp serve` would use, by flag, variable and file. */
+/** The folder that `asp serve` would use, from flag, variable and file. */
 async function chooseDirectory(context: Context, data: string | undefined): Promise<string> {
   const { readSettings } = await import('./settings.js');
   const { settings } = await readSettings(context, data === undefined ? {} : { data }, undefined);
   if (settings.database !== undefined)
-    throw new UsageError('The data of this service are in PostgreSQL, and are not deleted from here.', {
-      why: 'drop its schema there, and then delete the attachments in its data folder.',
+    throw usageError('The data of this service are in PostgreSQL, so asp cannot delete them.', {
+      why: 'drop its schema there, then delete the attachments in its data folder.',
     });
-  if (settings.data === 'memory')
-    throw new UsageError('A service that keeps its data in memory leaves nothing to delete.');
+  if (settings.data === 'memory') throw usageError('A service with its data in memory leaves nothing to delete.');
   const directory = dataDirectory(context, settings.data);
   const running = await context.localService();
   if (running?.data === directory)
@@ -67,14 +65,14 @@ async function chooseDirectory(context: Context, data: string | undefined): Prom
 }
 
 async function holdData(context: Context, directory: string): Promise<HeldData | undefined> {
-  const [service, { DataInUseError }] = await Promise.all([
-    import('../../../service/backup/delete-data.js'),
-    import('../../../service/store/sqlite-lock.js'),
+  const [service, { isStartError }] = await Promise.all([
+    import('../../../service/operator/backup.js'),
+    import('../../../service/core/errors.js'),
   ]);
   try {
     return await service.holdData(directory);
   } catch (error) {
-    if (error instanceof DataInUseError) throw inUse(error.message, error);
+    if (isStartError(error) && error.code === 'DATA_IN_USE') throw inUse(error.message, error);
     throw await translateBackupError(error, context.machine.commandLine);
   }
 }
@@ -93,20 +91,23 @@ function describeSize(bytes: number): string {
 
 export const serveBackup = command({
   path: 'serve backup',
-  summary: 'save the data of a service in one file, also while it runs',
+  summary: 'save the data of a service to one file, even while it is running',
   details: [
-    'A tar archive of the database as it is at one moment, and of its attachments, readable by you alone. It unpacks',
-    'with tar -x into an empty data folder. Signing keys stay out of it unless you ask for them.',
+    'A tar archive of a snapshot of the database and of its attachments, readable only by you. It unpacks',
+    'with tar -x into an empty data folder. Signing keys are left out unless you ask for them.',
   ].join('\n'),
   arguments: [{ usage: '<file>', about: 'the archive to write' }],
   options: [
-    { flags: '--data <dir>', about: 'the data folder (that of the running service, else the usual one)' },
-    { flags: '--with-keys', about: 'include the keys that tokens are signed with: guard the file like a password' },
-    { flags: '--force', about: 'replace a file that is there' },
+    { flags: '--data <dir>', about: 'the data folder (default: that of the running service, or else the usual one)' },
+    { flags: '--with-keys', about: 'include the keys that sign tokens: guard the file like a password' },
+    { flags: '--force', about: 'replace an existing file' },
   ],
   examples: [
-    { line: 'asp serve backup asp-backup.tar', about: 'of the service that runs' },
-    { line: 'asp serve backup /backup/asp.tar --data /var/lib/asp --force', about: 'for a timer, over the last one' },
+    { line: 'asp serve backup asp-backup.tar', about: 'of the running service' },
+    {
+      line: 'asp serve backup /backup/asp.tar --data /var/lib/asp --force',
+      about: 'for a timer, replacing the last one',
+    },
   ],
   effect: 'local',
   stdout: 'the path of the backup',
@@ -120,23 +121,23 @@ export const serveBackup = command({
   async run(context, { file: named, data, isForced, withKeys }) {
     const folder = data ?? (await context.localService())?.data;
     if (folder === 'memory')
-      throw new UsageError('A service that keeps its data in memory has nothing to back up.', {
-        why: 'name the folder of another one with --data.',
+      throw usageError('A service with its data in memory has nothing to back up.', {
+        why: 'name the folder of a different one with --data.',
       });
     if (folder?.startsWith('postgres') === true)
-      throw new UsageError('The data of this service are in PostgreSQL, which has a command of its own for this.', {
-        why: 'save them with pg_dump, and then the attachments in its data folder.',
+      throw usageError('The data of this service are in PostgreSQL, which has its own backup tools.', {
+        why: 'save them with pg_dump, then copy the attachments in its data folder.',
       });
     const directory = dataDirectory(context, folder);
     const file = resolve(context.machine.workingDirectory, named);
-    const { createBackup } = await import('../../../service/backup/create-backup.js');
+    const { createBackup } = await import('../../../service/operator/backup.js');
     const now = context.clock.now();
     const made = await createBackup({ directory, file, isForced, withKeys, now }).catch(async (error: unknown) => {
       throw await translateBackupError(error, ['asp', 'serve', 'backup', named, '--force']);
     });
     const { attachments, bytes, schemaVersion } = made;
     if (!withKeys)
-      await context.output.note('Without the signing keys: access tokens from before are void after a restore.');
+      await context.output.note('Without the signing keys: after a restore, older access tokens are void.');
     const facts = { file, data: directory, bytes, attachments, schema_version: schemaVersion, with_keys: withKeys };
     await context.output.document(facts, (safe) => safe.file);
   },
@@ -145,8 +146,8 @@ export const serveBackup = command({
 export const serveRestore = command({
   path: 'serve restore',
   summary: 'restore a backup into an empty folder, after verifying it',
-  arguments: [{ usage: '<file>', about: 'a file that asp serve backup wrote' }],
-  options: [{ flags: '--data <dir>', about: 'the folder, which must be empty or new (the usual one)' }],
+  arguments: [{ usage: '<file>', about: 'a file from asp serve backup' }],
+  options: [{ flags: '--data <dir>', about: 'the folder, which must be empty or new (default: the usual one)' }],
   examples: [
     { line: 'asp serve restore asp-backup.tar --data restored', about: 'then: asp serve --data restored' },
     { line: 'asp serve restore /backup/asp.tar --data /var/lib/asp --json', about: 'for scripts' },
@@ -156,13 +157,13 @@ export const serveRestore = command({
   isEndless: true,
   parse(args) {
     const data = args.text('data');
-    if (data === 'memory') throw new UsageError('A backup is restored into a folder, not into memory.');
+    if (data === 'memory') throw usageError('A backup can be restored only to a folder, not to memory.');
     return { file: args.argument('file'), data };
   },
   async run(context, { file: named, data }) {
     const directory = dataDirectory(context, data);
     const file = resolve(context.machine.workingDirectory, named);
-    const { restoreBackup } = await import('../../../service/backup/restore-backup.js');
+    const { restoreBackup } = await import('../../../service/operator/backup.js');
     const { attachments, schemaVersion } = await restoreBackup(file, directory).catch(async (error: unknown) => {
       throw await translateBackupError(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']);
     });
@@ -172,10 +173,10 @@ export const serveRestore = command({
   },
 });
 
-/** Why data were not saved, restored or deleted; `next` is the way past a file in the way. */
+/** Why data were not saved, restored or deleted; `next` is the command for an existing file. */
 async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
-  const { BackupError } = await import('../../../service/backup/backup-error.js');
-  if (error instanceof BackupError) {
+  const { isBackupError } = await import('../../../service/core/errors.js');
+  if (isBackupError(error)) {
     const facts = { message: error.message, cause: error };
     const isInTheWay = error.code === 'EXISTS' || error.code === 'NOT_EMPTY';
     return isInTheWay ? new CliError('ASP_FILE_EXISTS', { ...facts, next }) : new CliError('ASP_CONFIG', facts);
@@ -183,7 +184,7 @@ async function translateBackupError(error: unknown, next: readonly string[]): Pr
   const why = isFileError(error, 'ENOENT', 'ENOTDIR')
     ? 'there is no such file or folder.'
     : isFileError(error, 'EACCES', 'EPERM', 'EROFS')
-      ? 'this user may not read or write there.'
+      ? 'this user cannot read or write there.'
       : isFileError(error, 'EEXIST')
         ? 'it is a file, not a folder.'
         : isFileError(error, 'ENOSPC', 'EDQUOT')
@@ -191,5 +192,5 @@ async function translateBackupError(error: unknown, next: readonly string[]): Pr
           : undefined;
   if (why === undefined) return error;
   const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
-  return new CliError('ASP_CONFIG', { message: `${path} cannot be used.`, why, cause: error });
+  return new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why, cause: error });
 }

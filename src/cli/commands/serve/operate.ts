@@ -1,10 +1,12 @@
 import { wait } from '../../../kit/clock.js';
-import type { LocalServiceRecord, OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/local-service.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
+import type { OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
+import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
+import type { Column } from '../../terminal/output.js';
 import { showProgress } from '../../terminal/progress.js';
-import type { Column } from '../../terminal/table.js';
 import { readHandle, readHandles } from '../../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
@@ -13,12 +15,12 @@ const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as cons
 export function readAccount(text: string): string {
   const account = text.replace(/^@/, '');
   if (/^[a-z0-9_-]{1,64}$/.test(account)) return account;
-  throw new UsageError(`'${account}' is not an account.`, {
-    why: 'it is the part of a handle before the dot: alice in @alice.bot.',
+  throw usageError(`'${account}' is not an account.`, {
+    why: 'use the part of a handle before the dot: alice in @alice.bot.',
   });
 }
 
-/** Calls the operator endpoints of the local service that runs. */
+/** Calls the operator endpoints of the running local service. */
 export async function findService(context: Context) {
   const { callOperator, requireLocalService } = await import('../../context/operator.js');
   const record: LocalServiceRecord = await requireLocalService(context);
@@ -29,13 +31,13 @@ export async function findService(context: Context) {
 
 export const serveStatus = command({
   path: 'serve status',
-  summary: 'whether the local service runs, and what it holds',
+  summary: 'show whether the local service is running, and its contents',
   examples: [
     { line: 'asp serve status', about: 'a few lines' },
-    { line: 'asp serve status --json', about: 'for scripts; exit 9 when it does not run' },
+    { line: 'asp serve status --json', about: 'for scripts; exit 9 if it is not running' },
   ],
   effect: 'read',
-  stdout: 'the running service, a line for each fact',
+  stdout: 'the running service, one fact per line',
   async run(context) {
     const { record, call } = await findService(context);
     const status = await call('readStatus');
@@ -63,9 +65,9 @@ const STOP_POLL_MS = 50;
 
 export const serveStop = command({
   path: 'serve stop',
-  summary: 'stop the local service and wait until it is gone',
+  summary: 'stop the local service and wait until it has ended',
   examples: [
-    { line: 'asp serve stop', about: 'what runs is finished first' },
+    { line: 'asp serve stop', about: 'finishes open requests first' },
     { line: 'asp serve stop --timeout 5s', about: 'exit 8 if it takes longer' },
   ],
   effect: 'local',
@@ -76,7 +78,7 @@ export const serveStop = command({
     const gone = async (): Promise<void> => {
       while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
     };
-    await showProgress(context, 'waiting for the service to finish what is under way', gone());
+    await showProgress(context, 'waiting for the service to finish open requests', gone());
     await context.output.document({ url: record.url, pid: record.pid, stopped: true }, (safe) => safe.url);
   },
 });
@@ -85,18 +87,18 @@ export const serveOpen = command({
   path: 'serve open',
   summary: 'open the dashboard of the local service in the browser, signed in',
   details: [
-    'As a local account: the only one, or that of the first seeded agent, unless --account says another. The link that',
-    'is opened, and printed, works once, within a minute, and on this machine alone.',
+    'As a local account: the only one, or that of the first seeded agent, unless --account names another. The link that',
+    'is opened and printed works once, within a minute, and only on this machine.',
   ].join('\n'),
   options: [
-    { flags: '--account <name>', about: 'sign in as this account: alice, who owns @alice.bot' },
+    { flags: '--account <name>', about: 'sign in as this account: alice, the owner of @alice.bot' },
     { flags: '--no-browser', about: 'only print the link' },
   ],
   examples: [
-    { line: 'asp serve open', about: 'agents, sessions and their messages, as they come' },
+    { line: 'asp serve open', about: 'agents, sessions, and live messages' },
     {
       line: 'asp serve open --account alice --no-browser',
-      about: 'the link of one account, to open it somewhere else',
+      about: 'the link of one account, to open it elsewhere',
     },
   ],
   effect: 'local',
@@ -113,7 +115,7 @@ export const serveOpen = command({
     const { call } = await findService(context);
     const link = await call('createSignInLink', { body: account === undefined ? {} : { account } });
     const { canOpenBrowser, openBrowser } = await import('../../terminal/browser.js');
-    // The link is worth something only until it is used, or for a minute, and on this machine: the secret that made it is in no address.
+    // The link is valid only once, for a minute and on this machine; the secret that created it is not in any address.
     const isOpened =
       opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(link.url, environment));
     await output.document({ ...link, opened: isOpened }, (safe) => safe.url);
@@ -138,9 +140,9 @@ function toTime(epochMs: number): string {
 
 export const serveKeysList = command({
   path: 'serve keys list',
-  summary: 'the keys that the local service signs its access tokens with',
+  summary: 'list the keys that the local service signs its access tokens with',
   examples: [
-    { line: 'asp serve keys list', about: 'which signs, which is next, until when old ones are published' },
+    { line: 'asp serve keys list', about: 'the signing key, the next one, and how long old ones stay published' },
     { line: 'asp serve keys list --json', about: 'for scripts' },
   ],
   effect: 'read',
@@ -153,14 +155,14 @@ export const serveKeysList = command({
 
 export const serveKeysRotate = command({
   path: 'serve keys rotate',
-  summary: 'publish a next signing key, which takes over once everybody has had time to read it',
+  summary: 'publish a new signing key, which takes over once every client has had time to read it',
   details: [
-    'No token fails: the new key is published ten minutes before it signs, the old one until its last token has',
-    'ended. Keys rotate by themselves every 90 days.',
+    'No token fails: the new key is published ten minutes before it signs, and the old one until its last token has',
+    'expired. Keys also rotate automatically every 90 days.',
   ].join('\n'),
   examples: [
     { line: 'asp serve keys rotate', about: 'the next key, and when it takes over' },
-    { line: 'asp serve keys rotate --json', about: 'for scripts: rotated is false while one is on its way' },
+    { line: 'asp serve keys rotate --json', about: 'for scripts: rotated is false if one is already waiting' },
   ],
   effect: 'local',
   stdout: 'the next key and when it begins to sign',
@@ -168,7 +170,7 @@ export const serveKeysRotate = command({
     const { rotated, keys } = await (await findService(context)).call('rotateSigningKeys');
     const next = keys.find(({ state }) => state === 'next');
     if (!rotated && next !== undefined)
-      await context.output.note('Nothing was changed: a next key is published already and about to take over.');
+      await context.output.note('Nothing was changed: a new key is already published and about to take over.');
     await context.output.document({ rotated, next: next ?? null, keys }, (safe) =>
       safe.next === null ? '' : `${safe.next.kid} signs from ${toTime(safe.next.signs_from)}`,
     );
@@ -177,7 +179,7 @@ export const serveKeysRotate = command({
 
 export const serveAgentList = command({
   path: 'serve agent list',
-  summary: 'every agent of the local service',
+  summary: 'list every agent of the local service',
   examples: [
     { line: 'asp serve agent list', about: 'a table' },
     { line: 'asp serve agent list --json', about: 'for scripts' },
@@ -196,18 +198,18 @@ export const serveAgentList = command({
 
 export const serveAgentAdd = command({
   path: 'serve agent add',
-  summary: 'add agents to the local service, and their accounts where these are new',
+  summary: 'add agents to the local service, and their accounts if they are new',
   arguments: [{ usage: '<handle...>', about: '@owner.name or owner.name' }],
   options: [
-    { flags: '--policy <open|allowlist>', about: 'who may reach them (open)', choices: ['open', 'allowlist'] },
-    { flags: '--display-name <text>', about: 'shown instead of the handle' },
+    { flags: '--policy <open|allowlist>', about: 'who may reach them (default open)', choices: ['open', 'allowlist'] },
+    { flags: '--display-name <text>', about: 'display name, shown instead of the handle' },
   ],
   examples: [
-    { line: 'asp serve agent add alice.bot', about: 'an agent anyone here may reach' },
-    { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its own list may reach' },
+    { line: 'asp serve agent add alice.bot', about: 'an agent that anyone here may reach' },
+    { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its allowlist may reach' },
   ],
   effect: 'local',
-  stdout: 'the handles, a line each',
+  stdout: 'the handles, one per line',
   parse: (args) => ({
     handles: readHandles(args.argument('handle')),
     policy: args.text('policy') ?? 'open',
@@ -238,6 +240,7 @@ export const serveAgentRemove = command({
   async run(context, { handle }) {
     await (await findService(context)).call('removeOperatorAgent', { path: { handle } });
     await context.output.document({ handle, removed: true }, (safe) => safe.handle);
+    forget(context, 'handles', [handle]);
   },
 });
 
@@ -249,7 +252,7 @@ async function setPaused(context: Context, handle: string, paused: boolean): Pro
 
 export const serveAgentPause = command({
   path: 'serve agent pause',
-  summary: 'pause an agent of the local service: nobody can reach it',
+  summary: 'pause an agent of the local service: no one can reach it',
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent pause alice.bot', about: 'invitations fail as if the agent did not exist' },
@@ -267,7 +270,7 @@ export const serveAgentResume = command({
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent resume alice.bot', about: 'it can be reached again' },
-    { line: 'asp serve agent list', about: 'see which are paused' },
+    { line: 'asp serve agent list', about: 'shows which are paused' },
   ],
   effect: 'local',
   stdout: 'the handle',
@@ -277,17 +280,17 @@ export const serveAgentResume = command({
 
 export const serveClientAdd = command({
   path: 'serve client add',
-  summary: 'a client id and secret for one agent of the local service, shown once',
+  summary: 'create a client id and secret for one agent of the local service',
   details:
     'For programs that sign in without a browser: set ASP_CLIENT_ID and ASP_CLIENT_SECRET. A new agent is added.',
-  arguments: [{ usage: '<handle>', about: 'the agent the client acts as' }],
-  options: [{ flags: '--scopes <list>', about: 'what the client may do (all an agent may)' }],
+  arguments: [{ usage: '<handle>', about: 'the agent that the client acts as' }],
+  options: [{ flags: '--scopes <list>', about: 'scopes of the client (default: all agent scopes)' }],
   examples: [
     { line: 'asp serve client add @me.ci', about: 'id and secret as JSON' },
-    { line: 'asp serve client add @me.ci --scopes sessions:read,realtime:read', about: 'for a reader' },
+    { line: 'asp serve client add @me.ci --scopes sessions:read,realtime:read', about: 'a client that can only read' },
   ],
   effect: 'local',
-  stdout: 'the client id and its secret, as one line of JSON, this once',
+  stdout: 'the client id and its secret, as one line of JSON, shown only once',
   async parse(args) {
     const { isScope } = await import('../../../wire/scope.js');
     const scopes = args
@@ -295,22 +298,22 @@ export const serveClientAdd = command({
       ?.split(/[\s,]+/)
       .filter((scope) => scope !== '');
     const unknown = scopes?.find((scope) => !isScope(scope));
-    if (unknown !== undefined) throw new UsageError(`'${unknown}' is not a scope.`);
+    if (unknown !== undefined) throw usageError(`'${unknown}' is not a scope.`);
     return { handle: readHandle(args.argument('handle')), scopes: scopes?.filter(isScope) };
   },
   async run(context, { handle, scopes }) {
     const body = scopes === undefined ? { handle } : { handle, scopes };
     const client = await (await findService(context)).call('addOperatorClient', { body });
     if (client.created_agent) await context.output.note(`${handle} is new and was added.`);
-    await context.output.note('The secret is shown this once: keep it as ASP_CLIENT_SECRET.');
+    await context.output.note('The secret is shown only once: store it as ASP_CLIENT_SECRET.');
     await context.output.record(client);
   },
 });
 
 export const serveClientList = command({
   path: 'serve client list',
-  summary: 'every client with a secret at the local service, and the agent it acts as',
-  details: 'Those that people have made on the dashboard, too. No secret is shown: only hashes are kept.',
+  summary: 'list every client with a secret at the local service, and its agent',
+  details: 'Includes clients that people created on the dashboard. Secrets are not shown: only hashes are stored.',
   examples: [
     { line: 'asp serve client list', about: 'a table, by agent' },
     { line: 'asp serve client list --json', about: 'with scopes and last use' },
@@ -331,18 +334,18 @@ export const serveClientList = command({
 
 export const serveClientRevoke = command({
   path: 'serve client revoke',
-  summary: 'end a client of the local service, for instance when its secret has leaked',
-  details: 'Its secret gets no more tokens and its WebSockets close at once. Its agent stays. It cannot be undone.',
-  arguments: [{ usage: '<client-id>', about: 'as asp serve client list shows it' }],
+  summary: 'revoke a client of the local service, for example because its secret leaked',
+  details: 'Its secret gets no more tokens, and its WebSockets close at once. Its agent stays. This cannot be undone.',
+  arguments: [{ usage: '<client-id>', about: 'an id from asp serve client list' }],
   examples: [
-    { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6', about: 'asks first' },
+    { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6', about: 'asks for confirmation' },
     { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6 --yes', about: 'for scripts' },
   ],
   effect: 'local',
   stdout: 'the client id',
   parse: (args) => ({ client: args.argument('client-id') }),
   async run(context, { client }) {
-    if (!(await context.prompts.confirm(`Revoke ${client}? It cannot be undone.`, '--yes')))
+    if (!(await context.prompts.confirm(`Revoke ${client}? This cannot be undone.`, '--yes')))
       throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was revoked.' });
     await (await findService(context)).call('revokeOperatorClient', { path: { client } });
     await context.output.document({ client_id: client, revoked: true }, (safe) => safe.client_id);

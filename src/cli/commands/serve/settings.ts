@@ -1,17 +1,69 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
-
-import { hasBusSecret, readBusAddress } from '../../../service/bus/bus-address.js';
-import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/context.js';
+import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
+import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../service/core/faults.js';
+import { hasBusSecret, readBusAddress } from '../../../service/messaging/bus-address.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
 import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
-import { readCount, readDuration, readHandles, readSize } from '../../values.js';
-import { readFaults } from './faults-setting.js';
+import { CliError, usageError } from '../../errors.js';
+import { durationMs, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
 import type { ServeArgs } from './serve.js';
+
+const SEED_MAX = 2 ** 32 - 1;
+const KINDS = [...FAULT_STATUSES, 'lost', 'cut', 'delay', 'drop', 'seed'].join(', ');
+const ALWAYS: Rate = { every: 1 };
+
+/**
+ * `429:10%,500:1/20,lost:2%,cut:1%,delay:200ms@50%,drop:1m,seed:7`: the faults and their frequency, as a percentage or
+ * one in N.
+ */
+export function readFaults(source: string, text: string): FaultPlan {
+  const faults: Fault[] = [];
+  let seed: number | undefined;
+  for (const item of text.split(',')) {
+    const [, kind = '', amount = ''] = /^([^:]*):(.*)$/.exec(item.trim()) ?? [];
+    if (kind === 'seed') seed = readCount(`${source} seed`, amount, { max: SEED_MAX });
+    else faults.push(readFault(source, item.trim(), kind, amount));
+  }
+  if (faults.length === 0) throw usageError(`${source} '${text}' contains no fault.`, { why: `faults: ${KINDS}.` });
+  return { faults, seed };
+}
+
+function readFault(source: string, item: string, kind: string, amount: string): Fault {
+  const refuse = (why: string): CliError => usageError(`${source} '${item}' is not a fault.`, { why });
+  const rate = (given: string): Rate => {
+    const read = rateOf(given);
+    if (read === undefined) throw refuse(`'${given}' is not a frequency: use a percentage (10%) or a fraction (1/5).`);
+    return read;
+  };
+  const status = FAULT_STATUSES.find((candidate) => String(candidate) === kind);
+  if (status !== undefined) return { kind: 'refuse', status, rate: rate(amount) };
+  if (kind === 'lost' || kind === 'cut') return { kind, rate: rate(amount) };
+  if (kind === 'delay') {
+    const [duration = '', often] = amount.split('@');
+    const delayMs = durationMs(duration);
+    if (delayMs === undefined) throw refuse('a delay looks like delay:200ms, or delay:2s@10% for some of all calls.');
+    return { kind, delayMs, rate: often === undefined ? ALWAYS : rate(often) };
+  }
+  if (kind === 'drop') {
+    const afterMs = durationMs(amount);
+    if (afterMs !== undefined) return { kind: 'expire', afterMs };
+    if (rateOf(amount) === undefined)
+      throw refuse('sockets drop after a time (drop:1m) or after some of all events (drop:5%, drop:1/20).');
+    return { kind, rate: rate(amount) };
+  }
+  throw refuse(`faults: ${KINDS}, each with a frequency: 429:10%.`);
+}
+
+function rateOf(text: string): Rate | undefined {
+  const share = /^(\d{1,3}(?:\.\d{1,6})?)%$/.exec(text)?.[1];
+  const every = /^1\/([1-9]\d{0,8})$/.exec(text)?.[1];
+  if (every !== undefined) return { every: Number(every) };
+  const chance = Number(share ?? Number.NaN) / 100;
+  return chance > 0 && chance <= 1 ? { chance } : undefined;
+}
 
 const STANDARD_PORT = 8744;
 const PORT_MAX = 65_535;
@@ -19,13 +71,13 @@ const PARTICIPANTS_MAX = 100_000;
 const QUOTA_MAX = 100_000;
 export const ENVIRONMENT_PREFIX = 'ASP_SERVE_';
 
-/** One thing about a service that its operator decides: by a flag, a variable or a line of the configuration file. */
+/** One setting of a service: a flag, a variable or a key in the configuration file. */
 interface Setting<Value> {
-  /** What the file may hold under this name. */
+  /** The type of the value in the file. */
   readonly inFile: z.ZodMiniType<string | number | boolean | string[]>;
-  /** The value that a text means; `source` is how an error names it. */
+  /** The value of a text; `source` is its name in errors. */
   readonly read: (text: string, source: string) => Value;
-  /** What holds when nobody says anything. */
+  /** The default. */
   readonly standard: Value;
 }
 
@@ -40,7 +92,7 @@ const choice = <const Choice extends string>(choices: readonly Choice[], standar
     z.string(),
     (text, source) => {
       const chosen = choices.find((candidate) => candidate === text);
-      if (chosen === undefined) throw new UsageError(`${source} '${text}' is not one of ${choices.join(', ')}.`);
+      if (chosen === undefined) throw usageError(`${source} '${text}' is not one of ${choices.join(', ')}.`);
       return chosen;
     },
     standard,
@@ -52,7 +104,7 @@ const onOrOff = (): Setting<boolean> =>
     (text, source) => {
       if (/^(?:1|true|yes|on)$/i.test(text)) return true;
       if (/^(?:0|false|no|off)$/i.test(text)) return false;
-      throw new UsageError(`${source} '${text}' is neither true nor false.`);
+      throw usageError(`${source} '${text}' is neither true nor false.`);
     },
     false,
   );
@@ -110,29 +162,29 @@ export const SETTING = {
 export type SettingName = keyof typeof SETTING;
 export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 
-/** What each setting is. */
+/** The description of each setting. */
 export type Settings = { readonly [Name in SettingName]: (typeof SETTING)[Name]['standard'] };
 
-/** The texts that one layer gives, by setting. */
+/** The texts of one layer, by setting. */
 export type Given = Readonly<Partial<Record<SettingName, string>>>;
 
-/** One place where settings are said; the first layer that says one wins. */
+/** One source of settings; the first layer with a value wins. */
 interface Layer {
   readonly given: Given;
-  /** How an error and `--print-config` name this layer's word for a setting. */
+  /** How an error and `--print-config` name this layer's setting. */
   readonly nameOf: (name: SettingName) => string;
 }
 
 interface Effective {
   readonly settings: Settings;
-  /** Where each value came from. */
+  /** The source of each value. */
   readonly sources: Readonly<Record<SettingName, string>>;
 }
 
 export const variableOf = (name: SettingName): string =>
   `${ENVIRONMENT_PREFIX}${name.replaceAll('-', '_').toUpperCase()}`;
 
-/** The flags that were typed. */
+/** The flags on the command line. */
 export function readFlags(args: ServeArgs): Given {
   const given: Partial<Record<SettingName, string>> = {};
   for (const name of SETTING_NAMES) {
@@ -153,7 +205,7 @@ function readVariables(environment: Readonly<Record<string, string | undefined>>
   return given;
 }
 
-/** What holds, and why. Every layer is read, so that what is wrong in one is not hidden by another. */
+/** The effective settings and their sources. Every layer is read, so that an error in one is not hidden by another. */
 function settle(layers: readonly Layer[]): Effective {
   const settings: Record<string, unknown> = {};
   const sources: Record<string, string> = {};
@@ -171,11 +223,11 @@ function settle(layers: readonly Layer[]): Effective {
   return { settings: settings as Settings, sources: sources as Effective['sources'] };
 }
 
-/** The name that other programs know for it. */
+/** The name that other programs use for it. */
 const DATABASE_VARIABLE = 'ASP_DATABASE';
 const CONFIG_VARIABLE = `${ENVIRONMENT_PREFIX}CONFIG`;
 
-/** What holds: a flag before a variable before the file. */
+/** The effective settings: a flag overrides a variable, and a variable overrides the file. */
 export async function readSettings(context: Context, flags: Given, configPath: string | undefined): Promise<Effective> {
   const { environment } = context;
   if (flags.database !== undefined) requireNoDatabaseSecret(flags.database);
@@ -192,7 +244,7 @@ export async function readSettings(context: Context, flags: Given, configPath: s
   ]);
 }
 
-/** A remark and no refusal: an orchestrator may well set variables of this prefix for a service of this name. */
+/** A note and not an error: an orchestrator may set variables with this prefix for a service of this name. */
 async function noteMisspelt({ environment, output }: Context): Promise<void> {
   const known = [...SETTING_NAMES.map(variableOf), CONFIG_VARIABLE];
   for (const name of Object.keys(environment)) {
@@ -203,10 +255,10 @@ async function noteMisspelt({ environment, output }: Context): Promise<void> {
   }
 }
 
-/** What may hold a secret, without it. */
+/** A value that may contain a secret, without the secret. */
 const SHOWN: Partial<Record<SettingName, (value: string) => string>> = { database: showDatabase, bus: showBus };
 
-/** One line a setting: what holds and who said so. */
+/** One line per setting: its value and its source. */
 export async function printSettings({ output }: Context, { settings, sources }: Effective): Promise<void> {
   const items = SETTING_NAMES.map((name) => {
     const value = settings[name] ?? null;
@@ -231,7 +283,7 @@ async function readConfigFile(path: string): Promise<Layer> {
     const value = result.data[name];
     if (value === undefined) continue;
     const text = String(value);
-    // A path is meant from where the file is, wherever the service was started.
+    // A path is relative to the file, wherever the service was started.
     const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds' || name === 'security-log';
     given[name] = isPath ? resolve(dirname(path), text) : text;
   }
@@ -242,7 +294,7 @@ async function readConfigText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new CliError('ASP_CONFIG', { message: `The configuration ${path} cannot be read.`, cause: error });
+    throw new CliError('ASP_CONFIG', { message: `Cannot read the configuration ${path}.`, cause: error });
   }
 }
 
@@ -260,7 +312,7 @@ function invalidConfig(path: string, issue: z.core.$ZodIssue | undefined): CliEr
     const [near] = suggest(unknown.replaceAll('_', '-'), SETTING_NAMES);
     return new CliError('ASP_CONFIG', {
       message: `Unknown setting '${unknown}' in ${path}.`,
-      why: near === undefined ? `settings are ${SETTING_NAMES.join(', ')}.` : `did you mean '${near}'?`,
+      why: near === undefined ? `settings: ${SETTING_NAMES.join(', ')}.` : `did you mean '${near}'?`,
     });
   }
   const place = issue === undefined || issue.path.length === 0 ? 'The configuration' : `"${issue.path.join('.')}"`;
@@ -270,12 +322,12 @@ function invalidConfig(path: string, issue: z.core.$ZodIssue | undefined): CliEr
 
 function requireNoDatabaseSecret(database: string): void {
   if (!asUsageError(() => hasSecret(database))) return;
-  throw new UsageError('The password of a database is not given on the command line.', {
+  throw usageError('Do not put the password of a database on the command line.', {
     why: 'set ASP_DATABASE to the whole URL, or PGPASSWORD, or use a pgpass file.',
   });
 }
 
-/** Where the data are, without what lets anyone in. */
+/** The address of the data, without credentials. */
 export function showDatabase(database: string): string {
   return asUsageError(() => readDatabaseAddress(database).shown);
 }
@@ -284,33 +336,33 @@ function asUsageError<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : '');
+    throw usageError(error instanceof Error ? error.message : '');
   }
 }
 
-/** Every program of the machine can read a command line, and the shell remembers it. */
+/** Every program on the machine can read a command line, and the shell stores it. */
 function requireNoBusSecret(bus: string): void {
   if (!asUsageError(() => hasBusSecret(bus))) return;
-  throw new UsageError('The password of a bus is not given on the command line.', {
+  throw usageError('Do not put the password of a bus on the command line.', {
     why: 'set ASP_SERVE_BUS to the whole URL, or give a credentials file with --bus-creds.',
   });
 }
 
-/** Where the bus is, without what lets anyone in. */
+/** The address of the bus, without credentials. */
 function showBus(bus: string): string {
   return asUsageError(() => readBusAddress(bus).shown);
 }
 
-/** A bus is between services that share a database, and nothing else. */
+/** A bus only connects services that share a database. */
 export function requireUseOfBus(settings: Settings): void {
   const { bus, database } = settings;
   if (bus === undefined) {
-    if (settings['bus-creds'] !== undefined) throw new UsageError('--bus-creds says nothing without --bus.');
+    if (settings['bus-creds'] !== undefined) throw usageError('--bus-creds needs --bus.');
     return;
   }
   showBus(bus);
   if (database === undefined)
-    throw new UsageError('--bus is between services that share a database: give --database too.', {
-      why: 'a service with a folder of its own has nobody to tell.',
+    throw usageError('--bus connects services that share a database, so it needs --database.', {
+      why: 'a service with a data folder of its own has no other service to notify.',
     });
 }

@@ -1,28 +1,291 @@
-import { rmSync } from 'node:fs';
-
-import { makePrivateDirectory, readIfPresent, UnsafeFileError, writePrivateFile } from '../../../kit/private-file.js';
+import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
+import { type Client, connect } from '../../../client/client.js';
+import { createClientCredential } from '../../../client/credentials/credential.js';
+import { RequestError } from '../../../client/http/request-error.js';
+import { toJsonLine } from '../../../kit/json-line.js';
+import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
+import { isStartError, type OperatorError } from '../../../service/core/errors.js';
 import type { RunningService, ServiceOptions } from '../../../service/service.js';
-import { LocalServiceRecord } from '../../../wire/local-service.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
+import type { Content } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
-import { CliError, UsageError } from '../../errors.js';
+import { callOperator } from '../../context/operator.js';
+import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile } from '../../ready-file.js';
+import { sanitizeLine } from '../../terminal/sanitize.js';
 import { dataDirectory } from './data-directory.js';
-import { ECHO_AGENT, startEchoAgent } from './echo-agent.js';
-import { readFaults } from './faults-setting.js';
-import { createServiceLog } from './service-log.js';
-import { requireUseOfBus, type Settings, showDatabase } from './settings.js';
-import { translateStartError } from './start-failure.js';
+import { readFaults, requireUseOfBus, type Settings, showDatabase } from './settings.js';
+import { connectSystemd } from './systemd.js';
+
+export const ECHO_AGENT = '@demo.echo';
+
+/** Signs in the echo agent with credentials of its own and lets it answer; the returned function stops it. */
+export async function startEchoAgent(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
+  const { client_id, client_secret } = await callOperator(context, record, 'addOperatorClient', {
+    body: { handle: ECHO_AGENT },
+  });
+  const transport = await context.transport();
+  const service = { baseUrl: record.url, authUrl: record.auth_url, wsUrl: record.ws_url };
+  const credential = createClientCredential({
+    service,
+    transport,
+    random: context.random,
+    clientId: client_id,
+    clientSecret: client_secret,
+  });
+  const client = connect({ service, credential, transport, random: context.random });
+  const stop = new AbortController();
+  const running = runEchoAgent(client, ECHO_AGENT, stop.signal).catch(async (error: unknown) => {
+    if (!stop.signal.aborted)
+      await context.output.note(`${ECHO_AGENT} stopped: ${error instanceof Error ? error.message : ''}`);
+  });
+  return async () => {
+    stop.abort();
+    await running;
+  };
+}
+
+/**
+ * An agent that joins every session it is invited to and repeats every message of others, until `signal`. The key of an
+ * answer is derived from the message's id: however often an event is delivered, it is answered once.
+ */
+async function runEchoAgent(client: Client, handle: string, signal: AbortSignal): Promise<void> {
+  for await (const item of client.tail({ signal })) {
+    if (item.kind !== 'event') continue;
+    try {
+      await react(client, handle, item.event, signal);
+    } catch (error) {
+      // The session may have ended meanwhile, or be at its limit; the next event is answered anyway.
+      if (signal.aborted || !(error instanceof RequestError)) throw error;
+    }
+  }
+}
+
+async function react(client: Client, handle: string, event: EventEnvelope, signal: AbortSignal): Promise<void> {
+  const { session_id } = event;
+  if (event.type === 'session.message') return answer(client, handle, event, signal);
+  if (event.type !== 'session.invited' || event.payload['invitee'] !== handle) return;
+  await client.call('joinSession', { path: { session_id }, idempotencyKey: `echo-join-${event.event_id}`, signal });
+  // Messages from before it joined are only in the replay.
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const query: { after_sequence: number } = { after_sequence: after };
+    const { reply } = await client.call('replayEvents', { path: { session_id }, query, signal });
+    for (const earlier of reply.events) await answer(client, handle, earlier, signal);
+    after = reply.next_cursor === null ? undefined : Number(reply.next_cursor);
+  }
+}
+
+async function answer(client: Client, handle: string, event: EventEnvelope, signal: AbortSignal): Promise<void> {
+  if (!isMessageEvent(event) || event.payload.sender === handle) return;
+  await client.call('sendMessage', {
+    path: { session_id: event.session_id },
+    body: { content: echoOf(event.payload.content) },
+    idempotencyKey: `echo-${event.payload.id}`,
+    signal,
+  });
+}
+
+/** Text comes back unchanged; of parts, the text and data, because a file can be attached only once. */
+function echoOf(content: string | { type: string }[]): Content {
+  if (typeof content === 'string') return content;
+  const kept = content.flatMap((part): Exclude<Content, string> => {
+    if (part.type === 'text' && 'text' in part && typeof part.text === 'string')
+      return [{ type: 'text', text: part.text }];
+    return [];
+  });
+  return kept.length > 0 ? kept : `(${content.map((part) => part.type).join(', ')})`;
+}
+
+type LogContext = Pick<Context, 'clock' | 'streams' | 'output'>;
+type Log = NonNullable<ServiceOptions['log']>;
+type Fields = Readonly<Record<string, string | number | boolean>>;
+
+/**
+ * Secrets that must not appear in any line, even if they are in the text of an error: tokens, codes, secrets and
+ * signatures.
+ */
+const SECRETS: readonly (readonly [what: RegExp, instead: string])[] = [
+  [/\beyJ[\w-]+\.[\w-]*(?:\.[\w-]*)?/g, '[token]'],
+  [/\b(Bearer|Basic) +[\w\-.~+/]+=*/gi, '$1 [hidden]'],
+  [
+    /\b(code|code_verifier|refresh_token|access_token|client_secret|password|signature|token)=[^&\s"']+/gi,
+    '$1=[hidden]',
+  ],
+  [/(\/\/[^/\s:@]*):[^/\s@]+@/g, '$1:[hidden]@'],
+];
+
+/**
+ * The messages of the service on stderr, one line per event; `errors` prints only faults, as notes for the operator.
+ */
+export function createServiceLog(
+  context: LogContext,
+  format: 'errors' | 'text' | 'json',
+  securityFile?: string | undefined,
+): Log {
+  const log = format === 'errors' ? createNotes(context) : createLines(context, format);
+  return securityFile === undefined ? log : { ...log, security: openSecurityLog(context, securityFile) };
+}
+
+/** One JSON line per event, appended to a private file. */
+function openSecurityLog({ clock, output }: LogContext, path: string): NonNullable<Log['security']> {
+  const file = createWriteStream(path, { fd: openForAppending(path) });
+  file.on('error', (error) => void output.note(`Cannot write the security log: ${error.message}`).catch(() => {}));
+  return (event, fields) => {
+    const time = new Date(clock.now()).toISOString();
+    file.write(`${redact(toJsonLine({ time, level: 'security', event, ...fields }))}\n`);
+  };
+}
+
+function openForAppending(path: string): number {
+  try {
+    const { O_APPEND, O_CREAT, O_NOFOLLOW = 0, O_WRONLY } = constants;
+    return openSync(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600);
+  } catch (error) {
+    throw new CliError('ASP_CONFIG', { message: `Cannot open the security log ${path}.`, cause: error });
+  }
+}
+
+function createLines(context: LogContext, format: 'text' | 'json'): Log {
+  const write = (level: string, event: string, fields: Fields): void => {
+    const time = new Date(context.clock.now()).toISOString();
+    const line =
+      format === 'json'
+        ? redact(toJsonLine({ time, level, event, ...fields }))
+        : sanitizeLine(
+            redact(
+              [
+                time,
+                level,
+                event,
+                ...Object.entries(fields)
+                  .filter(([name]) => name !== 'stack')
+                  .map(pair),
+              ].join(' '),
+            ),
+          );
+    // An unread log must not stop the service.
+    context.streams.stderr.write(`${line}\n`).catch(() => {});
+  };
+  return {
+    info: (event, fields = {}) => write('info', event, fields),
+    error: (event, error, fields = {}) => write('error', event, { ...fields, ...factsOf(error) }),
+    security: (event, fields) => write('security', event, fields),
+  };
+}
+
+function createNotes({ output }: LogContext): Log {
+  return {
+    info: (event, fields) => void output.detail(redact(`${event} ${toJsonLine(fields ?? {})}`)).catch(() => {}),
+    error: (event, error) =>
+      void output.note(redact(`${event}: ${error instanceof Error ? error.message : ''}`)).catch(() => {}),
+  };
+}
+
+function factsOf(error: unknown): Fields {
+  if (!(error instanceof Error)) return { error: String(error) };
+  const cause = error.cause instanceof Error ? { cause: `${error.cause.name}: ${error.cause.message}` } : {};
+  return { error: `${error.name}: ${error.message}`, ...cause, stack: error.stack ?? '' };
+}
+
+function pair([name, value]: [string, string | number | boolean]): string {
+  const text = String(value);
+  return `${name}=${/[\s"=]/.test(text) ? JSON.stringify(text) : text}`;
+}
+
+function redact(line: string): string {
+  return SECRETS.reduce((text, [what, instead]) => text.replace(what, instead), line);
+}
+
+type Ports = Pick<Settings, 'port' | 'metrics-port'>;
+
+/** Why the service did not start. */
+export async function translateStartError(
+  error: unknown,
+  settings: Ports,
+  own?: OwnService | undefined,
+): Promise<unknown> {
+  if (!isStartError(error)) return translateFileError(error);
+  if (own !== undefined && isInItsWay(error, settings, own)) return runsAlready(own.running, error);
+  const facts = { message: error.message, cause: error };
+  switch (error.code) {
+    case 'PORT_IN_USE':
+      return new CliError('ASP_PORT_IN_USE', {
+        ...facts,
+        next: isMetricsPort(error.message, settings)
+          ? ['asp', 'serve', '--metrics-port', '0']
+          : ['asp', 'serve', '--port', settings.port === 0 ? '8744' : '0'],
+      });
+    case 'DATA_IN_USE':
+      return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', 'status'] });
+    case 'DATABASE_NOT_USABLE':
+    case 'ATTACHMENTS_NOT_USABLE':
+      return new CliError('ASP_CONFIG', facts);
+    case 'NOT_ENCRYPTED':
+      return usageError(error.message, {
+        why: 'put a proxy that terminates TLS in front of it, and use --public-url https://… --behind-proxy.',
+      });
+    case 'ADDRESS_NOT_AVAILABLE':
+    case 'BUS_NOT_USABLE':
+    case 'INVALID_PUBLIC_URL':
+    case 'SEED_NOT_AVAILABLE':
+      return usageError(error.message);
+  }
+}
+
+/** This user's running service, and the data folder of the one that did not start. */
+interface OwnService {
+  readonly running: LocalServiceRecord;
+  readonly data: string;
+}
+
+function isInItsWay({ code }: OperatorError, { port }: Ports, { running, data }: OwnService): boolean {
+  if (code === 'DATA_IN_USE') return running.data === data;
+  return code === 'PORT_IN_USE' && Number(new URL(running.operator_url).port) === port;
+}
+
+/** A port conflict with the user's own service is not one with another program. */
+function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError {
+  return new CliError('ASP_PORT_IN_USE', {
+    message: `The local service is already running at ${url} (process ${pid}).`,
+    why: 'use it, stop it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
+    next: ['asp', 'serve', 'status'],
+    cause,
+  });
+}
+
+function isMetricsPort(message: string, { port, 'metrics-port': metricsPort }: Ports): boolean {
+  return metricsPort !== undefined && metricsPort !== port && message.startsWith(`Port ${metricsPort} `);
+}
+
+function translateFileError(error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const why: Record<string, string> = {
+    ENOSPC: 'the disk is full.',
+    EACCES: 'this user cannot write there.',
+    EPERM: 'this user cannot write there.',
+    EEXIST: 'it, or a folder above it, is a file.',
+    ENOENT: 'it cannot be created there.',
+    ENAMETOOLONG: 'its path is too long.',
+    ELOOP: 'its path contains a loop of links.',
+    EROFS: 'the disk is read-only.',
+    ENOTDIR: 'it, or a folder above it, is a file.',
+  };
+  if (!Object.hasOwn(why, code)) return error;
+  return new CliError('ASP_CONFIG', { message: 'The data folder cannot be used.', why: why[code], cause: error });
+}
 
 const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];
 
-/** What one start is asked for, and no file or variable says. */
+/** Options of one start that no file or variable sets. */
 interface Once {
   readonly readyFile: string | undefined;
   readonly adoptsAttachments: boolean;
 }
 
-/** Runs a service until it is asked to stop. */
+/** Runs a service until it is stopped. */
 export async function start(
   context: Context,
   settings: Settings,
@@ -39,7 +302,9 @@ export async function start(
     const running = await context.localService();
     throw await translateStartError(error, settings, running && { running, data: describeData(context, settings) });
   });
+  const systemd = connectSystemd(context);
   const undo: (() => Promise<void>)[] = [];
+  let told: Promise<void> | undefined;
   try {
     undo.push(ready.remove);
     const record = toRecord(context, settings, service);
@@ -49,20 +314,23 @@ export async function start(
     await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
     await ready.write(`${url}\n`);
     await announce(context, settings, seeds, service);
+    systemd.ready();
     await untilAskedToStop(context, service);
+    told = systemd.stopping();
     const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
     await context.output.note(`Finishing open requests.${again}`);
   } finally {
     for (const step of undo.reverse()) await step();
     await service.stop();
+    await told;
   }
 }
 
-/** What the database keeps must not name files that are gone after the end. */
+/** A database must not refer to files that are gone after the end. */
 function requireFolder(database: string, data: string | undefined): void {
-  // Throws where the address is not valid.
+  // Throws if the address is invalid.
   showDatabase(database);
-  if (data === 'memory') throw new UsageError('With a database, --data is the folder of the attachments, not memory.');
+  if (data === 'memory') throw usageError('With a database, --data is the folder of the attachments, not memory.');
 }
 
 function toServiceOptions(context: Context, settings: Settings, seeds: readonly string[]): ServiceOptions {
@@ -130,13 +398,13 @@ async function announce(
 ): Promise<void> {
   if (service.metricsUrl !== undefined) await output.note(`Metrics are at ${service.metricsUrl}.`);
   if (settings.inject !== undefined)
-    await output.note(`Fails on purpose, REST and WebSocket alike: --inject ${settings.inject}.`);
+    await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
   if (settings['public-url'] !== undefined) await output.note(`Listening on ${service.host}:${service.port}.`);
   if (service.isAddressShared)
     await output.note(
-      'All clients seem to come from this machine, so limits by address cannot tell them apart. Is it behind a proxy? Add --behind-proxy.',
+      'All clients seem to be on this machine, so limits by address cannot tell them apart. If there is a proxy, add --behind-proxy.',
     );
-  // The log of a service in the background is read where no key reaches it.
+  // The log of a background service is read where no one can press a key.
   const hint = streams.stderr.isTerminal ? ' Ctrl-C stops it. In another terminal:' : ' To try it:';
   if (!settings.demo) return output.note(`Ready.${hint} asp login`);
   await output.note(`Ready, with ${seeds.join(', ')}.${hint}`);
@@ -152,17 +420,19 @@ function untilAskedToStop({ signal }: Context, service: RunningService): Promise
 }
 
 /**
- * Leaves the addresses and the secret where programs of this OS user find them. The result removes them again, and restores
- * those of a service that ran before and still does.
+ * Leaves the addresses and the secret where programs of this OS user find them. The returned function removes them, and
+ * restores those of an earlier service that is still running.
  */
 async function leaveRecord(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
   const path = localServiceFile(context.paths, LOCAL_SERVICE_NAME);
   const before = await context.localService();
   if (before !== undefined)
-    await context.output.note(`Another service runs at ${before.url}: until this one ends, "local" means this one.`);
+    await context.output.note(
+      `Another service is running at ${before.url}: until this one ends, "local" means this one.`,
+    );
   await writeRecord(context, path, record);
   return async () => {
-    // A service that started meanwhile has left a record of its own.
+    // A service that started meanwhile has its own record.
     if ((await readPid(path)) !== record.pid) return;
     if (before !== undefined && context.machine.isProcessAlive(before.pid)) await writeRecord(context, path, before);
     else rmSync(path, { force: true });
@@ -171,10 +441,10 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
 
 async function writeRecord({ paths }: Context, path: string, record: LocalServiceRecord): Promise<void> {
   await makePrivateDirectory(paths.runtimeDirectory).catch((error: unknown) => {
-    if (!(error instanceof UnsafeFileError)) throw error;
+    if (!isUnsafeFile(error)) throw error;
     throw new CliError('ASP_CONFIG', {
       message: `${error.message}.`,
-      why: 'the secret of the service would be kept there: set XDG_RUNTIME_DIR to a folder of your own.',
+      why: 'the secret of the service would be stored there: set XDG_RUNTIME_DIR to a folder of your own.',
     });
   });
   return writePrivateFile(path, `${JSON.stringify(record)}\n`);

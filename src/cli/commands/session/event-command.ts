@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
 import { toJsonLine } from '../../../kit/json-line.js';
-import type { EventEnvelope } from '../../../wire/event.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import type { Streams } from '../../terminal/streams.js';
@@ -16,34 +16,34 @@ export interface CommandEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** For example `exited with 3`. A shell gives the signal that ended its program as 128 and more. */
+/** For example `exited with 3`. A shell reports the signal that ended its program as 128 plus the signal. */
 export function describeEnd({ exitCode, signal }: CommandEnd): string {
   if (signal !== null) return `was killed by ${signal}`;
   const [name] = Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode) ?? [];
   return `exited with ${exitCode}${name === undefined ? '' : ` (${name})`}`;
 }
 
-/** A command that was given an event. */
+/** A command that got an event. */
 export interface EventCommand {
   readonly stdout: Readable;
-  /** Of one that runs apart: its process group. */
+  /** Its process group, if it runs in one of its own. */
   readonly group: number | undefined;
   /** Rejects when the command could not be started. */
   readonly ended: Promise<CommandEnd>;
-  /** Reaches what the command started too, when it runs `isApart`. */
+  /** Also reaches processes that the command started, if it runs `isApart`. */
   kill(signal: NodeJS.Signals): void;
 }
 
 export interface EventCommandOptions {
   readonly environment?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** In a process group of its own: what interrupts us at a terminal does not reach it. */
+  /** In a process group of its own: an interrupt at the terminal does not reach it. */
   readonly isApart?: boolean | undefined;
 }
 
 /**
- * Starts `command`: the event on its standard input, its ids in the environment, no text of a peer on its command line. What
- * it writes to stderr goes to ours, and where that is JSON, as a line of it that names the event.
+ * Starts `command`: the event on its standard input, its ids in the environment, no peer text on its command line. Its
+ * stderr goes to ours; if ours is JSON, each line becomes a line of JSON that names the event.
  */
 export function startEventCommand(
   { environment, machine, output, streams }: Context,
@@ -72,18 +72,24 @@ export function startEventCommand(
     child.once('error', reject);
     child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
   });
-  const passedOn = child.stderr === null ? undefined : passOnErrors(child.stderr, event.event_id, streams.stderr);
+  const passedOn =
+    child.stderr === null ? undefined : passOnErrors(child.stderr, { event_id: event.event_id }, streams.stderr);
   const ended = Promise.all([closed, passedOn]).then(([end]) => end);
-  // A command need not read its input.
+  // A command does not have to read its input.
   child.stdin?.on('error', () => {});
   child.stdin?.end(`${toJsonLine(event)}\n`);
   const group = isApart ? child.pid : undefined;
   return { stdout: child.stdout as Readable, group, ended, kill: (signal) => killGroup(child, signal, isApart) };
 }
 
-async function passOnErrors(from: Readable, eventId: string, to: Streams['stderr']): Promise<void> {
+/** Each line of a program's errors as a line of JSON that says what it is `about`. */
+export async function passOnErrors(
+  from: Readable,
+  about: Readonly<Record<string, string>>,
+  to: Streams['stderr'],
+): Promise<void> {
   for await (const line of createInterface({ input: from, crlfDelay: Number.POSITIVE_INFINITY }))
-    await to.write(`${toJsonLine({ event_id: eventId, stderr: line })}\n`);
+    await to.write(`${toJsonLine({ ...about, stderr: line })}\n`);
 }
 
 function killGroup(child: ChildProcess, signal: NodeJS.Signals, isApart: boolean): void {
@@ -91,6 +97,6 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals, isApart: boolean
   try {
     process.kill(isApart ? -child.pid : child.pid, signal);
   } catch {
-    // It ended by itself meanwhile.
+    // It ended on its own meanwhile.
   }
 }

@@ -2,15 +2,15 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
 import { toJsonLine } from '../../../kit/json-line.js';
-import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
-import type { Session } from '../../../wire/session.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../terminal/sanitize.js';
 import { listReferences } from '../attachment/references.js';
-import { ensureFolder, safeFilename, saveFile } from '../attachment/save-file.js';
-import { downloadTo } from '../attachment/transfer.js';
+import { downloadTo, ensureFolder, safeFilename, saveFile } from '../attachment/transfer.js';
 import { messageText } from '../message/message-text.js';
 import { describeEvent, participantNames, unseenSession } from './facts.js';
 import { readSessionEvents } from './session-events.js';
@@ -52,7 +52,7 @@ export async function exportSession(context: Context, options: ExportOptions): P
   await context.output.document(result, (safe) => safe.path);
 }
 
-/** What went into the transcript. */
+/** The contents of the transcript. */
 interface Counted {
   events: number;
   readonly attachmentIds: Set<string>;
@@ -76,7 +76,7 @@ async function* toBytes(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array
   for await (const line of lines) yield Buffer.from(`${line}\n`);
 }
 
-/** A folder gets the transcript under the session's own name; anything else is the file itself. */
+/** A folder gets the transcript under the session's own name; any other path is the file itself. */
 async function chooseFile(
   { machine }: Context,
   { sessionId, output, format, hasAttachments }: ExportOptions,
@@ -87,7 +87,7 @@ async function chooseFile(
   return isFolder ? { folder: path, file: join(path, `${sessionId}.${format}`) } : { folder: undefined, file: path };
 }
 
-/** What Markdown takes for more than text, on one line. */
+/** Characters that have a meaning in Markdown, on one line. */
 const plain = (text: string): string => sanitizeLine(text).replace(/[\\`*_{}[\]<>#|!~]/g, '\\$&');
 
 function markdownHead(session: Session): string {
@@ -102,7 +102,7 @@ function markdownHead(session: Session): string {
   ].join('\n');
 }
 
-/** A message is a quotation: nothing in it can pass for a heading of ours. Everything else is a line. */
+/** A message is a quotation, so that its text cannot look like one of our headings. Other events are one line each. */
 function markdownEvent(event: EventEnvelope): string {
   const time = isoTime(event.created_at);
   if (!isMessageEvent(event)) return `*${plain(describeEvent(event))}, ${time}*\n`;

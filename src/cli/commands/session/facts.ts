@@ -1,11 +1,11 @@
-import type { EventEnvelope } from '../../../wire/event.js';
-import type { Session } from '../../../wire/session.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import type { ErrorContext } from '../../context/explain.js';
 
-/** A session that the acting agent may not see, or that does not exist. */
+/** The error for a session that the acting agent cannot see, or that does not exist. */
 export const unseenSession = (sessionId: string): ErrorContext => ({
   subject: sessionId,
-  messages: { NOT_FOUND: `${sessionId} cannot be seen by this agent.` },
+  messages: { NOT_FOUND: `This agent cannot see ${sessionId}.` },
   next: { NOT_FOUND: ['asp', 'session', 'list'] },
 });
 
@@ -24,14 +24,14 @@ const ACTOR_MEMBER: Readonly<Record<string, string>> = {
   'session.reconnected': 'agent',
 };
 
-/** Who caused an event, as far as its type says. */
+/** The agent that caused an event, if its type says so. */
 export function findActor(event: EventEnvelope): string | undefined {
   const member = Object.hasOwn(ACTOR_MEMBER, event.type) ? ACTOR_MEMBER[event.type] : undefined;
   const value = member === undefined ? undefined : event.payload[member];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** An event in a few words, for people: everything but messages. */
+/** A short description of any event except a message, for people. */
 export function describeEvent(event: EventEnvelope): string {
   const actor = findActor(event) ?? 'someone';
   const { invitee, topic, reason } = event.payload;
@@ -41,7 +41,7 @@ export function describeEvent(event: EventEnvelope): string {
     case 'session.joined':
       return `${actor} joined`;
     case 'session.left':
-      return reason === 'grace_expired' ? `${actor} was gone too long` : `${actor} left`;
+      return reason === 'grace_expired' ? `${actor} was offline too long` : `${actor} left`;
     case 'session.ended':
       return `${actor} ended the session`;
     case 'session.reopened':

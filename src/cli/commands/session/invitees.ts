@@ -1,12 +1,12 @@
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 
-/** The session exists already: a caller who waits for its id waits for one more try at most. */
+/** The session already exists: a caller who waits for its id waits for at most one retry. */
 const RETRIES = 1;
 
 /**
- * Which of the invitees are in a new session: a service leaves the others out without a word. Null, with a note, where that
- * cannot be read: what was done stays done (D-206).
+ * Which of the invitees are in a new session: a service silently leaves the others out. Null, with a note, if that
+ * cannot be read: the message was sent anyway (D-206).
  */
 export async function readInvited(
   context: Context,
@@ -23,14 +23,15 @@ export async function readInvited(
   } catch (error) {
     const { RequestError } = await import('../../../client/http/request-error.js');
     if (!(error instanceof RequestError)) throw error;
-    await output.note(`Who of ${invitees.join(', ')} was left out is not known: ${error.message}`);
+    await output.note(`Could not find out which of ${invitees.join(', ')} were left out: ${error.message}`);
     return null;
   }
 }
 
-/** What `--strict` asks for. `rest` says what was done all the same. */
+/** The check for `--strict`. `rest` says what was done anyway. */
 export function refuseOmissions(omitted: readonly string[] | null, rest: string): void {
   if (omitted?.length === 0) return;
-  const who = omitted === null ? 'Who could be invited is not known.' : `${omitted.join(', ')} could not be invited.`;
+  const who =
+    omitted === null ? 'Could not find out which agents were invited.' : `${omitted.join(', ')} could not be invited.`;
   throw new CliError('ASP_PARTIAL', { message: `${who} ${rest}`, outcome: 'applied' });
 }

@@ -1,16 +1,16 @@
 import { RequestError } from '../../../client/http/request-error.js';
-import type { Session } from '../../../wire/session.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
-import { ExplainedError } from '../../context/explain.js';
+import { contextOf, notFound, withContext } from '../../context/explain.js';
 
-/** A session as the acting agent sees it, and what it is in there. */
+/** A session as the acting agent sees it, and the agent's status in it. */
 export interface Seen {
   readonly session: Session;
-  /** Undefined: it takes no part. */
+  /** Undefined: it is not a participant. */
   readonly mine: Session['participants'][number]['status'] | undefined;
 }
 
-/** One look at a session; undefined where it cannot be seen. */
+/** Reads a session once; undefined if it cannot be seen. */
 export async function lookAtSession(context: Context, sessionId: string): Promise<Seen | undefined> {
   const { signal } = context;
   try {
@@ -24,11 +24,11 @@ export async function lookAtSession(context: Context, sessionId: string): Promis
 }
 
 /** Whether the service gave its one answer for everything that an agent cannot do with a session. */
-export function isNotFound(error: unknown): error is ExplainedError {
-  return error instanceof ExplainedError && error.cause instanceof RequestError && error.cause.code === 'NOT_FOUND';
+export function isNotFound(error: unknown): error is RequestError {
+  return error instanceof RequestError && error.code === 'NOT_FOUND';
 }
 
-/** The refusal of a change, with the reason that one look at the session shows. */
+/** The refusal of a change, with the reason that the session shows. */
 export async function explainRefusal(context: Context, sessionId: string, error: unknown): Promise<unknown> {
   if (!isNotFound(error)) return error;
   const seen = await lookAtSession(context, sessionId);
@@ -36,27 +36,36 @@ export async function explainRefusal(context: Context, sessionId: string, error:
   if (found === undefined) return error;
   const { message, reason, next } = found;
   const told = { messages: { NOT_FOUND: message }, reasons: { NOT_FOUND: reason }, next: { NOT_FOUND: next } };
-  return new ExplainedError({ ...error.context, ...told }, error.cause);
+  return withContext(error, { ...contextOf(error), ...told });
 }
 
-/** What keeps an agent from acting in a session. */
+/**
+ * Refuses to continue if the agent is invited and has not joined: there is nothing that it could read or answer yet.
+ */
+export async function refuseInvited(context: Context, sessionId: string): Promise<void> {
+  const seen = await lookAtSession(context, sessionId);
+  const found = seen?.mine === 'invited' && seen.session.state === 'active' ? describeObstacle(seen) : undefined;
+  if (found !== undefined) throw await notFound(found.message, found.reason, found.next);
+}
+
+/** The reason why an agent cannot act in a session. */
 function describeObstacle({ session: { id, state }, mine }: Seen) {
   if (state === 'ended')
     return {
       message: `${id} has ended.`,
-      reason: 'nothing can be done in it until someone who was in it reopens it.',
+      reason: 'no one can write in it until a participant reopens it.',
       next: ['asp', 'session', 'show', id],
     };
   if (mine === 'invited')
     return {
       message: `You are invited to ${id} and have not joined.`,
-      reason: 'only someone who has joined can read, write and invite.',
+      reason: 'only joined agents can read, write and invite.',
       next: ['asp', 'session', 'join', id],
     };
   if (mine === 'left')
     return {
       message: `You left ${id}.`,
-      reason: 'you can come back when someone in it invites you.',
+      reason: 'you can come back when a participant invites you.',
       next: ['asp', 'session', 'show', id],
     };
   return undefined;

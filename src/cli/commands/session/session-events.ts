@@ -1,11 +1,12 @@
-import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
+import { isMessageEvent } from '../../../wire/event.js';
 import { REPLAY_LIMIT_MAX } from '../../../wire/limit.js';
-import type { Message } from '../../../wire/message.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Message } from '../../../wire/schemas/message.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { unseenSession } from './facts.js';
 
-/** Every event of a session that exists and that the acting agent may see, after a sequence, in order. */
+/** Every existing event of a session that the acting agent may see, after a sequence, in order. */
 export async function* readSessionEvents(
   context: Context,
   sessionId: string,
@@ -31,4 +32,27 @@ export async function* readSessionMessages(
 ): AsyncGenerator<Message> {
   for await (const event of readSessionEvents(context, sessionId, after))
     if (isMessageEvent(event)) yield event.payload;
+}
+
+/** This many events are searched for the latest messages. */
+const LAST_WINDOW = 100;
+
+/** The messages among the last events of a session, in order. `last` is its last sequence, if known. */
+export async function readLastMessages(context: Context, sessionId: string, last?: number): Promise<Message[]> {
+  const input = (after: number) => ({
+    path: { session_id: sessionId },
+    query: { after_sequence: Math.max(0, after), limit: LAST_WINDOW },
+  });
+  let page = await read(context, 'replayEvents', input((last ?? 0) - LAST_WINDOW), unseenSession(sessionId));
+  const { last_sequence: end } = page;
+  if (last === undefined && page.next_cursor !== null && end !== undefined)
+    page = await read(context, 'replayEvents', input(end - LAST_WINDOW), unseenSession(sessionId));
+  const messages = page.events.filter(isMessageEvent).map(({ payload }) => payload);
+  const cursor = page.events.at(-1)?.sequence;
+  if (page.next_cursor === null || cursor === undefined) return messages;
+  for await (const message of readSessionMessages(context, sessionId, cursor)) {
+    messages.push(message);
+    if (messages.length > LAST_WINDOW) messages.shift();
+  }
+  return messages;
 }

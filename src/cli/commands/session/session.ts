@@ -1,89 +1,183 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
-import type { Session } from '../../../wire/session.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
 import { printRequest, read, write } from '../../context/calls.js';
-import { collectPages, notePage } from '../../context/collect-pages.js';
-import { remember } from '../../context/completion-memory.js';
+import { collectMatching, collectPages, notePage, type Page } from '../../context/collect-pages.js';
+import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, notFound } from '../../context/explain.js';
-import { UsageError } from '../../errors.js';
-import { pageOptions, readPageOptions } from '../../options.js';
+import { usageError } from '../../errors.js';
+import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
+import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
-import { readCount, readHandles, readId } from '../../values.js';
+import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { participantNames, unseenSession } from './facts.js';
+import { findSession } from './find-session.js';
 import { readInvited, refuseOmissions } from './invitees.js';
 import type { Seen } from './refusal.js';
 
-const SESSION = { usage: '<session>', about: 'sess_…' } as const satisfies Argument;
+const SESSION = { usage: '<session>', about: SESSION_ABOUT } as const satisfies Argument;
 const STRICT = {
   flags: '--strict',
-  about: 'exit 10 if someone who was to be invited was left out',
+  about: 'exit 10 if an invitee was left out',
 } as const satisfies Option;
 
 export const sessionList = command({
   path: 'session list',
   summary: 'list the sessions of this agent',
   options: [
-    { flags: '--state <state>', about: 'only those that are', choices: ['active', 'ended'] },
+    {
+      flags: '--state <state>',
+      about: 'only active or ended ones, or those you are invited to and have not joined',
+      choices: ['active', 'ended', 'invited'],
+    },
+    { flags: '--with <handle>', about: 'only sessions that this agent is in' },
+    { flags: '--account', about: 'the sessions of all agents of the account (sign in with asp login --account)' },
     ...pageOptions(LIST_LIMIT_DEFAULT),
   ],
   examples: [
-    { line: 'asp session list --state active', about: 'what is going on' },
+    { line: 'asp session list --state active', about: 'the active sessions' },
+    { line: 'asp session list --state invited', about: 'sessions you could join' },
     { line: "asp sessions list --all --jsonl | jq -r '.id'", about: 'every id, for a script' },
   ],
   effect: 'read',
-  stdout: describeTable('session, state, topic, with, created'),
-  parse: (args) => ({ ...readPageOptions(args, LIST_LIMIT_DEFAULT), state: args.text('state') }),
-  async run(context, { state, ...options }) {
-    const page = await collectPages<Session>(options, LIST_LIMIT_MAX, async (query) => {
-      const inState = state === undefined ? {} : { state };
-      const { sessions, next_cursor } = await read(context, 'listSessions', { query: { ...query, ...inState } });
-      return { items: sessions, next_cursor };
-    });
-    const now = context.clock.now();
-    await context.output.list(page, [
-      { title: 'session', value: ({ id }) => id },
-      {
-        title: 'state',
-        value: (session) => session.state,
-        paint: (text, session, style) => (session.state === 'active' ? style.green(text) : style.dim(text)),
-      },
-      { title: 'topic', value: ({ topic }) => topic ?? '-', isFlexible: true, piped: ({ topic }) => topic ?? '' },
-      { title: 'with', value: participantNames, isFlexible: true },
-      {
-        title: 'created',
-        value: ({ created_at: at }) => relativeTime(at, now),
-        piped: ({ created_at: at }) => isoTime(at),
-        paint: (text, _, style) => style.dim(text),
-      },
-    ]);
-    const ids = page.items.map(({ id }) => id);
-    await remember(context, 'sessions', ids);
+  stdout: describeTable('session, state, topic, with, created; with --account the agent to act as after the session'),
+  mixesShapesWith: ['account'],
+  parse(args) {
+    const handle = args.text('with');
+    return {
+      ...readPageOptions(args, LIST_LIMIT_DEFAULT),
+      state: args.text('state'),
+      isAccount: args.flag('account'),
+      handle: handle === undefined ? undefined : readHandle(handle),
+    };
+  },
+  async run(context, { isAccount, ...options }) {
+    const page = isAccount ? await listOfAccount(context, options) : await listOfAgent(context, options);
     await notePage(context, page, 'No sessions.');
   },
 });
 
+interface ListOptions extends PageOptions {
+  readonly state: 'active' | 'ended' | 'invited' | undefined;
+  readonly handle: string | undefined;
+}
+
+async function listOfAgent(context: Context, { state, handle, ...options }: ListOptions): Promise<Page<Session>> {
+  const readPage = async (query: { limit: number; cursor?: string }): Promise<Page<Session>> => {
+    const { sessions, next_cursor } = await read(context, 'listSessions', { query: { ...query, ...inState(state) } });
+    return { items: sessions, next_cursor };
+  };
+  const me = state === 'invited' ? await context.actingHandle() : undefined;
+  const isPlain = state !== 'invited' && handle === undefined;
+  const page = isPlain
+    ? await collectPages(options, LIST_LIMIT_MAX, readPage)
+    : await collectMatching(options, LIST_LIMIT_MAX, readPage, (session) => isListed(session, handle, me));
+  await context.output.list(page, sessionColumns(context.clock.now()));
+  await rememberAll(context, page.items);
+  return page;
+}
+
+/** The sessions of all agents of the account; each row names the agent to act as. */
+async function listOfAccount(context: Context, { state, handle, ...options }: ListOptions) {
+  const { callAsAccount } = await import('../../context/account.js');
+  const page = await collectMatching(
+    options,
+    LIST_LIMIT_MAX,
+    async (query) => {
+      const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...query, ...inState(state) } });
+      return { items: reply.sessions, next_cursor: reply.next_cursor };
+    },
+    ({ session, acting_handle: me }) => isListed(session, handle, state === 'invited' ? me : undefined),
+  );
+  const [first, ...rest] = sessionColumns(context.clock.now());
+  const columns = [first, ...rest].flatMap((column) => (column === undefined ? [] : [ofRow(column)]));
+  columns.splice(1, 0, { title: 'as', value: ({ acting_handle: me }) => me });
+  await context.output.list(page, columns);
+  return page;
+}
+
+type AccountRow = { readonly session: Session; readonly acting_handle: string };
+
+/** The service does not have the state `invited`; it lists invitations among the active sessions. */
+function inState(state: ListOptions['state']): { state?: 'active' | 'ended' } {
+  return state === undefined ? {} : { state: state === 'invited' ? 'active' : state };
+}
+
+/** `invited`: the user must name an agent to invite. */
+function isListed({ participants }: Session, handle: string | undefined, invited: string | undefined): boolean {
+  return (
+    (handle === undefined || participants.some((one) => one.handle === handle)) &&
+    (invited === undefined || participants.some((one) => one.handle === invited && one.status === 'invited'))
+  );
+}
+
+const ofRow = ({ value, piped, paint, ...column }: Column<Session>): Column<AccountRow> => ({
+  ...column,
+  value: ({ session }) => value(session),
+  ...(piped !== undefined && { piped: ({ session }) => piped(session) }),
+  ...(paint !== undefined && { paint: (text, { session }, style) => paint(text, session, style) }),
+});
+
+function sessionColumns(nowMs: number): readonly Column<Session>[] {
+  return [
+    { title: 'session', value: ({ id }) => id },
+    {
+      title: 'state',
+      value: (session) => session.state,
+      paint: (text, session, style) => (session.state === 'active' ? style.green(text) : style.dim(text)),
+    },
+    { title: 'topic', value: ({ topic }) => topic ?? '-', isFlexible: true, piped: ({ topic }) => topic ?? '' },
+    { title: 'with', value: participantNames, isFlexible: true },
+    {
+      title: 'created',
+      value: ({ created_at: at }) => relativeTime(at, nowMs),
+      piped: ({ created_at: at }) => isoTime(at),
+      paint: (text, _, style) => style.dim(text),
+    },
+  ];
+}
+
 export const sessionShow = command({
   path: 'session show',
-  summary: 'show a session and who takes part',
+  summary: 'show a session and its participants',
   arguments: [SESSION],
+  options: [{ flags: '--delivery', about: 'and what became of your last message, for each recipient' }],
   examples: [
     { line: 'asp session show sess_…', about: 'topic, state and participants' },
-    { line: "asp session show sess_… --json | jq '.participants'", about: 'the wire object' },
+    { line: "asp session show sess_… --json | jq '.participants'", about: 'the object as the service sends it' },
+    { line: 'asp session show @alice.bot --delivery', about: 'whether she has your last message' },
   ],
   effect: 'read',
-  stdout: 'the session, a line for each fact',
-  parse: (args) => ({ sessionId: readId('session', args.argument('session')) }),
-  async run(context, { sessionId }) {
+  stdout: 'the session, one fact per line',
+  parse: (args) => ({ name: readSessionName(args.argument('session')), hasDelivery: args.flag('delivery') }),
+  async run(context, { name, hasDelivery }) {
+    const sessionId = await findSession(context, name);
     const path = { session_id: sessionId };
     const session = await read(context, 'getSession', { path }, unseenSession(sessionId));
-    await context.output.document(session, (safe, style) => sessionText(safe, style, context.clock.now()));
-    await remember(context, 'sessions', [session.id]);
+    const now = context.clock.now();
+    if (hasDelivery) {
+      const { deliveryText, readLastDelivery } = await import('./delivery.js');
+      const delivery = await readLastDelivery(context, sessionId);
+      await context.output.document({ ...session, delivery: delivery ?? null }, (safe, style) =>
+        [
+          sessionText(safe, style, now),
+          '',
+          safe.delivery === null ? 'No messages.' : deliveryText(safe.delivery, style, now),
+        ].join('\n'),
+      );
+    } else await context.output.document(session, (safe, style) => sessionText(safe, style, now));
+    await rememberAll(context, [session]);
   },
 });
 
-/** A session for people; its values are safe already. */
+function rememberAll(context: Context, sessions: readonly Session[]): Promise<void> {
+  const items = sessions.map((session) => ({ name: session.id, about: session.topic ?? participantNames(session) }));
+  return remember(context, 'sessions', items);
+}
+
+/** A session for people; its values are already sanitized. */
 function sessionText(session: Session, style: Style, nowMs: number): string {
   const { id, state, topic, participants, created_at: createdAt, ended_at: endedAt } = session;
   const width = Math.max(...participants.map(({ handle }) => handle.length), 0);
@@ -99,17 +193,17 @@ function sessionText(session: Session, style: Style, nowMs: number): string {
   ].join('\n');
 }
 
-/** What a command that changes a session prints. */
+/** The output of a command that changes a session. */
 interface Change {
   readonly session_id: string;
   readonly action: string;
-  /** Null where the service does not say. */
+  /** Null if the service does not say. */
   readonly state: 'active' | 'ended' | null;
-  /** Both null where it could not be read who was left out. */
+  /** Both null if it could not be read which agents were left out. */
   readonly invited?: readonly string[] | null;
   readonly omitted?: readonly string[] | null;
   readonly idempotency_key: string | null;
-  /** False where it was so already. */
+  /** False if nothing had to be changed. */
   readonly changed?: false;
 }
 
@@ -133,9 +227,9 @@ const impossible = (sessionId: string, action: string, reason: string): ErrorCon
 export const sessionCreate = command({
   path: 'session create',
   summary: 'create a session',
-  arguments: [{ usage: '[handles...]', about: 'whom to invite' }],
+  arguments: [{ usage: '[handles...]', about: 'agents to invite' }],
   options: [
-    { flags: '--topic <text>', about: 'what it is about' },
+    { flags: '--topic <text>', about: 'the topic' },
     { flags: '-m, --message <text>', about: 'the first message, sent with the creation; - reads standard input' },
     STRICT,
   ],
@@ -172,8 +266,7 @@ export const sessionCreate = command({
     const idempotency_key = idempotencyKey ?? null;
     const change = { session_id, action: 'create', state: 'active', invited, omitted, idempotency_key } as const;
     await printChange(context, change, `Created ${session_id}${who}`);
-    await remember(context, 'sessions', [session_id]);
-    await remember(context, 'handles', invited ?? []);
+    await rememberSession(context, { session_id, topic, invited });
     if (isStrict) refuseOmissions(omitted, 'The session was created.');
   },
 });
@@ -187,7 +280,7 @@ function unreachable(handles: readonly string[]): ErrorContext {
   if (first === undefined) return {};
   return {
     subject: handles.join(', '),
-    messages: { NOT_FOUND: `${handles.join(', ')} could not be reached.` },
+    messages: { NOT_FOUND: `Could not reach ${handles.join(', ')}.` },
     reasons: {
       NOT_FOUND:
         'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
@@ -196,7 +289,7 @@ function unreachable(handles: readonly string[]): ErrorContext {
   };
 }
 
-/** How a change is told, and when there is nothing to change. */
+/** How a change is reported, also if nothing had to be changed. */
 interface Telling {
   readonly note: string;
   /** Why it may have been refused, as far as that is known. */
@@ -205,7 +298,7 @@ interface Telling {
   readonly soNote: string;
 }
 
-/** A change that needs no body. One that was made already is a success. */
+/** A change that needs no body. If it was already made, the command succeeds. */
 async function changeSession(
   context: Context,
   operation: 'joinSession' | 'leaveSession' | 'endSession',
@@ -236,9 +329,10 @@ export const sessionJoin = command({
   ],
   effect: 'write',
   stdout: 'the session id',
-  parse: (args) => ({ session_id: readId('session', args.argument('session')) }),
-  run: (context, { session_id }) =>
-    changeSession(
+  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
+  run: async (context, { session }) => {
+    const session_id = await findSession(context, session, 'invited');
+    await changeSession(
       context,
       'joinSession',
       { session_id, action: 'join', state: 'active' },
@@ -248,26 +342,28 @@ export const sessionJoin = command({
         isSo: ({ session, mine }) => session.state === 'active' && mine === 'joined',
         soNote: `In ${session_id} already`,
       },
-    ),
+    );
+  },
 });
 
 export const sessionInvite = command({
   path: 'session invite',
-  summary: 'invite agents into a session',
-  arguments: [SESSION, { usage: '<handles...>', about: 'whom to invite' }],
+  summary: 'invite agents to a session',
+  arguments: [SESSION, { usage: '<handles...>', about: 'agents to invite' }],
   options: [STRICT],
   examples: [
-    { line: 'asp session invite sess_… carol.bot', about: 'one more' },
-    { line: 'asp session invite sess_… carol.bot,dave.bot --strict', about: 'both or exit 10' },
+    { line: 'asp session invite sess_… carol.bot', about: 'one more agent' },
+    { line: 'asp session invite sess_… carol.bot,dave.bot --strict', about: 'both, or exit 10' },
   ],
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({
-    session_id: readId('session', args.argument('session')),
+    session: readSessionName(args.argument('session')),
     handles: readHandles(args.argument('handles')),
     isStrict: args.flag('strict'),
   }),
-  async run(context, { session_id, handles, isStrict }) {
+  async run(context, { session, handles, isStrict }) {
+    const session_id = await findSession(context, session);
     const input = { path: { session_id }, body: { invite: handles } };
     if (context.globals.isDryRun) return printRequest(context, 'inviteToSession', input);
     const reason = 'you have not joined it, or it has ended.';
@@ -284,7 +380,7 @@ export const sessionInvite = command({
     await printChange(
       context,
       change,
-      `Invited ${invited.length === 0 ? 'nobody' : invited.join(', ')} to ${session_id}`,
+      `Invited ${invited.length === 0 ? 'no one' : invited.join(', ')} to ${session_id}`,
     );
     if (isStrict) refuseOmissions(omitted, 'The rest was done.');
   },
@@ -295,14 +391,15 @@ export const sessionLeave = command({
   summary: 'leave a session',
   arguments: [SESSION],
   examples: [
-    { line: 'asp session leave sess_…', about: 'the others go on' },
+    { line: 'asp session leave sess_…', about: 'the others stay' },
     { line: 'asp session leave sess_… --json', about: 'for a script' },
   ],
   effect: 'write',
   stdout: 'the session id',
-  parse: (args) => ({ session_id: readId('session', args.argument('session')) }),
-  run: (context, { session_id }) =>
-    changeSession(
+  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
+  run: async (context, { session }) => {
+    const session_id = await findSession(context, session);
+    await changeSession(
       context,
       'leaveSession',
       { session_id, action: 'leave', state: null },
@@ -310,9 +407,10 @@ export const sessionLeave = command({
         note: `Left ${session_id}`,
         reason: 'you have not joined it, or it has ended.',
         isSo: ({ mine }) => mine === 'left',
-        soNote: `${session_id} was left already`,
+        soNote: `you have already left ${session_id}`,
       },
-    ),
+    );
+  },
 });
 
 export const sessionEnd = command({
@@ -320,14 +418,15 @@ export const sessionEnd = command({
   summary: 'end a session for everyone',
   arguments: [SESSION],
   examples: [
-    { line: 'asp session end sess_…', about: 'no more messages; it can be reopened' },
+    { line: 'asp session end sess_…', about: 'stops messages; it can be reopened' },
     { line: 'asp session end sess_… --once "close-$TICKET"', about: 'safe to repeat' },
   ],
   effect: 'write',
   stdout: 'the session id',
-  parse: (args) => ({ session_id: readId('session', args.argument('session')) }),
-  run: (context, { session_id }) =>
-    changeSession(
+  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
+  run: async (context, { session }) => {
+    const session_id = await findSession(context, session);
+    await changeSession(
       context,
       'endSession',
       { session_id, action: 'end', state: 'ended' },
@@ -337,26 +436,28 @@ export const sessionEnd = command({
         isSo: ({ session }) => session.state === 'ended',
         soNote: `${session_id} has already ended`,
       },
-    ),
+    );
+  },
 });
 
 export const sessionReopen = command({
   path: 'session reopen',
   summary: 'reopen an ended session',
-  arguments: [SESSION, { usage: '[handles...]', about: 'whom to invite in addition' }],
-  options: [{ flags: '-m, --message <text>', about: 'the first message after the reopening; - reads standard input' }],
+  arguments: [SESSION, { usage: '[handles...]', about: 'more agents to invite' }],
+  options: [{ flags: '-m, --message <text>', about: 'the first message after reopening; - reads standard input' }],
   examples: [
-    { line: 'asp session reopen sess_…', about: 'everyone who took part is invited again' },
-    { line: 'asp session reopen sess_… carol.bot -m "one more thing"', about: 'with someone new and a message' },
+    { line: 'asp session reopen sess_…', about: 'every earlier participant is invited again' },
+    { line: 'asp session reopen sess_… carol.bot -m "one more thing"', about: 'with another agent and a message' },
   ],
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({
     text: args.text('message'),
-    session_id: readId('session', args.argument('session')),
+    session: readSessionName(args.argument('session')),
     handles: readHandles(args.argument('handles')),
   }),
-  async run(context, { session_id, handles, text }) {
+  async run(context, { session, handles, text }) {
+    const session_id = await findSession(context, session, 'ended');
     const message = await readFirstMessage(context, text);
     const path = { session_id };
     const body = {
@@ -378,21 +479,21 @@ export const sessionReopen = command({
       await printChange(
         context,
         { ...change, idempotency_key: null, changed: false },
-        `${session_id} is active already`,
+        `${session_id} is already active`,
       );
     }
   },
 });
 
-/** An active session takes invitations and messages without being reopened. */
+/** An active session accepts invitations and messages without reopening. */
 const notReopened = (sessionId: string): Promise<Error> =>
   notFound(
-    `${sessionId} is active already. Nobody was invited and nothing was sent.`,
-    'invite with asp session invite, and write with asp send.',
+    `${sessionId} is already active. No agent was invited and nothing was sent.`,
+    'use asp session invite and asp send.',
     ['asp', 'session', 'show', sessionId],
   );
 
-/** A refusal says what keeps the agent from it, where one look at the session shows that. */
+/** A refusal gives the reason if the session shows it. */
 async function refusable<Value>(context: Context, sessionId: string, call: Promise<Value>): Promise<Value> {
   try {
     return await call;
@@ -405,28 +506,31 @@ export const sessionWait = command({
   path: 'session wait',
   summary: 'wait until something happens in a session',
   details: [
-    'joined, left and ended are met at once when the session is that way already; message and reply are waited for from',
-    'now on, or after --after. A reply is a message of someone else; one that says it answers another message than the one',
-    'you sent as --after, or named, is passed over. Prints the text of the message, else the session id. Exit 8 if it does',
+    'joined, left and ended succeed at once if the session is already in that state; message and reply count from',
+    'now on, or after --after. A reply is a message from another agent; one that answers a different message than the one',
+    'you sent as --after, or named, is skipped. Prints the text of the message, otherwise the session id. Exit 8 if it does',
     'not come in time.',
   ].join('\n'),
   arguments: [SESSION],
   options: [
     { flags: '--for <condition>', about: 'joined[:handle], message, reply[:message], ended, left[:handle]' },
-    { flags: '--after <sequence>', about: 'what comes after this sequence counts too' },
+    { flags: '--after <sequence>', about: 'also consider events after this sequence' },
   ],
   examples: [
-    { line: 'asp session wait sess_… --for joined:alice.bot --timeout 5m', about: 'until she is there' },
-    { line: 'answer=$(asp session wait sess_… --for reply --after 7)', about: 'the reply to what was sent as 7' },
+    { line: 'asp session wait sess_… --for joined:alice.bot --timeout 5m', about: 'until Alice has joined' },
+    {
+      line: 'answer=$(asp session wait sess_… --for reply --after 7)',
+      about: 'the reply to your message with sequence 7',
+    },
   ],
   effect: 'read',
-  stdout: 'the text of the message that came, else the session id',
+  stdout: 'the text of the message, otherwise the session id',
   async parse(args) {
     const condition = args.text('for');
     const after = args.text('after');
-    const sessionId = readId('session', args.argument('session'));
+    const sessionId = readSessionName(args.argument('session'));
     if (condition === undefined)
-      throw new UsageError('Missing --for: what should asp wait for?', {
+      throw usageError('Missing --for: what should asp wait for?', {
         next: ['asp', 'session', 'wait', sessionId, '--for', 'reply'],
       });
     const { readCondition } = await import('./wait.js');
@@ -436,39 +540,45 @@ export const sessionWait = command({
       after: after === undefined ? undefined : readCount('--after', after),
     };
   },
-  run: async (context, options) => (await import('./wait.js')).waitInSession(context, options),
+  async run(context, options) {
+    const sessionId = await findSession(context, options.sessionId);
+    await (await import('./wait.js')).waitInSession(context, { ...options, sessionId });
+  },
 });
 
 export const sessionExport = command({
   path: 'session export',
-  summary: 'write all of a session, as JSON lines or Markdown',
+  summary: 'export a session as JSON lines or Markdown',
   arguments: [SESSION],
   options: [
-    { flags: '-o, --output <dir|file|->', about: 'a folder, a file, or - for standard output (-)' },
+    { flags: '-o, --output <dir|file|->', about: 'a folder, a file, or - for standard output (default -)' },
     {
       flags: '--format <jsonl|md>',
-      about: 'the events as they are, or a transcript (md for a file named *.md, else jsonl)',
+      about: 'the events as jsonl, or a transcript as md (default: md for a file named *.md, otherwise jsonl)',
       choices: ['jsonl', 'md'],
     },
-    { flags: '--with-attachments', about: 'its files too, into the folder' },
-    { flags: '--force', about: 'replace files that are there' },
+    { flags: '--with-attachments', about: 'also save its files to the folder' },
+    { flags: '--force', about: 'replace existing files' },
   ],
   examples: [
-    { line: 'asp session export sess_… -o talk.md', about: 'to read' },
+    { line: 'asp session export sess_… -o talk.md', about: 'for reading' },
     { line: 'asp session export sess_… -o backup/ --with-attachments', about: 'everything' },
   ],
   effect: 'read',
-  stdout: 'what was exported; with -o its path',
+  stdout: 'the export; with -o its path',
   parse(args) {
     const output = args.text('output') ?? '-';
     const hasAttachments = args.flag('with-attachments');
     if (hasAttachments && output === '-')
-      throw new UsageError('--with-attachments needs a folder.', { why: 'name it with --output.' });
+      throw usageError('--with-attachments needs a folder.', { why: 'name it with --output.' });
     const format = args.text('format') ?? (/\.(md|markdown)$/i.test(output) ? 'md' : 'jsonl');
     if (format === 'md' && output === '-')
       for (const option of ['json', 'jsonl', 'fields'] as const) args.refuseBoth('format', option);
-    const sessionId = readId('session', args.argument('session'));
+    const sessionId = readSessionName(args.argument('session'));
     return { sessionId, output, format, hasAttachments, isForced: args.flag('force') };
   },
-  run: async (context, options) => (await import('./export.js')).exportSession(context, options),
+  async run(context, options) {
+    const sessionId = await findSession(context, options.sessionId);
+    await (await import('./export.js')).exportSession(context, { ...options, sessionId });
+  },
 });

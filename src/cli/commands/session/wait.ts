@@ -1,20 +1,21 @@
 import type { Client, TailItem } from '../../../client/client.js';
-import { type EventEnvelope, isMessageEvent } from '../../../wire/event.js';
-import { findInReplyTo, type Message } from '../../../wire/message.js';
-import type { Session } from '../../../wire/session.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import { findInReplyTo } from '../../../wire/message.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Message } from '../../../wire/schemas/message.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound } from '../../context/explain.js';
-import { CliError, UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
+import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
-import { durationText, readHandle, readId } from '../../values.js';
+import { durationText, readHandle, readId, suggest } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { noConnection } from '../run/persist.js';
+import { noConnection } from '../run/progress-file.js';
 import { unseenSession } from './facts.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
 
-/** What to wait for; `handle`: that this very agent joined or left; `messageId`: the reply to this very message. */
+/** What to wait for; `handle`: only this agent; `messageId`: only the reply to this message. */
 interface Condition {
   readonly kind: (typeof KINDS)[number];
   readonly handle: string | undefined;
@@ -31,24 +32,24 @@ export function readCondition(text: string): Condition {
   if (kind !== undefined && rest.length === 0 && (handle === undefined || takesHandle))
     return { kind, handle: handle === undefined ? undefined : readHandle(handle) };
   const [near] = suggest(word, KINDS);
-  throw new UsageError(`Unknown condition '${text}' after --for.`, {
+  throw usageError(`Unknown condition '${text}' after --for.`, {
     why:
       near === undefined || near === word
-        ? 'it is joined, joined:<handle>, message, reply, reply:<message>, ended, left or left:<handle>.'
+        ? 'use joined, joined:<handle>, message, reply, reply:<message>, ended, left or left:<handle>.'
         : `did you mean ${near}?`,
   });
 }
 
-/** What is known of a message that a reply is waited for. */
+/** The known facts about the message whose reply is awaited. */
 interface Asked {
   readonly sequence?: number | undefined;
-  /** Learned from the message itself, when it comes by, where it is undefined. */
+  /** If undefined, it is learned from the message itself when the message arrives. */
   readonly messageId?: string | undefined;
 }
 
 /**
- * Recognizes the reply among the messages of a session: one of someone else that names the message that was asked, or that
- * names none. Several may wait in one session at a time, and each is to get the answer to its own question.
+ * Recognizes the reply among the messages of a session: a message from another agent that names the asked message, or
+ * names none. Several callers may wait in one session, and each gets the answer to its own question.
  */
 export function createReplyMatcher(me: string, { sequence = 0, messageId }: Asked): (message: Message) => boolean {
   let asked = messageId;
@@ -69,7 +70,7 @@ interface WaitOptions {
   readonly after: number | undefined;
 }
 
-/** What met the condition: an event, or nothing when the session was that way already. */
+/** The event that met the condition, or undefined if the session was already in that state. */
 interface Met {
   readonly event: EventEnvelope | null;
 }
@@ -85,7 +86,7 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
   );
 }
 
-/** Says once that there is no connection for now, and when there is one again. */
+/** Says once that there is no connection, and when it is back. */
 export function createOutageNotes({ output }: Pick<Context, 'output'>): (item: TailItem) => Promise<void> {
   let isTold = false;
   return async (item) => {
@@ -99,7 +100,7 @@ export function createOutageNotes({ output }: Pick<Context, 'output'>): (item: T
   };
 }
 
-/** A shorter outage is not worth a word. */
+/** A shorter outage is not worth a note. */
 const NOTED_MS = 1000;
 
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
@@ -116,7 +117,7 @@ async function wait(context: Context, options: WaitOptions): Promise<Met> {
   }
   if (!context.signal.aborted)
     throw await notFound(
-      `${sessionId}: what was waited for cannot come any more.`,
+      `${sessionId}: the event can no longer come.`,
       'the session ended, or this agent left it.',
       next,
     );
@@ -133,7 +134,7 @@ function describeCondition({ sessionId, condition: { kind, handle = 'another age
   return kind === 'ended' ? `${sessionId} to end` : `a ${kind} in ${sessionId}`;
 }
 
-/** Live first, then the state: what happens between the two is seen in one of them. */
+/** Live first, then the state: a change between the two shows up in one of them. */
 async function follow(
   context: Context,
   client: Client,
@@ -142,7 +143,7 @@ async function follow(
 ): Promise<Met | undefined> {
   const { signal } = context;
   const { kind, messageId } = condition;
-  // A message of our own at `after` is what the reply answers: it is read again for its id.
+  // The reply answers our own message at `after`: read it again for its id.
   const isReplyTo = kind === 'reply' && messageId === undefined && after !== undefined && after > 0;
   const from = isReplyTo ? after - 1 : (after ?? (messageId === undefined ? undefined : 0));
   const start = from === undefined ? { sessionId, last: 0 } : { sessionId, after: from };
@@ -154,13 +155,13 @@ async function follow(
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
     if (isMetBySession(condition, reply, me)) return { event: null };
-    // A session that is over can still be reopened, but nobody waits for that here.
+    // An ended session can still be reopened, but this does not wait for that.
     if (item.kind === 'end' || reply.state === 'ended') return undefined;
   }
   return undefined;
 }
 
-/** Whether a session is that way already; messages are only waited for. */
+/** Whether a session is already in the state; messages are only waited for. */
 function isMetBySession({ kind, handle }: Condition, session: Session, me: string): boolean {
   if (kind === 'ended') return session.state === 'ended';
   if (kind !== 'joined' && kind !== 'left') return false;

@@ -1,10 +1,8 @@
-import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import * as z from 'zod/mini';
 
-import { isFileError, makeDirectory, readIfPresent } from '../../../kit/private-file.js';
-import { type Random, randomToken } from '../../../kit/random.js';
-import { CliError, UsageError } from '../../errors.js';
+import { isFileError, makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { CliError, usageError } from '../../errors.js';
 
 /** How far a session was read, and in which epoch of the service's data. */
 export interface Cursor {
@@ -12,20 +10,20 @@ export interface Cursor {
   readonly epoch?: string | undefined;
 }
 
-/** How far each session was read; written behind the events, never ahead of them. */
+/** How far each session was read; written after the events, never before them. */
 export interface CursorFile {
   readonly cursors: Readonly<Record<string, Cursor>>;
-  /** Notes that an event was taken. */
+  /** Records that an event was processed. */
   advance(sessionId: string, cursor: Cursor): void;
-  /** Notes that a session continues earlier, because the service's data were restored. */
+  /** Records that a session continues earlier, because the service's data were restored. */
   goBack(sessionId: string, cursor: Cursor): void;
-  /** Notes that nothing needs to be known of a session any more. */
+  /** Forgets a session. */
   forget(sessionId: string): void;
-  /** Resolves when everything noted is on disk. */
+  /** Resolves when all records are on disk. */
   settle(): Promise<void>;
 }
 
-export async function openCursorFile(path: string, random: Random): Promise<CursorFile> {
+export async function openCursorFile(path: string): Promise<CursorFile> {
   const cursors = new Map(parseCursors(path, await readIfPresent(path)));
   try {
     makeDirectory(dirname(path));
@@ -39,14 +37,10 @@ export async function openCursorFile(path: string, random: Random): Promise<Curs
   const writeAll = async (): Promise<void> => {
     while (isDirty && failure === undefined) {
       isDirty = false;
-      // In a folder where others may write, nobody knows the name before the file exists.
-      const temporary = `${path}.${randomToken(random, 9)}.tmp`;
       try {
-        await writeFile(temporary, `${JSON.stringify(cursorsToJson(cursors))}\n`, { flag: 'wx', mode: 0o600 });
-        await rename(temporary, path);
+        await replaceFile(path, `${JSON.stringify(cursorsToJson(cursors))}\n`, { isDurable: false });
       } catch (error) {
         failure = error;
-        await rm(temporary, { force: true }).catch(() => {});
       }
     }
     writing = undefined;
@@ -81,7 +75,7 @@ export async function openCursorFile(path: string, random: Random): Promise<Curs
 function unwritable(path: string, error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
   const why = error instanceof Error ? error.message : undefined;
-  return new CliError('ASP_CONFIG', { message: `${path} cannot be written.`, why, cause: error });
+  return new CliError('ASP_CONFIG', { message: `Cannot write ${path}.`, why, cause: error });
 }
 
 /** One epoch for most sessions; those that were last read in another one name it themselves. */
@@ -114,7 +108,7 @@ function parseCursors(path: string, text: string | undefined): [string, Cursor][
   try {
     return cursorsFromJson(CursorsJson.parse(JSON.parse(text)));
   } catch (error) {
-    throw new UsageError(`${path} is not a cursor file.`, {
+    throw usageError(`${path} is not a cursor file.`, {
       why: 'it must be a JSON object with the sequence of each session under "sessions".',
       cause: error,
     });

@@ -1,20 +1,58 @@
 import { RequestError } from '../../../client/http/request-error.js';
-import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/tail.js';
-import type { EventEnvelope } from '../../../wire/event.js';
+import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Session } from '../../../wire/schemas/session.js';
+import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { ExplainedError, explain } from '../../context/explain.js';
+import { explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
-import { ReaderGoneError } from '../../terminal/streams.js';
-import { noConnection } from '../run/persist.js';
+import { isReaderGone, readerGone } from '../../terminal/streams.js';
+import { noConnection } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
+import { createTakenReports, type TakenReports } from '../session/taken-reports.js';
 import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
-import { joinIfInvited, joinWaiting } from './join.js';
 import type { EventOptions } from './tail.js';
 
+/** Joins a session; the session may have ended meanwhile, which is not an error. */
+async function join(context: Context, sessionId: string): Promise<void> {
+  const client = await context.client();
+  try {
+    await client.call('joinSession', { path: { session_id: sessionId }, signal: context.signal });
+    await context.output.detail(`joined ${sessionId}`);
+  } catch (error) {
+    if (!(error instanceof RequestError) || error.code !== 'NOT_FOUND') throw error;
+    await context.output.detail(`could not join ${sessionId} anymore`);
+  }
+}
+
+export async function joinIfInvited(context: Context, event: EventEnvelope, me: string): Promise<void> {
+  if (event.type === 'session.invited' && event.payload['invitee'] === me) await join(context, event.session_id);
+}
+
+const isInvited = ({ participants }: Session, me: string): boolean =>
+  participants.some(({ handle, status }) => handle === me && status === 'invited');
+
+/** Accepts existing invitations: to these sessions, or to all. */
+export async function joinWaiting(context: Context, sessionIds: readonly string[], me: string): Promise<void> {
+  for (const sessionId of sessionIds) {
+    const session = await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId });
+    if (isInvited(session, me)) await join(context, sessionId);
+  }
+  if (sessionIds.length > 0) return;
+  let cursor: string | null = null;
+  do {
+    const query: { state: 'active'; limit: number; cursor?: string } = { state: 'active', limit: 100 };
+    if (cursor !== null) query.cursor = cursor;
+    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
+    for (const session of page.sessions) if (isInvited(session, me)) await join(context, session.id);
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+}
+
 /** `session events` has none of the options that only a tail takes. */
-interface FollowOptions extends EventOptions {
+export interface FollowOptions extends EventOptions {
   readonly isFollowing: boolean;
   readonly idleMs?: number | undefined;
   readonly isKept?: boolean;
@@ -30,7 +68,7 @@ const READER_CHECK_MS = 500;
 interface Filter {
   readonly types: readonly string[];
   readonly from: readonly string[];
-  /** Leaves out what this agent did. */
+  /** Leaves out this agent's own events. */
   readonly notBy: string | undefined;
   readonly sinceMs: number | undefined;
   readonly untilMs: number | undefined;
@@ -67,7 +105,7 @@ class Recent {
     this.#kept.set(sessionId, items);
   }
 
-  /** What was kept, session by session; afterwards nothing is. */
+  /** The buffered events, session by session; then empties the buffer. */
   drain(): readonly EventItem[] {
     const items = [...this.#kept.values()].flat();
     this.#kept.clear();
@@ -78,7 +116,7 @@ class Recent {
 /** Why a tail stopped before its sessions did. */
 type Stop = 'count' | 'idle' | 'until' | 'timeout' | 'reader';
 
-/** One tail under way. */
+/** A running tail. */
 interface Tail {
   readonly context: Context;
   readonly options: FollowOptions;
@@ -86,7 +124,8 @@ interface Tail {
   readonly consume: ConsumeEvent;
   readonly cursorFile: CursorFile | undefined;
   readonly readyFile: ReadyFile;
-  /** The last events of each session while its past is read, where they are filtered. */
+  readonly reports: TakenReports;
+  /** The last events of each session while its history is read, if they are filtered. */
   readonly recent: Recent | undefined;
   readonly me: string | undefined;
   readonly stop: (reason: Stop) => void;
@@ -96,26 +135,26 @@ interface Tail {
   readonly ended: Set<string>;
   printed: number;
   isReady: boolean;
-  /** A person who watches was told that nothing can come for now. */
+  /** A watching person was notified that there is no connection. */
   isOutageTold: boolean;
 }
 
-/** How a tail came to its end. */
+/** How a tail ended. */
 interface End {
   readonly stopped: Stop | undefined;
   readonly printed: number;
 }
 
-/** Follows sessions and prints what comes; ends by the rules of `asp tail`. */
+/** Follows sessions and prints their events; ends by the rules of `asp tail`. */
 export async function followSessions(context: Context, options: FollowOptions): Promise<void> {
   const { signal } = context;
   const end = await followToEnd(context, options).catch(async (error: unknown) => {
-    const isReaderGone = error instanceof ReaderGoneError || signal.reason instanceof ReaderGoneError;
-    if (!signal.aborted && !isReaderGone) await tellEnd(context, options, { reason: 'error', code: codeOf(error) });
-    else if (!isReaderGone) await tellEnd(context, options, { reason: 'signal' });
+    const hasReaderLeft = isReaderGone(error) || isReaderGone(signal.reason);
+    if (!signal.aborted && !hasReaderLeft) await tellEnd(context, options, { reason: 'error', code: codeOf(error) });
+    else if (!hasReaderLeft) await tellEnd(context, options, { reason: 'signal' });
     throw error;
   });
-  if (end.stopped === 'reader') throw new ReaderGoneError('the reader is gone');
+  if (end.stopped === 'reader') throw readerGone();
   const reason = signal.aborted ? 'signal' : end.stopped;
   if (reason !== undefined) await tellEnd(context, options, { reason });
   refuseIfTooFew(options, end);
@@ -148,6 +187,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     timers.stop();
     await tail.readyFile.remove();
     await tail.cursorFile?.settle();
+    await tail.reports.settle();
   }
   return { stopped, printed: tail.printed };
 }
@@ -162,11 +202,10 @@ async function tellEnd(
 }
 
 function codeOf(error: unknown): string {
-  const cause = error instanceof ExplainedError ? error.cause : error;
-  return cause instanceof RequestError || cause instanceof CliError ? cause.code : 'ASP_BUG';
+  return error instanceof RequestError || error instanceof CliError ? error.code : 'ASP_BUG';
 }
 
-/** Who the agent is, so that its own leaving ends a tail of named sessions; a token may not let us know. */
+/** The agent's handle, so that its own departure ends a tail of named sessions; a token may not reveal it. */
 async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promise<string | undefined> {
   const { handle } = await context.agent();
   if (handle !== undefined || sessionIds.length === 0) return handle;
@@ -191,9 +230,10 @@ async function beginTail(
     isMessageOnly: options.view === 'text' || options.view === 'fence',
   };
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
+  const reports = createTakenReports(context);
   const consume =
     command !== undefined
-      ? createCommandRunner(context, command, options.onError)
+      ? createCommandRunner(context, command, options.onError, reports)
       : forwardUrl !== undefined
         ? createForwarder(context, forwardUrl, options.onError, print)
         : print;
@@ -204,8 +244,9 @@ async function beginTail(
     options,
     filter,
     consume,
-    cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile, context.random),
+    cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile),
     readyFile: await openReadyFile(options.readyFile),
+    reports,
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
     me,
     stop,
@@ -218,7 +259,7 @@ async function beginTail(
   };
 }
 
-/** Where each session begins: where the cursor file says, else where the options say. */
+/** Where each session begins: from the cursor file, or else from the options. */
 function following(options: FollowOptions, cursorFile: CursorFile | undefined): Omit<Following, 'signal'> {
   const { sessionIds, last, after, sinceMs, untilMs, isFollowing, types, from, isNotMe, view } = options;
   const cursors = cursorFile?.cursors ?? {};
@@ -269,7 +310,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       });
     case 'gap': {
       const { sessionId, from, to, reason } = item;
-      await context.output.note(`${sessionId}: events ${from} to ${to ?? 'the end'} could not be had: ${reason}`);
+      await context.output.note(`${sessionId}: could not load events ${from} to ${to ?? 'the end'}: ${reason}`);
       return tellControl(tail, { type: 'asp.gap', session_id: sessionId, from, to, reason });
     }
     case 'restored': {
@@ -300,14 +341,17 @@ async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
   if (tail.printed === options.count) tail.stop('count');
 }
 
-/** Says once that nothing can come: before the first connection at once; later to a person only, and not for a blink. */
+/**
+ * Says once that there is no connection: before the first connection at once; later only to a person, and not for a
+ * short outage.
+ */
 async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<void> {
   if (tail.isOutageTold || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
   tail.isOutageTold = true;
   await tail.context.output.note(noConnection(reason));
 }
 
-/** Says once, at a terminal, that it is connected: nothing may come for a long time. */
+/** Says once, at a terminal, that it is connected: the next event may be far away. */
 async function tellFollowing({ context, options, isReady, me }: Tail, count: number): Promise<void> {
   if (isReady || !options.isFollowing || !context.streams.stderr.isTerminal) return;
   const sessions = count === 1 ? '1 session' : `${count} sessions`;
@@ -329,7 +373,7 @@ async function tellControl({ context, options }: Tail, line: Readonly<Record<str
   if (options.hasControl) await context.output.record(line);
 }
 
-/** A tail of named sessions is over when all have ended; it stays with `--keep`. */
+/** A tail of named sessions ends when all of them have ended, unless `--keep`. */
 function isOver({ options, ended }: Tail): boolean {
   const { sessionIds, isKept, isFollowing } = options;
   return sessionIds.length > 0 && (!isKept || !isFollowing) && sessionIds.every((id) => ended.has(id));
@@ -342,7 +386,7 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
     cancels.get(name)?.();
     if (delayMs !== undefined) cancels.set(name, clock.schedule(delayMs, action, true));
   };
-  // While what exists is read, or there is no connection, nothing is known of silence.
+  // While existing events are read, or there is no connection, silence does not count.
   let isListening = false;
   const noteActivity = (): void => {
     if (isListening) after('idle', options.idleMs, () => stop('idle'));
@@ -360,7 +404,7 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
   after('timeout', globals.timeoutMs, () => stop('timeout'));
   const untilMs = options.untilMs;
   if (untilMs !== undefined && options.isFollowing) after('until', untilMs - clock.now(), () => stop('until'));
-  // Asked at once too: who reads must have been seen before it can be missed.
+  // Check at once too: a reader can only disappear after it was seen once.
   const checkReader = (): void => {
     if (streams.stdout.isAbandoned()) stop('reader');
   };
@@ -378,7 +422,7 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
   };
 }
 
-/** Exit 8 when what was waited for did not come. */
+/** Exit 8 if the expected events did not come. */
 function refuseIfTooFew(options: FollowOptions, { stopped, printed }: End): void {
   const isShort = options.count !== undefined && printed < options.count;
   const isTooLate = stopped === 'timeout' || (stopped === 'idle' && isShort);

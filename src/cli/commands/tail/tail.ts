@@ -1,51 +1,52 @@
 import { isLoopbackHost } from '../../../kit/loopback.js';
 import { type Args, command, type GlobalOption, type Option } from '../../command.js';
-import { UsageError } from '../../errors.js';
-import { suggest } from '../../suggest.js';
-import { readCount, readHandles, readId, readTime } from '../../values.js';
+import type { Context } from '../../context/context.js';
+import { usageError } from '../../errors.js';
+import { readCount, readHandles, readSessionName, readTime, SESSION_ABOUT, suggest } from '../../values.js';
+import { findSession } from '../session/find-session.js';
+import type { FollowOptions } from './follow.js';
 
-/** Where to start and stop, what to keep, and how to print it. */
+/** Where to start and stop, what to filter, and how to print. */
 const EVENT_OPTIONS = [
   { flags: '-n, --last <count>', about: 'start with the last N events of each session (default 10)' },
   { flags: '--after <sequence>', about: 'events after this sequence' },
   { flags: '--since <time>', about: 'events from this time on: RFC 3339, epoch ms, or 2h (ago)' },
   { flags: '--until <time>', about: 'events up to this time' },
-  { flags: '--type <types>', about: 'only these: message, invited, joined, left, ended, …', isRepeatable: true },
-  { flags: '--from <handles>', about: 'only what these agents did', isRepeatable: true },
-  { flags: '--not-me', about: 'only what others did' },
+  { flags: '--type <types>', about: 'only these types: message, invited, joined, left, ended, …', isRepeatable: true },
+  { flags: '--from <handles>', about: 'only events caused by these agents', isRepeatable: true },
+  { flags: '--not-me', about: "leave out this agent's own events" },
   { flags: '-c, --count <count>', about: 'stop after N events' },
-  { flags: '--cursor-file <path>', about: 'continue where this file says; it is kept up to date' },
-  { flags: '--pretty', about: 'lines for people' },
-  { flags: '--text', about: 'the text of messages only' },
-  { flags: '--fence', about: 'a block for each message between nonce lines, marked untrusted, for language models' },
+  { flags: '--cursor-file <path>', about: 'continue from the position in this file, and keep it up to date' },
+  { flags: '--pretty', about: 'print lines for people' },
+  { flags: '--text', about: 'print only the text of messages' },
+  { flags: '--fence', about: 'print each message between nonce lines, marked as untrusted, for language models' },
   { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
   { flags: '--forward <url>', about: 'POST each event to this address' },
   {
     flags: '--on-error <stop|skip|retry>',
-    about: 'if --exec or --forward fails: exit 10 before its event, go on, or try up to 5 times (default stop)',
+    about: 'if --exec or --forward fails: exit 10 before its event, continue, or retry up to 5 times (default stop)',
     choices: ['stop', 'skip', 'retry'],
   },
 ] as const satisfies readonly Option[];
 
 const FOLLOW_OPTIONS = [
-  { flags: '--no-follow', about: 'what exists, then exit' },
-  { flags: '-f, --follow', about: 'what tail does anyway', isHidden: true },
+  { flags: '--no-follow', about: 'print the existing events, then exit' },
+  { flags: '-f, --follow', about: 'the default of tail', isHidden: true },
   {
     flags: '--idle <duration>',
-    about:
-      'stop when nothing arrives for this long, after everything that waited was given (exit 8 if --count was not reached)',
+    about: 'stop when nothing arrives for this long, after all waiting events (exit 8 if --count was not reached)',
   },
-  { flags: '--keep', about: 'stay when the sessions have ended' },
+  { flags: '--keep', about: 'keep running when the sessions have ended' },
   {
     flags: '--control',
-    about: 'asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines too; the last one is asp.end',
+    about: 'also print asp.ready, asp.reconnecting, asp.gap, asp.restored and asp.end lines; asp.end is the last',
   },
   { flags: '--heartbeat <duration>', about: 'print an asp.heartbeat line at this interval; implies --control' },
-  { flags: '--ready-file <path>', about: 'a file that appears once events arrive live' },
-  { flags: '--join', about: 'join every session the agent is invited to' },
+  { flags: '--ready-file <path>', about: 'create this file once live events arrive' },
+  { flags: '--join', about: 'join every session that the agent is invited to' },
 ] as const satisfies readonly Option[];
 
-const STDOUT = 'the events, one JSON document a line; lines or texts with --pretty, --text or --fence';
+const STDOUT = 'the events, one JSON document per line; lines or texts with --pretty, --text or --fence';
 
 export const sessionTail = command({
   path: 'session tail',
@@ -53,19 +54,19 @@ export const sessionTail = command({
   summary: 'print events as they arrive, as JSON lines',
   details: [
     'Without a session: follows all your sessions, starting with events that were never delivered to you.',
-    'With sessions: their last 10 events, then new ones, until all have ended. Each event once, in the order of its',
-    'session, across reconnects; a hole that cannot be filled is told on stderr.',
+    'With sessions: their last 10 events, then new ones, until all have ended. Each event is printed once and in order,',
+    'even across reconnects; stderr reports events that could not be loaded.',
   ].join('\n'),
-  arguments: [{ usage: '[sessions...]', about: 'sess_…' }],
+  arguments: [{ usage: '[sessions...]', about: SESSION_ABOUT }],
   options: [...EVENT_OPTIONS, ...FOLLOW_OPTIONS],
   examples: [
     {
       line: 'asp tail sess_… | jq -r \'select(.type=="session.message") | .payload.content\'',
-      about: 'texts as they come',
+      about: 'texts as they arrive',
     },
     { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
     { line: 'asp tail sess_… --pretty', about: 'for people' },
-    { line: 'asp tail --type message -c 1 --timeout 5m', about: 'wait for one message; exit 8 if none came' },
+    { line: 'asp tail --type message -c 1 --timeout 5m', about: 'waits for one message; exit 8 if none came' },
   ],
   effect: 'read',
   stdout: STDOUT,
@@ -76,7 +77,7 @@ export const sessionTail = command({
     const isFollowing = !args.flag('no-follow');
     const options = await readEventOptions(args, nowMs);
     if (options.sessionIds.length === 0 && !isFollowing)
-      throw new UsageError('--no-follow needs a session.', { next: ['asp', 'session', 'list'] });
+      throw usageError('--no-follow needs a session.', { next: ['asp', 'session', 'list'] });
     const heartbeatMs = args.duration('heartbeat');
     return {
       ...options,
@@ -89,14 +90,14 @@ export const sessionTail = command({
       joins: args.flag('join'),
     };
   },
-  run: async (context, options) => (await import('./follow.js')).followSessions(context, options),
+  run: async (context, options) => follow(context, options),
 });
 
 export const sessionEvents = command({
   path: 'session events',
-  summary: 'print the events of sessions that exist already',
+  summary: 'print the existing events of sessions',
   details: 'The same as asp tail --no-follow.',
-  arguments: [{ usage: '<sessions...>', about: 'sess_…' }],
+  arguments: [{ usage: '<sessions...>', about: SESSION_ABOUT }],
   options: EVENT_OPTIONS,
   examples: [
     { line: 'asp session events sess_… --after 0', about: 'everything from the beginning' },
@@ -105,15 +106,21 @@ export const sessionEvents = command({
   effect: 'read',
   stdout: STDOUT,
   parse: async (args, nowMs) => ({ ...(await readEventOptions(args, nowMs)), isFollowing: false }),
-  run: async (context, options) => (await import('./follow.js')).followSessions(context, options),
+  run: async (context, options) => follow(context, options),
 });
+
+async function follow(context: Context, options: FollowOptions): Promise<void> {
+  const sessionIds = await Promise.all(options.sessionIds.map((name) => findSession(context, name)));
+  const { followSessions } = await import('./follow.js');
+  await followSessions(context, { ...options, sessionIds: [...new Set(sessionIds)] });
+}
 
 async function readEventOptions(
   args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption, { usage: '[sessions...]'; about: string }>,
   nowMs: number,
 ) {
   const texts = args.argument('sessions').flatMap((text) => text.split(','));
-  const sessionIds = [...new Set(texts)].map((id) => readId('session', id));
+  const sessionIds = [...new Set(texts.map(readSessionName))];
   for (const [one, other] of [
     ['last', 'after'],
     ['last', 'since'],
@@ -125,11 +132,11 @@ async function readEventOptions(
   ] as const)
     args.refuseBoth(one, other);
   if (args.isGiven('on-error') && !args.isGiven('exec') && !args.isGiven('forward'))
-    throw new UsageError('--on-error needs --exec or --forward.');
+    throw usageError('--on-error needs --exec or --forward.');
   const beginning = (['last', 'after', 'since'] as const).find((option) => args.isGiven(option));
   if (sessionIds.length === 0 && beginning !== undefined)
-    throw new UsageError(`--${beginning} needs a session.`, {
-      why: 'a tail of every session begins where the last connection ended, or where --cursor-file says.',
+    throw usageError(`--${beginning} needs a session.`, {
+      why: 'a tail of all sessions starts where the last connection ended, or at the position in --cursor-file.',
       next: ['asp', 'session', 'list'],
     });
   const time = (option: 'since' | 'until'): number | undefined => {
@@ -170,22 +177,22 @@ function chooseView(args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption>): 
   return VIEWS.find((view) => args.flag(view)) ?? 'lines';
 }
 
-/** `message` and `session.message` are the same; an unknown type is taken as it is when it has a dot. */
+/** `message` and `session.message` are the same; an unknown type is accepted if it contains a dot. */
 function readType(text: string, known: readonly string[]): string {
   const type = text.includes('.') ? text : `session.${text}`;
   if (known.includes(type) || text.includes('.')) return type;
   const [near] = suggest(type, known);
-  throw new UsageError(`'${text}' is not a type of event.`, {
+  throw usageError(`'${text}' is not an event type.`, {
     why: near === undefined ? `types: ${known.join(', ')}.` : `did you mean ${near}?`,
   });
 }
 
-/** An address that events may be posted to: encrypted, or on this machine. */
+/** An address to post events to: encrypted, or on this machine. */
 function readForwardUrl(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))) return url.href;
-  throw new UsageError(`--forward '${text}' is not an https address.`, { why: 'http is for this machine only.' });
+  throw usageError(`--forward '${text}' is not an https address.`, { why: 'http is for this machine only.' });
 }
 
 export type EventOptions = Awaited<ReturnType<typeof readEventOptions>>;

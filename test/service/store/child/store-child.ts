@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { systemClock, wait } from '../../../../src/kit/clock.js';
 import { createIds } from '../../../../src/kit/ids.js';
 import { systemRandom } from '../../../../src/kit/random.js';
-import { createLocalBus } from '../../../../src/service/bus/local-bus.js';
-import { append } from '../../../../src/service/events/append.js';
-import { openSqlite } from '../../../../src/service/store/sqlite-database.js';
+import { append } from '../../../../src/service/messaging/events.js';
+import { createLocalBus } from '../../../../src/service/messaging/shared-bus.js';
+import { openSqlite } from '../../../../src/service/store/sqlite.js';
 
 const WRITERS = 16;
 const VALUE = 'x'.repeat(8192);

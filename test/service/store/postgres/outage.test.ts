@@ -59,7 +59,7 @@ describe('a service whose PostgreSQL is away', () => {
         .then((answer) => ('status' in answer ? answer : Promise.reject(new Error('a socket was opened')))),
     ]);
 
-  it('a service without its PostgreSQL answers every call with 503, Retry-After and the envelope, and goes on by itself', async () => {
+  it('a service without its PostgreSQL answers every call with 503, Retry-After and the envelope, and recovers on its own', async () => {
     const { targetPort } = cutter;
     cutter.targetPort = 1;
     cutter.cutAll('reset');

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 
-import type { Query, SharedDatabase } from '../../../../src/service/store/database.js';
-import { openPostgres } from '../../../../src/service/store/postgres-database.js';
-import { indexWords, listCandidates } from '../../../../src/service/store/search-rows.js';
+import type { Query, SharedDatabase } from '../../../../src/service/core/database.js';
+import { openPostgres } from '../../../../src/service/store/postgres.js';
+import { indexWords, listCandidates } from '../../../../src/service/store/search.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { openPostgres } from '../../../../src/service/store/postgres-database.js';
+import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { missing } from '../../../acceptance/program.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { startTestService } from '../../../support/service.js';

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../../src/service/context.js';
+import type { AgentActor } from '../../../../src/service/core/context.js';
 import { createHealth } from '../../../../src/service/health.js';
-import { createPresence, type Presence } from '../../../../src/service/realtime/presence.js';
-import { hasSocket } from '../../../../src/service/store/socket-rows.js';
+import { createPresence, type Presence } from '../../../../src/service/messaging/presence.js';
+import { hasSocket } from '../../../../src/service/store/processes.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
 import { until } from '../../../support/until.js';
 import { openStage, type Stage } from '../../sessions/stage.js';

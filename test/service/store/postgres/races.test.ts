@@ -3,17 +3,16 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/kit/clock.js';
 import { createIds } from '../../../../src/kit/ids.js';
 import { systemRandom } from '../../../../src/kit/random.js';
-import { openSigningKeys } from '../../../../src/service/access-token/signing-keys.js';
-import type { Signal } from '../../../../src/service/bus/bus.js';
-import { createLocalBus } from '../../../../src/service/bus/local-bus.js';
-import { createSharedBus } from '../../../../src/service/bus/shared-bus.js';
-import { append } from '../../../../src/service/events/append.js';
-import { withIdempotency } from '../../../../src/service/limits/idempotency.js';
-import { createStoredLimits } from '../../../../src/service/limits/stored-limits.js';
-import { ServiceError } from '../../../../src/service/service-error.js';
-import type { SharedDatabase, Transaction } from '../../../../src/service/store/database.js';
-import { openPostgres } from '../../../../src/service/store/postgres-database.js';
-import { insertSession } from '../../../../src/service/store/session-rows.js';
+import type { Signal } from '../../../../src/service/core/bus.js';
+import type { SharedDatabase, Transaction } from '../../../../src/service/core/database.js';
+import { ServiceError } from '../../../../src/service/core/errors.js';
+import { append } from '../../../../src/service/messaging/events.js';
+import { withIdempotency } from '../../../../src/service/messaging/idempotency.js';
+import { createLocalBus, createSharedBus } from '../../../../src/service/messaging/shared-bus.js';
+import { openSigningKeys } from '../../../../src/service/oauth/access-tokens.js';
+import { openPostgres } from '../../../../src/service/store/postgres.js';
+import { insertSession } from '../../../../src/service/store/sessions.js';
+import { createStoredLimits } from '../../../../src/service/store/stored-limits.js';
 import { RATE_LIMIT } from '../../../../src/wire/limit.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
@@ -151,7 +150,7 @@ describe('writes that collide', () => {
       await transaction.run('SELECT 1 / 0').catch(() => {});
       return 'done';
     });
-    await expect(write).rejects.toThrow('gave up the transaction');
+    await expect(write).rejects.toThrow('rolled back the transaction');
     expect(await one.read((query) => query.all('SELECT * FROM tally'))).toEqual([]);
   });
 });
@@ -229,7 +228,7 @@ describe('signing keys', () => {
   });
 });
 
-describe('the bell', () => {
+describe('the notification', () => {
   it('rings here at once and in the other service soon, many rings in few calls, its own not twice', async () => {
     const onFault = (error: unknown): void => void faults.push(error);
     const buses = [one, two].map((database, index) =>
@@ -237,22 +236,28 @@ describe('the bell', () => {
     );
     const heard: Signal[][] = [[], []];
     for (const [index, bus] of buses.entries()) bus.listen((signal) => heard[index]?.push(signal));
+    let calls = 0;
+    two.calls.listen(() => {
+      calls += 1;
+    });
     await until('both lines are up', async () => {
       buses[0]?.ring({ kind: 'revoked', grantId: 'probe' });
       return (heard[1]?.length ?? 0) > 0;
     });
     for (const list of heard) list.length = 0;
-    const ids = Array.from({ length: 500 }, (_, index) => `agt_${String(index).padStart(26, '0')}`);
-    for (const id of ids) buses[0]?.ring({ kind: 'events', agentIds: [id] });
+    calls = 0;
+    const ids = Array.from({ length: 500 }, (_, index) => `sess_${String(index).padStart(26, '0')}`);
+    for (const sessionId of ids) buses[0]?.ring({ kind: 'events', sessionId, first: 3, last: 4 });
     buses[0]?.ring({ kind: 'revoked', grantId: 'fam_1' });
     expect(heard[0]).toHaveLength(501);
-    const reached = () => (heard[1] ?? []).flatMap((signal) => (signal.kind === 'events' ? signal.agentIds : []));
+    const reached = () => (heard[1] ?? []).flatMap((signal) => (signal.kind === 'events' ? [signal.sessionId] : []));
     await until('all are heard', async () => reached().length >= 500);
     await until('the end of the grant is heard', async () =>
       heard[1]?.some((signal) => signal.kind === 'revoked' && signal.grantId === 'fam_1'),
     );
     expect(new Set(reached())).toEqual(new Set(ids));
-    expect(heard[1]?.filter((signal) => signal.kind === 'events').length).toBeLessThan(50);
+    expect(heard[1]?.[0]).toEqual({ kind: 'events', sessionId: ids[0], first: 3, last: 4 });
+    expect(calls).toBeLessThan(50);
     expect(heard[0]).toHaveLength(501);
     await Promise.all(buses.map((bus) => bus.close()));
     expect(faults).toEqual([]);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { ServiceOptions } from '../../../../src/service/service.js';
 import { sessionLock } from '../../../../src/service/store/lock-names.js';
-import { openPostgres } from '../../../../src/service/store/postgres-database.js';
+import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { type Actor, callApi } from '../../../support/actors.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
 import { mustGrant } from '../../../support/grants.js';
@@ -168,7 +168,7 @@ describe('a service that loses its database', () => {
     },
   );
 
-  it('does not count for ever who has gone meanwhile', async () => {
+  it('does not count an agent that left meanwhile forever', async () => {
     const socket = await bob.mustConnect();
     await until('bob is online', isOnline);
     CUTS.refused();

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, startService } from '../../../../src/service/service.js';
-import { openPostgres } from '../../../../src/service/store/postgres-database.js';
-import { markSocketsRevoked } from '../../../../src/service/store/socket-rows.js';
+import { openPostgres } from '../../../../src/service/store/postgres.js';
+import { markSocketsRevoked } from '../../../../src/service/store/processes.js';
 import { type Actor, callApi, createActor, type Operator } from '../../../support/actors.js';
 import { mustGetCode, mustGrant } from '../../../support/grants.js';
 import type { Answer } from '../../../support/http.js';
@@ -126,7 +126,7 @@ describe('one service by two doors', () => {
     await socket.close();
   });
 
-  it('a third that starts and stops takes nobody offline', async () => {
+  it('a third that starts and stops takes no agent offline', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     const three = await startService({ host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url });
     await three.stop();
@@ -139,7 +139,7 @@ describe('one service by two doors', () => {
     );
   });
 
-  it('a grant that is revoked at one closes its socket at the other, also when the bell is lost', async () => {
+  it('a grant that is revoked at one closes its socket at the other, even if the notification is lost', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     const database = await openPostgres(schema.url);
     await database.write((transaction) => markSocketsRevoked(transaction, bob.credentials.clientId, Date.now()));

@@ -1,0 +1,19 @@
+// Files that the build puts into the program: the completion scripts, and the styles and browser scripts of its pages.
+import { readdirSync, readFileSync } from 'node:fs';
+
+const read = (path) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
+const ASSETS = 'src/service/web/assets';
+
+/** The values of the names that stand for these files in the sources, for a bundler's `define`. */
+export function embeddedFiles() {
+  const assets = readdirSync(new URL(`../${ASSETS}`, import.meta.url));
+  return {
+    ASP_COMPLETIONS: JSON.stringify({
+      bash: read('completions/asp.bash'),
+      zsh: read('completions/_asp'),
+      fish: read('completions/asp.fish'),
+      powershell: read('completions/asp.ps1'),
+    }),
+    ASP_ASSETS: JSON.stringify(Object.fromEntries(assets.map((name) => [name, read(`${ASSETS}/${name}`)]))),
+  };
+}

@@ -1,0 +1,53 @@
+import { command } from '../../command.js';
+import { readSessionName, SESSION_ABOUT } from '../../values.js';
+
+const LAST_DEFAULT = 10;
+const LAST_MAX = 100;
+
+export const chat = command({
+  path: 'chat',
+  summary: 'talk to an agent in the terminal',
+  details: [
+    'Shows the last messages and what comes, and sends every line you type. Ctrl-D leaves the chat and not the session, which goes',
+    'on. With an agent you have no session with, the first line starts one. In a pipe, the lines of standard input are sent and the',
+    'messages are printed until the input ends.',
+  ].join('\n'),
+  arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
+  options: [
+    {
+      flags: '-n, --last <count>',
+      about: `show the last N messages (default ${LAST_DEFAULT}, and all that are unread)`,
+    },
+    { flags: '--topic <text>', about: 'topic of a new session' },
+    { flags: '--join', about: 'join the session first if you are only invited' },
+  ],
+  examples: [
+    { line: 'asp chat @alice.bot', about: 'history, live messages, your lines' },
+    { line: 'asp chat sess_… -n 50 --accessible', about: 'for a screen reader: nothing is redrawn' },
+    { line: 'printf "status?\\n" | asp chat @ops.bot --topic morning', about: 'from a pipe' },
+  ],
+  effect: 'write',
+  stdout: 'the messages of others: time, sender and text; with --json the events, a line each',
+  makesOwnKeys: true,
+  isEndless: true,
+  tidiesUp: true,
+  parse: (args) => ({
+    name: readSessionName(args.argument('session')),
+    last: args.count('last', { max: LAST_MAX }) ?? LAST_DEFAULT,
+    showsUnread: !args.isGiven('last'),
+    topic: args.text('topic'),
+    joins: args.flag('join'),
+  }),
+  run: async (context, options) => (await import('./converse.js')).converse(context, options),
+});
+
+export interface ChatOptions {
+  /** As `readSessionName` gives it. */
+  readonly name: string;
+  /** How many of the last messages to show. */
+  readonly last: number;
+  /** More, if more are unread. */
+  readonly showsUnread: boolean;
+  readonly topic: string | undefined;
+  readonly joins: boolean;
+}

@@ -1,0 +1,264 @@
+import type { Client } from '../../../client/client.js';
+import { randomUuid } from '../../../kit/random.js';
+import { textWidth, wrapText } from '../../../kit/wrap.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import { write } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { explain, notFound, withContext } from '../../context/explain.js';
+import { openLineEditor } from '../../terminal/line-editor.js';
+import { sanitizeDeep } from '../../terminal/output.js';
+import { sanitizeLine } from '../../terminal/sanitize.js';
+import type { Style } from '../../terminal/style.js';
+import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
+import { formatMessage } from '../message/message-text.js';
+import { persist } from '../run/progress-file.js';
+import { readLines } from '../send/content.js';
+import { describeEvent, findActor } from '../session/facts.js';
+import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
+import { explainRefusal, lookAtSession } from '../session/refusal.js';
+import { readLastMessages } from '../session/session-events.js';
+import { createTakenReports, type TakenReports } from '../session/taken-reports.js';
+import { createOutageNotes } from '../session/wait.js';
+import { joinWaiting } from '../tail/follow.js';
+import type { ChatOptions } from './chat.js';
+
+/** Where lines come from and messages go to: a person at a terminal, or pipes. */
+interface Conversation {
+  readonly isWithPerson: boolean;
+  lines(): AsyncGenerator<string>;
+  print(text: string): Promise<void>;
+  close(): void;
+}
+
+interface Chat {
+  readonly context: Context;
+  readonly client: Client;
+  readonly me: string;
+  readonly conversation: Conversation;
+  readonly style: Style;
+  readonly marks: ReadMarks;
+  readonly reports: TakenReports;
+  /** Messages sent from this chat: they are already on the screen. */
+  readonly sent: Set<string>;
+  /** The line that is on its way. */
+  sending: Promise<unknown>;
+}
+
+/** Ends when the input does, when the session does, or when the agent has left it. */
+export async function converse(context: Context, options: ChatOptions): Promise<void> {
+  const me = await context.actingHandle();
+  const found = await chooseSession(context, options.name);
+  if (found !== undefined) await requireJoined(context, found, me, options.joins);
+  const conversation = await openConversation(context);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const chat: Chat = {
+    context,
+    client: await context.client(),
+    me,
+    conversation,
+    style: await context.output.style(),
+    marks: await openReadMarks(context, me),
+    reports: createTakenReports(context),
+    sent: new Set(),
+    sending: Promise.resolve(),
+  };
+  let following: Promise<void> | undefined;
+  let isOver = false;
+  let failure: unknown;
+  const follow = (sessionId: string, after: number): void => {
+    following = explain({ subject: sessionId }, followSession(chat, sessionId, after, signal))
+      .then(() => {
+        isOver = !signal.aborted;
+      })
+      .catch((error: unknown) => {
+        if (!signal.aborted) failure = error;
+      })
+      .finally(() => conversation.close());
+  };
+  let sessionId = found;
+  context.signal.addEventListener('abort', conversation.close, { once: true });
+  try {
+    if (conversation.isWithPerson) await greet(chat, options.name, found === undefined);
+    if (sessionId !== undefined) follow(sessionId, await showHistory(chat, sessionId, options));
+    for await (const line of conversation.lines()) {
+      if (isOver || failure !== undefined) break;
+      if (line.trim() === '') continue;
+      if (sessionId !== undefined) await sendLine(chat, sessionId, line, signal);
+      else {
+        const started = await startSession(chat, options, line);
+        sessionId = started.sessionId;
+        follow(sessionId, started.sequence);
+      }
+    }
+  } finally {
+    stop.abort(new Error('the chat is over'));
+    context.signal.removeEventListener('abort', conversation.close);
+    conversation.close();
+    await following;
+    await Promise.all([chat.marks.save(), chat.reports.settle()]);
+  }
+  if (failure !== undefined) throw failure;
+  context.signal.throwIfAborted();
+  if (!isOver && sessionId !== undefined && conversation.isWithPerson)
+    await context.output.note(`You left the chat. The session goes on: asp chat ${options.name}`);
+}
+
+/** The session that is meant; undefined: there is none yet with this agent. A person is asked where there are several. */
+async function chooseSession(context: Context, name: string): Promise<string | undefined> {
+  if (!name.startsWith('@')) return findSession(context, name);
+  const found = (await findSessionsWith(context, name)).filter(({ state }) => state === 'active');
+  if (found.length < 2) return found[0]?.id;
+  if (!context.prompts.canAsk) throw severalWith(name, found);
+  const choices = found.map(({ id, topic }) => (topic === null ? id : `${id} ${sanitizeLine(topic)}`));
+  const chosen = await context.prompts.choose(
+    `You have ${found.length} sessions with ${name}.`,
+    choices,
+    'a session id',
+  );
+  return chosen.split(' ')[0];
+}
+
+async function requireJoined(context: Context, sessionId: string, me: string, joins: boolean): Promise<void> {
+  const seen = await lookAtSession(context, sessionId);
+  if (seen?.session.state === 'active' && seen.mine === 'invited') {
+    const question = `You are invited to ${sessionId} and have not joined. Join it?`;
+    if (joins || (context.prompts.canAsk && (await context.prompts.confirm(question, '--join'))))
+      return joinWaiting(context, [sessionId], me);
+  }
+  if (seen?.session.state === 'active' && seen.mine === 'joined') return;
+  const refusal = await notFound(
+    `${sessionId} cannot be seen by this agent.`,
+    'it does not exist, or this agent takes no part in it.',
+    ['asp', 'session', 'list'],
+  );
+  throw await explainRefusal(context, sessionId, refusal);
+}
+
+async function openConversation(context: Context): Promise<Conversation> {
+  const { streams, globals, interrupt } = context;
+  const isWithPerson = streams.stdin.isTerminal && streams.stderr.isTerminal && context.output.format === 'human';
+  if (isWithPerson) {
+    const isAccessible = globals.isAccessible || context.environment['TERM'] === 'dumb';
+    return { isWithPerson, ...(await openLineEditor(streams, { isAccessible, prompt: '> ', interrupt })) };
+  }
+  const stop = new AbortController();
+  const reading = { ...context, signal: AbortSignal.any([context.signal, stop.signal]) };
+  return {
+    isWithPerson,
+    async *lines() {
+      try {
+        yield* readLines(reading);
+      } catch (error) {
+        if (!stop.signal.aborted) throw error;
+      }
+    },
+    print: (text) => streams.stdout.write(`${text}\n`),
+    close: () => stop.abort(new Error('the chat is over')),
+  };
+}
+
+async function greet({ context, conversation, style, me }: Chat, name: string, isNew: boolean): Promise<void> {
+  const what = isNew ? `Your first line starts a session with ${name}.` : `This is ${name}.`;
+  const text = wrapText(`${what} You are ${me}. Ctrl-D leaves.`, textWidth(context.streams.stdout));
+  await conversation.print(style.dim(text));
+}
+
+/** Shows the last messages; what comes after the returned sequence is new. */
+async function showHistory(chat: Chat, sessionId: string, { last, showsUnread }: ChatOptions): Promise<number> {
+  const messages = await readLastMessages(chat.context, sessionId);
+  const firstUnread = messages.findIndex(({ sequence }) => sequence > chat.marks.get(sessionId));
+  const from = Math.max(0, messages.length - last);
+  const isWhole = showsUnread && firstUnread !== -1;
+  for (const message of messages.slice(isWhole ? Math.min(from, firstUnread) : from)) {
+    const { session_id, sequence, created_at } = message;
+    await showEvent(chat, {
+      type: 'session.message',
+      session_id,
+      event_id: '',
+      sequence,
+      created_at,
+      payload: message,
+    });
+  }
+  return messages.at(-1)?.sequence ?? 0;
+}
+
+async function followSession(chat: Chat, sessionId: string, after: number, signal: AbortSignal): Promise<void> {
+  const { client, me, conversation, style } = chat;
+  // Notes would go to stderr, which shows the line being typed, so they go where the messages go.
+  const note = (text: string): Promise<void> => conversation.print(style.dim(sanitizeLine(text)));
+  const output = { ...chat.context.output, ...(conversation.isWithPerson && { note }) };
+  const noteOutage = createOutageNotes({ output });
+  const items = client.tail({ sessions: [{ sessionId, after }], handle: me, signal });
+  for await (const item of items) {
+    await noteOutage(item);
+    if (item.kind === 'event') await showNew(chat, item.event);
+    if (item.kind === 'end' || (item.kind === 'event' && item.event.type === 'session.ended')) return;
+  }
+}
+
+/** Messages typed here are already on the screen; the agent's messages from elsewhere are not. */
+async function showNew(chat: Chat, event: EventEnvelope): Promise<void> {
+  if (findActor(event) === chat.me) {
+    await chat.sending.catch(() => {});
+    if (!isMessageEvent(event) || chat.sent.delete(event.payload.id)) return;
+  }
+  await showEvent(chat, event);
+}
+
+async function showEvent(chat: Chat, event: EventEnvelope): Promise<void> {
+  const { context, conversation, style, me, marks, reports } = chat;
+  if (context.output.format === 'human') {
+    const text = isMessageEvent(event)
+      ? formatMessage(sanitizeDeep(event.payload), style, context.clock.now())
+      : style.dim(`· ${sanitizeLine(describeEvent(event))}`);
+    await conversation.print(text);
+  } else await context.output.record(event);
+  if (!conversation.isWithPerson || !isMessageEvent(event)) return;
+  marks.advance(event.session_id, event.sequence);
+  if (event.payload.sender !== me) reports.note(event.session_id, event.sequence);
+}
+
+async function startSession(
+  { context, sent }: Chat,
+  { name, topic }: ChatOptions,
+  line: string,
+): Promise<{ sessionId: string; sequence: number }> {
+  const body = { invite: [name], initial_message: { content: line }, ...(topic !== undefined && { topic }) };
+  const { reply } = await write(
+    context,
+    'createSession',
+    { body },
+    {
+      subject: name,
+      messages: { NOT_FOUND: `${name} could not be reached.` },
+      reasons: {
+        NOT_FOUND:
+          'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
+      },
+      next: { NOT_FOUND: ['asp', 'agent', 'show', name.slice(1)] },
+    },
+  );
+  if (reply.message_id !== null) sent.add(reply.message_id);
+  return { sessionId: reply.session_id, sequence: reply.sequence ?? 0 };
+}
+
+/** Sends a line, under one key however often it is tried; a service that is away is waited for. */
+async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
+  const { context, client, sent } = chat;
+  const path = { session_id: sessionId };
+  const idempotencyKey = randomUuid(context.random);
+  const sending = persist(context, signal, () =>
+    client.call('sendMessage', { path, body: { content: line }, idempotencyKey, signal }),
+  ).then((settled) => {
+    if (settled.kind === 'done') sent.add(settled.reply.reply.message_id);
+    return settled;
+  });
+  chat.sending = sending;
+  const settled = await explain({ subject: sessionId }, sending);
+  if (settled.kind === 'done') return;
+  const outcomeText = { not_applied: 'Your last line was not sent.', applied: '', unknown: 'It may have been sent.' };
+  throw await explainRefusal(context, sessionId, withContext(settled.error, { subject: sessionId, outcomeText }));
+}

@@ -1,0 +1,417 @@
+import { type Command, type Option, optionName, type Program } from '../../command.js';
+
+/** A candidate and its description; the second is empty if there is none. */
+export type Candidate = readonly [value: string, about: string];
+
+/** Values that the program knows itself. */
+export type ListName =
+  | 'codes'
+  | 'conditions'
+  | 'endpoints'
+  | 'keys'
+  | 'methods'
+  | 'schemas'
+  | 'scopes'
+  | 'shells'
+  | 'systems'
+  | 'topics'
+  | 'types';
+/** Values that this machine knows. `agents` are the signed-in ones. */
+export type MemoryName = 'agents' | 'attachments' | 'blocked' | 'entries' | 'handles' | 'profiles' | 'sessions';
+type Kind = ListName | MemoryName | 'commands' | 'fields' | 'files' | 'folders' | 'settingValues';
+
+/** Everything that is known about the program at build time, as plain data. */
+export interface KnownWords {
+  readonly nouns: Program['nouns'];
+  readonly commands: readonly Pick<Command, 'path' | 'aliases' | 'summary' | 'arguments' | 'options'>[];
+  /** Options of every command. */
+  readonly everywhere: readonly Option[];
+  readonly lists: Readonly<Record<ListName, readonly Candidate[]>>;
+  /** For `--fields`: the members in the output of each command. */
+  readonly fields: Readonly<Record<string, readonly string[]>>;
+}
+
+/** The candidates at a position; `paths`: the shell offers these itself. */
+export interface Offer {
+  readonly candidates: readonly Candidate[];
+  readonly paths?: 'files' | 'folders';
+}
+
+/** The meaning of a placeholder. A word without a row here is literal: the `memory` of `<dir|memory>`. */
+export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
+  to: ['handles', 'sessions'],
+  handle: ['handles'],
+  handles: ['handles'],
+  entries: ['handles'],
+  blocked: ['blocked'],
+  session: ['sessions', 'handles'],
+  sessions: ['sessions', 'handles'],
+  att_id: ['attachments'],
+  file: ['files'],
+  path: ['files'],
+  paths: ['files'],
+  command: ['files'],
+  cmd: ['files'],
+  dir: ['folders'],
+  code: ['codes'],
+  condition: ['conditions'],
+  list: ['scopes'],
+  names: ['fields'],
+  method: ['methods'],
+  shell: ['shells'],
+  system: ['systems'],
+  topic: ['topics', 'commands'],
+  types: ['types'],
+  ...Object.fromEntries(
+    [
+      ...[
+        '-',
+        '@file',
+        'account',
+        'address',
+        'client-id',
+        'count',
+        'cursor',
+        'duration',
+        'faults',
+        'header',
+        'id',
+        'ids',
+      ],
+      ...[
+        'json',
+        'key',
+        'key=value',
+        'message',
+        'n',
+        'name',
+        'name=json',
+        'name=text',
+        'sequence',
+        'size',
+        'text',
+        'time',
+      ],
+      ...['url', 'value'],
+    ].map((name) => [name, []]),
+  ),
+};
+
+/** Commands for which a placeholder means something else. */
+const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
+  ...Object.fromEntries(
+    ['auth login', 'auth logout', 'auth refresh', 'agent use', 'agent update', 'agent remove'].map((path) => [
+      `${path} <handle>`,
+      ['agents', 'handles'],
+    ]),
+  ),
+  ' <handle>': ['agents', 'handles'],
+  ' <name>': ['profiles'],
+  'profile show <name>': ['profiles'],
+  'profile set <name>': ['profiles'],
+  'profile remove <name>': ['profiles'],
+  'profile use <name>': ['profiles'],
+  // A new name.
+  'agent create <handle>': [],
+  'serve agent add <handle>': [],
+  'serve <handle>': [],
+  'allowlist remove <entries>': ['entries'],
+  'attachment show <id>': ['attachments'],
+  'attachment download <ids>': ['attachments'],
+  'api <path>': ['endpoints'],
+  'commands <command>': ['commands'],
+  'schema <name>': ['schemas'],
+  'config get <key>': ['keys'],
+  'config set <key>': ['keys'],
+  'config unset <key>': ['keys'],
+  'config set <value>': ['settingValues'],
+};
+
+/** Placeholders that accept several values in one word, separated by commas. */
+const WITH_COMMAS = ['to', 'handle', 'handles', 'sessions', 'ids', 'entries', 'blocked', 'list', 'names', 'types'];
+
+interface Place {
+  /** In its canonical spelling; empty until a command is complete. */
+  readonly path: string;
+  readonly command: KnownWords['commands'][number] | undefined;
+  /** The words of the path, as typed. */
+  readonly typed: readonly string[];
+  readonly args: readonly string[];
+  readonly given: ReadonlySet<string>;
+  /** The option whose value comes next. */
+  readonly pending: Option | undefined;
+  readonly isAfterDashes: boolean;
+}
+
+/** The candidates for `typed`, after the words before it. `recall` returns what this machine knows, on demand. */
+export function offerWords(
+  known: KnownWords,
+  recall: (name: MemoryName) => readonly Candidate[],
+  before: readonly string[],
+  typed: string,
+): Offer {
+  const place = findPlace(known, before);
+  const { command, pending, path } = place;
+  if (place.isAfterDashes) return { candidates: [] };
+  const ask: Ask = { known, recall, place };
+  if (pending !== undefined) return offerValue(ask, pending, typed);
+  const [, attached = '', flag = ''] = /^((--[^=]+)=|-\w(?=.))/.exec(typed) ?? [];
+  if (attached !== '') {
+    const option = findOption(known, command, flag || attached);
+    if (option !== undefined && optionName(option.flags).takesValue)
+      return withPrefix(attached, offerValue(ask, option, typed.slice(attached.length)));
+  }
+  if (typed.startsWith('-')) return { candidates: offerOptions(known, place, typed) };
+  const words = place.args.length > 0 ? [] : offerCommands(known, place.typed, typed);
+  const positional = command?.arguments ?? [];
+  const last = positional.at(-1)?.usage.includes('...') === true ? positional.length - 1 : positional.length;
+  const argument = positional[Math.min(place.args.length, last)];
+  if (argument === undefined) return { candidates: words };
+  const values = offerKinds(ask, path, argument.usage, typed, place.args);
+  return { ...values, candidates: [...words, ...values.candidates] };
+}
+
+/** Plural nouns are offered to those who type them. */
+function offerCommands(known: KnownWords, before: readonly string[], typed: string): Candidate[] {
+  const words = nextWords(commandNames(known), before, typed);
+  return words.length > 0 ? words : nextWords(pluralNames(known), before, typed);
+}
+
+interface Ask {
+  readonly known: KnownWords;
+  readonly recall: (name: MemoryName) => readonly Candidate[];
+  readonly place: Place;
+}
+
+function findPlace(known: KnownWords, words: readonly string[]): Place {
+  const spellings = [...spellingsIn(known)];
+  const typed: string[] = [];
+  const args: string[] = [];
+  const given = new Set<string>();
+  let command: Place['command'];
+  let pending: Option | undefined;
+  for (const word of words) {
+    if (pending !== undefined) {
+      pending = undefined;
+      continue;
+    }
+    if (word === '--') return { path: command?.path ?? '', command, typed, args, given, pending, isAfterDashes: true };
+    if (word.startsWith('-') && word !== '-') {
+      pending = readOptions(known, command, word, given);
+      continue;
+    }
+    const next = [...typed, word];
+    const fitting = args.length > 0 ? [] : spellings.filter(([spelling]) => isBelow(spelling, next));
+    if (fitting.length === 0) args.push(word);
+    else {
+      typed.push(word);
+      command = fitting.find(([spelling]) => spelling === next.join(' '))?.[1];
+    }
+  }
+  return { path: command?.path ?? '', command, typed, args, given, pending, isAfterDashes: false };
+}
+
+const isBelow = (spelling: string, words: readonly string[]): boolean =>
+  `${spelling} `.startsWith(words.map((word) => `${word} `).join(''));
+
+function* spellingsIn({ commands, nouns }: KnownWords): Iterable<[string, KnownWords['commands'][number]]> {
+  for (const command of commands) {
+    const [noun = '', ...verbs] = command.path.split(' ');
+    const plural = verbs.length === 0 ? undefined : nouns.find((each) => each.noun === noun)?.plural;
+    for (const spelling of [command.path, ...command.aliases, ...(plural === undefined ? [] : [plural])])
+      yield [spelling === plural ? [plural, ...verbs].join(' ') : spelling, command];
+  }
+}
+
+/**
+ * Records the options in a word such as `--json`, `--topic=x` or `-qm`; returns the option whose value is the next
+ * word, if one lacks its value.
+ */
+function readOptions(
+  known: KnownWords,
+  command: Place['command'],
+  word: string,
+  given: Set<string>,
+): Option | undefined {
+  const note = (flag: string): Option | undefined => {
+    const option = findOption(known, command, flag);
+    if (option === undefined) return undefined;
+    given.add(optionName(option.flags).long);
+    return optionName(option.flags).takesValue ? option : undefined;
+  };
+  if (word.startsWith('--')) {
+    const [flag = ''] = word.split('=', 1);
+    const option = note(flag);
+    return flag === word ? option : undefined;
+  }
+  for (const [at, letter] of [...word.slice(1)].entries()) {
+    const option = note(`-${letter}`);
+    if (option !== undefined) return at === word.length - 2 ? option : undefined;
+  }
+  return undefined;
+}
+
+const optionsAt = ({ everywhere }: KnownWords, command: Place['command']): readonly Option[] =>
+  [...(command?.options ?? []), ...everywhere].filter(({ isHidden }) => isHidden !== true);
+
+function findOption(known: KnownWords, command: Place['command'], flag: string): Option | undefined {
+  return optionsAt(known, command).find(({ flags }) => {
+    const { short, long } = optionName(flags);
+    return flag === short || flag === `--${long}`;
+  });
+}
+
+function offerOptions(known: KnownWords, { command, given }: Place, typed: string): Candidate[] {
+  const left = optionsAt(known, command).filter(
+    ({ flags, isRepeatable }) => isRepeatable === true || !given.has(optionName(flags).long),
+  );
+  const long = left.map(({ flags, about }): Candidate => [`--${optionName(flags).long}`, about]);
+  const short = left.flatMap(({ flags, about }): Candidate[] => {
+    const { short: name } = optionName(flags);
+    return name === undefined ? [] : [[name, about]];
+  });
+  return matching([...long, ...short], typed);
+}
+
+const matching = (candidates: readonly Candidate[], typed: string): Candidate[] =>
+  candidates.filter(([value]) => value.startsWith(typed));
+
+const withPrefix = (prefix: string, offer: Offer): Offer => ({
+  ...offer,
+  candidates: offer.candidates.map(([value, about]) => [prefix + value, about]),
+});
+
+const commandNames = ({ commands, nouns }: KnownWords): Candidate[] => [
+  ...nouns.map(({ noun, summary }): Candidate => [noun, summary]),
+  ...commands.flatMap(({ path, aliases, summary }) =>
+    [path, ...aliases].map((spelling): Candidate => [spelling, summary]),
+  ),
+];
+
+const pluralNames = (known: KnownWords): Candidate[] =>
+  known.nouns.flatMap(({ noun, plural, summary }): Candidate[] =>
+    plural === undefined
+      ? []
+      : [
+          [plural, summary],
+          ...known.commands
+            .filter(({ path }) => path.startsWith(`${noun} `))
+            .map(({ path, summary: about }): Candidate => [plural + path.slice(noun.length), about]),
+        ],
+  );
+
+/**
+ * The next words of the names that begin with the words so far; a word that is not the last of a name is described by
+ * what follows it.
+ */
+function nextWords(names: readonly Candidate[], before: readonly string[], typed: string): Candidate[] {
+  const found = new Map<string, string>();
+  const following = new Map<string, string[]>();
+  for (const [name, about] of names) {
+    if (!isBelow(name, before)) continue;
+    const [word, ...more] = name.split(' ').slice(before.length);
+    if (word === undefined || !word.startsWith(typed)) continue;
+    if (more.length === 0) found.set(word, found.get(word) || about);
+    else following.set(word, [...(following.get(word) ?? []), ...more.slice(0, 1)]);
+  }
+  for (const [word, more] of following) if (!found.has(word)) found.set(word, [...new Set(more)].join(', '));
+  return [...found].sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+function offerValue(ask: Ask, option: Option, typed: string): Offer {
+  if (option.choices !== undefined)
+    return {
+      candidates: matching(
+        option.choices.map((choice) => [choice, '']),
+        typed,
+      ),
+    };
+  const [, placeholder = ''] = /(<[^>]+>)$/.exec(option.flags) ?? [];
+  const isOwn = ask.place.command?.options.includes(option) === true;
+  return offerKinds(ask, isOwn ? ask.place.path : '', placeholder, typed, []);
+}
+
+/** The kinds and the literal words of `<file|->`, `[handles...]`, `<dir|memory>`. */
+export function readPlaceholder(path: string, usage: string): { name: string; kinds: Kind[]; literals: string[] } {
+  const name = usage.replace(/^[<[]|(\.\.\.)?[>\]]$/g, '');
+  const parts = name.split('|');
+  const kindsOf = (part: string): readonly Kind[] | undefined => AT_COMMAND[`${path} <${part}>`] ?? PLACEHOLDERS[part];
+  return {
+    name: parts[0] ?? '',
+    kinds: parts.flatMap((part) => kindsOf(part) ?? []),
+    literals: parts.filter((part) => kindsOf(part) === undefined),
+  };
+}
+
+function offerKinds(ask: Ask, path: string, usage: string, typed: string, given: readonly string[]): Offer {
+  const { name, kinds, literals } = readPlaceholder(path, usage);
+  const paths = kinds.includes('files') ? 'files' : kinds.includes('folders') ? 'folders' : undefined;
+  // A shell offers files if it gets nothing else.
+  const words = literals.filter((word) => (paths === undefined || typed !== '') && word.startsWith(typed));
+  const comma = WITH_COMMAS.includes(name) ? typed.lastIndexOf(',') + 1 : 0;
+  const listed = [...given.flatMap((each) => each.split(',')), ...typed.slice(0, comma).split(',')];
+  const found = kinds.flatMap((kind) => valuesOf(ask, kind, typed.slice(comma)));
+  const unique = new Map(found.toReversed());
+  const values = [...new Set(found.map(([value]) => value))]
+    .filter((value) => !listed.some((each) => each.replace(/^@/, '') === value.replace(/^@/, '')))
+    .map((value): Candidate => [typed.slice(0, comma) + value, unique.get(value) ?? '']);
+  const candidates = [...values, ...words.map((word): Candidate => [word, ''])];
+  return { candidates, ...(paths !== undefined && { paths }) };
+}
+
+const HANDLES: readonly Kind[] = ['agents', 'blocked', 'entries', 'handles'];
+
+function valuesOf({ known, recall, place }: Ask, kind: Kind, typed: string): Candidate[] {
+  const { args, path } = place;
+  switch (kind) {
+    case 'files':
+    case 'folders':
+      return [];
+    case 'commands':
+      return nextWords(commandNames(known), args, typed);
+    case 'schemas':
+    case 'topics':
+      return nextWords(known.lists[kind], args, typed);
+    case 'fields':
+      return matching(
+        (known.fields[path] ?? []).map((field) => [field, '']),
+        typed,
+      );
+    case 'settingValues':
+      return offerSetting(recall, args[0] ?? '', typed);
+    case 'keys':
+      return matching(settingKeys(known, recall), typed);
+    case 'conditions': {
+      const [condition = '', handle] = typed.split(':');
+      if (handle === undefined || !['joined', 'left'].includes(condition)) break;
+      return asTyped(recall('handles'), handle).map(([value, about]) => [`${condition}:${value}`, about]);
+    }
+  }
+  if (HANDLES.includes(kind)) return asTyped(recall(kind as MemoryName), typed);
+  return matching(kind in known.lists ? known.lists[kind as ListName] : recall(kind as MemoryName), typed);
+}
+
+/** A handle is offered with its @ if the user typed it: some shells treat a bare @ specially. */
+function asTyped(handles: readonly Candidate[], typed: string): Candidate[] {
+  const spelled = handles.map(
+    ([handle, about]): Candidate => [typed.startsWith('@') ? handle : handle.slice(1), about],
+  );
+  return matching(spelled, typed);
+}
+
+/** The settings, including those of the existing profiles. */
+function settingKeys({ lists }: KnownWords, recall: Ask['recall']): Candidate[] {
+  const profiles = recall('profiles').filter(([name]) => name !== 'local');
+  return lists.keys.flatMap(([key, about]) =>
+    key.includes('<name>')
+      ? profiles.map(([name]): Candidate => [key.replace('<name>', name), about])
+      : [[key, about] as const],
+  );
+}
+
+function offerSetting(recall: Ask['recall'], key: string, typed: string): Candidate[] {
+  if (key === 'default_profile') return matching(recall('profiles'), typed);
+  if (key === 'local_agent' || key.endsWith('.agent'))
+    return asTyped([...recall('agents'), ...recall('handles')], typed);
+  return [];
+}

@@ -1,0 +1,90 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { readSmallFile, recall } from '../../context/completion-memory.js';
+import { LOCAL, PROFILE_NAME } from '../../profile/config.js';
+import { type Paths, type Place, pathsOf } from '../../profile/paths.js';
+import { handleOf } from '../../values.js';
+import { type Candidate, type KnownWords, type MemoryName, offerWords } from './candidates.js';
+import { readLine } from './shell-line.js';
+
+/**
+ * Answers `asp __complete <shell> [more] -- <words…>`, the request of the scripts in completions/: one line per
+ * candidate, with a tab before its description, and a last line `:files`, `:folders` or `:` that says what else the
+ * shell may offer. It contacts no service and writes nothing, so that a tab never waits and never signs anyone out.
+ *
+ * bash and fish pass the line up to the cursor; for bash, `more` is its word-break characters. zsh and PowerShell pass
+ * the words of the line, the last one up to the cursor; for PowerShell, `more` is the number of words before it,
+ * because some versions drop an empty word.
+ */
+export function complete(args: readonly string[], known: KnownWords, at: Place): string {
+  const [shell = '', ...rest] = args;
+  const more = rest[0] === '--' ? undefined : rest.shift();
+  const words = rest[0] === '--' ? rest.slice(1) : rest;
+  const line = shell === 'bash' || shell === 'fish' ? readLine(shell, words[0] ?? '', more ?? '') : undefined;
+  if (line?.isPath === true) return ':files\n';
+  const count = shell === 'powershell' ? Number(more) : words.length - 1;
+  const [before, typed] = line === undefined ? [words.slice(0, count), words[count] ?? ''] : [line.before, line.typed];
+  const { candidates, paths } = offerWords(known, (name) => readMemory(pathsOf(at), name), before, typed);
+  const lines = candidates.map(([value, about]) => `${line?.spell(value) ?? value}\t${about}\n`);
+  return `${lines.join('')}:${paths ?? ''}\n`;
+}
+
+function readMemory({ configFile, stateDirectory }: Paths, name: MemoryName): readonly Candidate[] {
+  if (name === 'profiles') return readProfiles(configFile);
+  const logins = name === 'agents' || name === 'handles' ? readLogins(stateDirectory) : [];
+  if (name === 'agents') return logins;
+  const kinds = name === 'handles' ? (['handles', 'entries'] as const) : [name];
+  const remembered = kinds.flatMap((kind) => recall(stateDirectory, kind));
+  const isWanted = (text: string): boolean => name !== 'handles' || handleOf(text) !== undefined;
+  return [
+    ...remembered.flatMap(({ name: each, about }): Candidate[] => (isWanted(each) ? [[each, about ?? '']] : [])),
+    ...logins,
+  ];
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** The members of a JSON file; none if it cannot be read. */
+function readMembers(path: string): Members {
+  try {
+    const value: unknown = JSON.parse(readSmallFile(path));
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+function readProfiles(configFile: string | undefined): Candidate[] {
+  const { profiles } = configFile === undefined ? {} : readMembers(configFile);
+  const entries = Object.entries(typeof profiles === 'object' && profiles !== null ? profiles : {});
+  return [
+    ...entries.flatMap(([name, entry]: [string, unknown]): Candidate[] =>
+      PROFILE_NAME.test(name) ? [[name, textIn(entry, 'base_url')]] : [],
+    ),
+    [LOCAL, 'the service on this machine'],
+  ];
+}
+
+function textIn(value: unknown, member: string): string {
+  const text = typeof value === 'object' && value !== null ? (value as Members)[member] : undefined;
+  return typeof text === 'string' ? text : '';
+}
+
+const LOGINS_MAX = 200;
+
+/** The signed-in agents, from the list of logins, which contains no secrets. */
+function readLogins(stateDirectory: string | undefined): Candidate[] {
+  if (stateDirectory === undefined) return [];
+  const folder = join(stateDirectory, 'logins');
+  try {
+    const files = readdirSync(folder).filter((file) => file.endsWith('.json'));
+    return files.slice(0, LOGINS_MAX).flatMap((file): Candidate[] => {
+      const login = readMembers(join(folder, file));
+      const handle = textIn(login, 'handle');
+      return handleOf(handle) === handle ? [[handle, `signed in at ${textIn(login, 'baseUrl')}`]] : [];
+    });
+  } catch {
+    return [];
+  }
+}

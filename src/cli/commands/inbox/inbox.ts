@@ -1,0 +1,131 @@
+import { isMessageEvent } from '../../../wire/event.js';
+import { type Args, command, describeTable, type Option } from '../../command.js';
+import { remember } from '../../context/completion-memory.js';
+import type { Context } from '../../context/context.js';
+import type { Column } from '../../terminal/output.js';
+import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
+import { formatMessage, messageText } from '../message/message-text.js';
+import { describeEvent } from '../session/facts.js';
+import { findSession } from '../session/find-session.js';
+import type { InboxItem } from './unread.js';
+
+const LIMIT_DEFAULT = 20;
+const LIMIT_MAX = 1000;
+/** A narrower terminal has no room for session ids: the handle names the session as well. */
+const WIDTH_FOR_IDS = 70;
+
+const OPTIONS = [
+  { flags: '--invited', about: 'only invitations' },
+  { flags: '--unread', about: 'only sessions with unread messages' },
+  { flags: '--with <handle>', about: 'only sessions that this agent is in' },
+  { flags: '--since <time>', about: 'only what is not older: RFC 3339, epoch ms, or 2h (ago)' },
+  { flags: '--limit <count>', about: `maximum number of sessions (default ${LIMIT_DEFAULT})` },
+  { flags: '--all', about: 'look at every session' },
+] as const satisfies readonly Option[];
+
+export type InboxOptions = ReturnType<typeof parse>;
+
+function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
+  args.refuseBoth('limit', 'all');
+  const [handle, since] = [args.text('with'), args.text('since')];
+  return {
+    isInvited: args.flag('invited'),
+    isUnread: args.flag('unread'),
+    handle: handle === undefined ? undefined : readHandle(handle),
+    sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
+    limit: args.count('limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT,
+    isAll: args.flag('all'),
+  };
+}
+
+export const inbox = command({
+  path: 'inbox',
+  summary: 'what is new: unread messages and invitations',
+  details: [
+    'A message is unread until you answer in its session, or read it with asp inbox read or asp chat. Following a session',
+    'with asp tail marks nothing as read.',
+  ].join('\n'),
+  options: OPTIONS,
+  examples: [
+    { line: 'asp inbox', about: 'sessions with something new, the latest first' },
+    { line: 'asp inbox --invited', about: 'invitations that wait for an answer' },
+    { line: "asp inbox --unread --json | jq '[.items[].unread] | add'", about: 'how many messages are unread' },
+  ],
+  effect: 'read',
+  stdout: describeTable('with, new, last, when, session'),
+  parse,
+  async run(context, options) {
+    const { collectInbox } = await import('./unread.js');
+    const { items, isCut } = await collectInbox(context, options);
+    const { stdout } = context.streams;
+    const isNarrow = stdout.isTerminal && stdout.columns < WIDTH_FOR_IDS;
+    await context.output.list({ items, next_cursor: null }, listColumns(context, isNarrow));
+    if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. Look at all: add --all.`);
+    else if (items.length === 0) await context.output.note('Nothing new.');
+    const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
+    await remember(context, 'sessions', found);
+  },
+});
+
+function listColumns(context: Context, isNarrow: boolean): readonly Column<InboxItem>[] {
+  const now = context.clock.now();
+  const columns: Column<InboxItem>[] = [
+    {
+      title: 'with',
+      value: (item) => item.with.join(', ') || '-',
+      isFlexible: 'last',
+      paint: (text, _, style) => style.cyan(text),
+    },
+    { title: 'new', value: describeNew, paint: (text, _, style) => style.bold(text) },
+    { title: 'last', value: describeLast, isFlexible: true },
+    {
+      title: 'when',
+      value: ({ last_event: { created_at: at } }) => relativeTime(at, now),
+      piped: ({ last_event: { created_at: at } }) => isoTime(at),
+      paint: (text, _, style) => style.dim(text),
+    },
+  ];
+  return isNarrow ? columns : [...columns, { title: 'session', value: (item) => item.session_id }];
+}
+
+function describeNew({ unread, has_more: hasMore, status, state }: InboxItem): string {
+  if (status === 'invited' && state === 'active') return 'invited';
+  return unread === 0 ? '-' : `${unread}${hasMore ? '+' : ''}`;
+}
+
+function describeLast({ last_event: event, topic }: InboxItem): string {
+  if (isMessageEvent(event)) return messageText(event.payload.content);
+  const { initial_message: initial } = event.payload;
+  const content = (initial as { content?: unknown } | undefined)?.content;
+  if (typeof content === 'string') return content;
+  return event.type === 'session.invited' ? (topic ?? describeEvent(event)) : describeEvent(event);
+}
+
+export const inboxRead = command({
+  path: 'inbox read',
+  summary: 'print the unread messages of a session and mark them as read',
+  arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
+  examples: [
+    { line: 'asp inbox read @alice.bot', about: 'what she wrote since you last answered or read' },
+    { line: "asp inbox read sess_… --json | jq -r '.messages[].content'", about: 'the texts, for a script' },
+  ],
+  effect: 'read',
+  stdout: 'the unread messages, oldest first: time, sender and text',
+  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
+  async run(context, { session }) {
+    const sessionId = await findSession(context, session);
+    const { readUnread } = await import('./unread.js');
+    const { unread, markRead } = await readUnread(context, sessionId);
+    const { messages, unread_left: left } = unread;
+    if (messages.length === 0) await (await import('../session/refusal.js')).refuseInvited(context, sessionId);
+    const now = context.clock.now();
+    await context.output.document(unread, (safe, style) =>
+      safe.messages.map((message) => formatMessage(message, style, now)).join('\n'),
+    );
+    await markRead();
+    if (messages.length === 0) await context.output.note('Nothing unread.');
+    else if (left > 0) await context.output.note(`${left} more are unread: run the same command again.`);
+    else await context.output.detail(`answer with: asp reply ${sessionId} "…"`);
+  },
+});

@@ -1,0 +1,169 @@
+import { isMessageEvent } from '../../../wire/event.js';
+import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import { Message } from '../../../wire/schemas/message.js';
+import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
+import { read } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { findActor, unseenSession } from '../session/facts.js';
+import { readSessionEvents } from '../session/session-events.js';
+import { createTakenReports } from '../session/taken-reports.js';
+import type { InboxOptions } from './inbox.js';
+import { openReadMarks, type ReadMarks } from './read-marks.js';
+
+/** How many of the latest events of a session are checked; unread ones before them are not counted. */
+const WINDOW = 200;
+/** Sessions that are looked at unless all are wanted. */
+const SCANNED_MAX = 200;
+const AT_A_TIME = 8;
+
+/** A session with something new. */
+export interface InboxItem {
+  readonly session_id: string;
+  readonly state: Session['state'];
+  readonly topic: string | null;
+  /** The acting agent's status in the session. */
+  readonly status: ParticipantStatus;
+  readonly with: readonly string[];
+  /** Messages of others after what was read or answered. */
+  readonly unread: number;
+  /** There are more than were counted. */
+  readonly has_more: boolean;
+  /** The latest message of someone else, or what else they did last. */
+  readonly last_event: EventEnvelope;
+}
+
+interface Inbox {
+  readonly items: readonly InboxItem[];
+  /** There are sessions that were not looked at. */
+  readonly isCut: boolean;
+}
+
+/** The sessions with something new, the most recently changed first. */
+export async function collectInbox(context: Context, options: InboxOptions): Promise<Inbox> {
+  const me = await context.actingHandle();
+  const marks = await openReadMarks(context, me);
+  const items: InboxItem[] = [];
+  let scanned = 0;
+  let cursor: string | null = null;
+  let isFull = false;
+  do {
+    const query = { limit: LIST_LIMIT_MAX, ...(cursor !== null && { cursor }) };
+    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
+    for (let at = 0; at < page.sessions.length && !isFull; at += AT_A_TIME) {
+      const some = page.sessions.slice(at, at + AT_A_TIME);
+      const found = await Promise.all(some.map((session) => findNews(context, session, me, marks)));
+      items.push(...(found.filter((item) => item !== undefined && isWanted(item, options)) as InboxItem[]));
+      scanned += some.length;
+      const isLast = page.next_cursor === null && at + AT_A_TIME >= page.sessions.length;
+      isFull = !isLast && !options.isAll && (items.length >= options.limit || scanned >= SCANNED_MAX);
+    }
+    cursor = page.next_cursor;
+  } while (cursor !== null && !isFull);
+  await marks.save();
+  const kept = options.isAll ? items : items.slice(0, options.limit);
+  return { items: kept, isCut: isFull || kept.length < items.length };
+}
+
+const isInvitation = ({ status, state }: InboxItem): boolean => status === 'invited' && state === 'active';
+
+function isWanted(item: InboxItem, { isInvited, isUnread, handle, sinceMs }: InboxOptions): boolean {
+  if (handle !== undefined && !item.with.includes(handle)) return false;
+  if (sinceMs !== undefined && item.last_event.created_at < sinceMs) return false;
+  if (!isInvited && !isUnread) return true;
+  return (isInvited && isInvitation(item)) || (isUnread && item.unread > 0);
+}
+
+/** The news of a session; undefined if there is none. A session whose last message is the agent's own is not read again. */
+async function findNews(
+  context: Context,
+  session: Session,
+  me: string,
+  marks: ReadMarks,
+): Promise<InboxItem | undefined> {
+  const { id, state, topic, participants, last_sequence: last } = session;
+  const status = participants.find(({ handle }) => handle === me)?.status;
+  if (status === undefined || status === 'left') return undefined;
+  // A service that was restored from a backup numbers new events like those that were lost.
+  const mark = last !== undefined && last < marks.get(id) ? 0 : marks.get(id);
+  if (last !== undefined && last <= mark) return undefined;
+  const after = Math.max(mark, (last ?? 0) - WINDOW);
+  const { events } = await read(
+    context,
+    'replayEvents',
+    { path: { session_id: id }, query: { after_sequence: after, limit: WINDOW } },
+    unseenSession(id),
+  );
+  const answered = events.findLast((event) => isMessageEvent(event) && findActor(event) === me)?.sequence;
+  const fresh = events.filter((event) => event.sequence > (answered ?? mark) && findActor(event) !== me);
+  const texts = fresh.filter((event) => findText(event, me) !== undefined);
+  const isHidden = status === 'invited' && state === 'ended' && texts.length === 0;
+  const latest = texts.at(-1) ?? fresh.at(-1);
+  if (latest === undefined || isHidden) {
+    const end = events.at(-1)?.sequence;
+    if (end !== undefined) marks.advance(id, end);
+    return undefined;
+  }
+  return {
+    session_id: id,
+    state,
+    topic,
+    status,
+    with: participants.map(({ handle }) => handle).filter((handle) => handle !== me),
+    unread: texts.length,
+    has_more: answered === undefined && after > mark,
+    last_event: latest,
+  };
+}
+
+/** The message that an event brings: one, or the only one of a session that was ended with it. */
+function findText(event: EventEnvelope, me: string): Message | undefined {
+  if (isMessageEvent(event)) return event.payload;
+  const { invitee, initial_message: initial } = event.payload;
+  const isOurs = event.type === 'session.invited' && invitee === me;
+  return isOurs ? Message.safeParse(initial).data : undefined;
+}
+
+/** The unread messages of a session, oldest first. */
+export interface Unread {
+  readonly session_id: string;
+  readonly messages: readonly Message[];
+  /** So many more are unread. */
+  readonly unread_left: number;
+}
+
+/** Maximum number of messages at a time. */
+const READ_MAX = 200;
+
+/** The unread messages of a session. Call `markRead` once they have reached their reader. */
+export async function readUnread(
+  context: Context,
+  sessionId: string,
+): Promise<{ readonly unread: Unread; readonly markRead: () => Promise<void> }> {
+  const me = await context.actingHandle();
+  const marks = await openReadMarks(context, me);
+  let messages: Message[] = [];
+  let left = 0;
+  let end = 0;
+  let isJoined = false;
+  for await (const event of readSessionEvents(context, sessionId, marks.get(sessionId))) {
+    const message = findText(event, me);
+    isJoined ||= isMessageEvent(event);
+    if (message?.sender === me) {
+      messages = [];
+      left = 0;
+    } else if (message !== undefined && messages.length < READ_MAX) messages.push(message);
+    else if (message !== undefined) left += 1;
+    if (left === 0) end = event.sequence;
+  }
+  return {
+    unread: { session_id: sessionId, messages, unread_left: left },
+    async markRead() {
+      marks.advance(sessionId, end);
+      const reports = createTakenReports(context);
+      // The message that came with an invitation is in no session that this agent has joined.
+      for (const message of messages) if (isJoined) reports.note(sessionId, message.sequence);
+      await Promise.all([marks.save(), reports.settle()]);
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import { command } from '../command.js';
+import type { Context } from '../context/context.js';
+import { readSessionName, SESSION_ABOUT } from '../values.js';
+import { findSession } from './session/find-session.js';
+
+export const open = command({
+  path: 'open',
+  summary: 'open the dashboard, or the page of a session, in the browser',
+  details: [
+    'Prints the address, which is all it does where there is no browser. The page asks you to sign in; asp serve open signs you',
+    'in to a local service.',
+  ].join('\n'),
+  arguments: [{ usage: '[session]', about: SESSION_ABOUT }],
+  options: [{ flags: '--no-browser', about: 'only print the address' }],
+  examples: [
+    { line: 'asp open', about: 'agents, sessions, connected apps' },
+    { line: 'asp open @alice.bot', about: 'the conversation with her' },
+  ],
+  effect: 'read',
+  stdout: 'the address',
+  parse(args) {
+    const session = args.argument('session');
+    return {
+      session: session === undefined ? undefined : readSessionName(session),
+      opensBrowser: !args.flag('no-browser'),
+    };
+  },
+  async run(context, { session, opensBrowser }) {
+    const { environment, machine, output } = context;
+    const sessionId = session === undefined ? undefined : await findSession(context, session);
+    const page = sessionId === undefined ? '/dashboard' : `/dashboard/sessions/${sessionId}`;
+    const url = `${(await findWebUrl(context)).replace(/\/$/, '')}${page}`;
+    const { canOpenBrowser, openBrowser } = await import('../terminal/browser.js');
+    const isOpened =
+      opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(url, environment));
+    await output.document({ url, session_id: sessionId ?? null, opened: isOpened }, (safe) => safe.url);
+    if (opensBrowser && !isOpened) await output.note('There is no browser to open here: open the address yourself.');
+  },
+});
+
+/** Where the dashboard is: as the profile says, else where the service has people sign in. */
+async function findWebUrl(context: Context): Promise<string> {
+  const { webUrl, baseUrl, authUrl, wsUrl } = await context.profile();
+  if (webUrl !== undefined) return webUrl;
+  const { discover } = await import('../../client/oauth/discover.js');
+  const { paths, random, globals, signal } = context;
+  const discovery = await discover(
+    { transport: await context.transport(), random, retries: globals.retries, cacheDirectory: paths.runtimeDirectory },
+    { baseUrl, authUrl, wsUrl },
+    signal,
+  );
+  return new URL(discovery.metadata.authorization_endpoint).origin;
+}

@@ -1,0 +1,473 @@
+import * as z from 'zod/mini';
+
+import { wait } from '../../../kit/clock.js';
+import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
+import { messageText } from '../message/message-text.js';
+import { type AcpEnded, type AcpProcess, type AcpReply, shownWords, startAcpProcess } from './acp-process.js';
+import type { CommandGuard, Incoming, Produced, Responder, TurnFacts } from './answer.js';
+import { type FindRelation, frameMessage, NO_REPLY } from './relation.js';
+import type { RunRules } from './run.js';
+
+const PROTOCOL_VERSION = 1;
+/** Some programs look for updates first, for half a minute where there is no network. */
+const START_WITHIN_MS = 120_000;
+const CANCEL_WITHIN_MS = 5_000;
+const FIRST_PAUSE_MS = 1_000;
+const STARTS_MAX = 3;
+const SESSIONS_MAX = 1_000;
+const TOOL_CALLS_MAX = 1_000;
+/** ACP: the agent wants the user to sign in first. */
+const AUTH_REQUIRED = -32000;
+
+export interface AcpAgentParts {
+  readonly context: Context;
+  readonly me: string;
+  readonly rules: Extract<RunRules, { protocol: 'acp' }>;
+  readonly guard: CommandGuard;
+  readonly relationOf: FindRelation;
+  /** Its sessions are kept beside the progress. */
+  readonly progressPath: string;
+  /** Ends the start. */
+  readonly signal: AbortSignal;
+}
+
+const maybe = <Schema extends z.ZodMiniType>(schema: Schema) => z.optional(z.nullable(schema));
+
+const InitializeReply = z.looseObject({
+  protocolVersion: z.number(),
+  agentCapabilities: maybe(
+    z.looseObject({
+      loadSession: maybe(z.boolean()),
+      sessionCapabilities: maybe(z.looseObject({ resume: maybe(z.looseObject({})) })),
+    }),
+  ),
+});
+const NewSessionReply = z.looseObject({ sessionId: z.string() });
+const PromptReply = z.looseObject({
+  stopReason: z.string(),
+  usage: maybe(z.looseObject({ totalTokens: z.number() })),
+});
+const Update = z.looseObject({
+  sessionId: z.string(),
+  update: z.looseObject({
+    sessionUpdate: z.string(),
+    content: z.optional(z.unknown()),
+    toolCallId: z.optional(z.unknown()),
+    kind: z.optional(z.unknown()),
+  }),
+});
+const TextChunk = z.looseObject({ type: z.literal('text'), text: z.string() });
+const UsageUpdate = z.looseObject({
+  used: z.number(),
+  size: z.number(),
+  cost: maybe(z.looseObject({ amount: z.number(), currency: z.string() })),
+});
+const PermissionRequest = z.looseObject({
+  sessionId: z.string(),
+  toolCall: z.looseObject({ toolCallId: z.string(), kind: maybe(z.string()), title: maybe(z.string()) }),
+  options: z.array(z.looseObject({ optionId: z.string(), kind: z.string() })),
+});
+
+type Failed = Exclude<AcpReply, { kind: 'result' }>;
+
+const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null };
+
+/** One turn, while it is under way. */
+interface Turn {
+  readonly eventId: string;
+  /** The program has shown that it has the prompt. */
+  readonly onTaken: () => void;
+  readonly kinds: Map<string, string>;
+  /** Everything said since the last tool call; what came before it was thinking aloud. */
+  words: string;
+  earlier: string;
+  size: number;
+  allowed: number;
+  refused: number;
+}
+
+/** The program as long as it lives. */
+interface Connection {
+  readonly process: AcpProcess;
+  readonly canLoad: 'session/resume' | 'session/load' | undefined;
+  /** Sessions of ours that are open in it, and its names for them. */
+  readonly open: Map<string, string>;
+  /** We ended it because of this session's turn: the others are not at fault. */
+  endedFor?: string;
+}
+
+class AcpAgent implements Responder {
+  readonly #parts: AcpAgentParts;
+  readonly #sessions: AcpSessions;
+  readonly #turns = new Map<string, Turn>();
+  readonly #usage = new Map<string, Pick<TurnFacts, 'context_used' | 'context_size' | 'cost'>>();
+  #connection: Promise<Connection> | undefined;
+  #process: AcpProcess | undefined;
+  #isClosed = false;
+
+  constructor(parts: AcpAgentParts, sessions: AcpSessions) {
+    this.#parts = parts;
+    this.#sessions = sessions;
+  }
+
+  connect(): Promise<Connection> {
+    this.#connection ??= this.#start().catch((error: unknown) => {
+      this.#connection = undefined;
+      throw error;
+    });
+    return this.#connection;
+  }
+
+  readonly respond: Responder['respond'] = async (event, signal, onTaken) => {
+    const { context, rules } = this.#parts;
+    let isTaken = false;
+    const takeOnce = (): void => {
+      if (!isTaken) onTaken();
+      isTaken = true;
+    };
+    for (let tries = 1; ; ) {
+      const produced = await orAborted(signal, this.#turn(event, tries, signal, takeOnce));
+      signal.throwIfAborted();
+      if (produced !== 'again' && (produced.kind === 'printed' || tries >= rules.tries)) return produced;
+      if (produced !== 'again') {
+        await context.output.note(`${event.event_id}: ${produced.why}; trying again.`);
+        tries += 1;
+      }
+      await wait(context.clock, FIRST_PAUSE_MS * 2 ** (tries - 1), signal);
+    }
+  };
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#process?.end('it was stopped');
+    await this.#sessions.written();
+  }
+
+  async #start(): Promise<Connection> {
+    const { context } = this.#parts;
+    for (let attempt = 1; ; attempt += 1) {
+      const started = this.#isClosed ? STOPPED : await this.#startOnce();
+      if (!('kind' in started)) return started;
+      const { why } = started;
+      const isHopeless = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
+      if (attempt === STARTS_MAX || isHopeless || this.#isClosed)
+        throw new CliError('ASP_CONFIG', {
+          message: 'The agent program of --acp does not start. Its messages are left to the next run.',
+          why: `${why}.`,
+        });
+      await context.output.note(`The agent program did not start: ${why}; trying again.`);
+      await wait(context.clock, FIRST_PAUSE_MS * 2 ** (attempt - 1));
+    }
+  }
+
+  async #startOnce(): Promise<Connection | Failed> {
+    const { context, me, rules, guard } = this.#parts;
+    const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name };
+    const process = startAcpProcess(context, rules.command, environment, guard, {
+      answer: (method, params) => this.#answer(method, params),
+      notice: (method, params) => this.#notice(method, params),
+    });
+    this.#process = process;
+    const cancel = context.clock.schedule(START_WITHIN_MS, () => {
+      void process.end(`the agent program did not answer within ${START_WITHIN_MS / 1000} s`);
+    });
+    try {
+      const reply = await process.request('initialize', {
+        protocolVersion: PROTOCOL_VERSION,
+        clientInfo: { name: 'asp', version: context.version },
+        clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+      });
+      if (reply.kind !== 'result') {
+        await process.end('it did not start');
+        return reply;
+      }
+      const { data } = InitializeReply.safeParse(reply.result);
+      if (data?.protocolVersion !== PROTOCOL_VERSION)
+        throw new CliError('ASP_CONFIG', {
+          message: 'The agent program of --acp does not speak version 1 of the Agent Client Protocol.',
+          why: data === undefined ? 'it answered something else.' : `it speaks version ${data.protocolVersion}.`,
+        });
+      const { loadSession, sessionCapabilities } = data.agentCapabilities ?? {};
+      const canResume = sessionCapabilities?.resume !== undefined && sessionCapabilities.resume !== null;
+      const canLoad = canResume ? 'session/resume' : loadSession === true ? 'session/load' : undefined;
+      const connection: Connection = { process, canLoad, open: new Map() };
+      void process.ended.then(() => {
+        this.#connection = undefined;
+      });
+      return connection;
+    } catch (error) {
+      await process.end('it did not start');
+      throw error;
+    } finally {
+      cancel();
+    }
+  }
+
+  /** `again`: it failed because of another session's turn, which is not counted. */
+  async #turn(event: Incoming, tries: number, signal: AbortSignal, onTaken: () => void): Promise<Produced | 'again'> {
+    const { context, me, rules, relationOf } = this.#parts;
+    const { session_id: sessionId, payload } = event;
+    signal.throwIfAborted();
+    const connection = await this.connect();
+    const { process } = connection;
+    const turn: Turn = {
+      ...{
+        eventId: event.event_id,
+        onTaken,
+        kinds: new Map(),
+        words: '',
+        earlier: '',
+        size: 0,
+        allowed: 0,
+        refused: 0,
+      },
+    };
+    const stops: (() => void)[] = [];
+    let acpId: string | undefined;
+    let stopped: string | undefined;
+    const failed = (why: string, exitCode: number | null = null, stopReason?: string, tokens?: number): Produced => {
+      const facts = this.#factsOf(turn, acpId, stopReason, tokens);
+      return { kind: 'failed', exitCode, why: stopped ?? why, tries, turn: facts };
+    };
+    const failedBy = (failure: Failed): Produced | 'again' => {
+      signal.throwIfAborted();
+      const { endedFor } = connection;
+      const isOthersFault = failure.kind === 'ended' && endedFor !== undefined && endedFor !== sessionId;
+      if (isOthersFault && stopped === undefined) return 'again';
+      if (failure.kind === 'ended') return failed(failure.why, failure.exitCode);
+      if (failure.code === AUTH_REQUIRED) throw wantsSignIn(failure.why);
+      return failed(`the agent answered with an error: ${failure.why}`);
+    };
+    try {
+      const opened = await this.#openSession(connection, sessionId);
+      if (typeof opened !== 'string') return failedBy(opened);
+      acpId = opened;
+      const isRepeated = this.#sessions.begin(sessionId, acpId, event.event_id);
+      await this.#sessions.written();
+      const relation = await relationOf(payload.sender);
+      const text = messageText(payload.content);
+      const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
+      const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
+      const id = opened;
+      const stop = (why: string): void => {
+        stopped ??= why;
+        process.notify('session/cancel', { sessionId: id });
+      };
+      const onAbort = (): void => stop('it was stopped');
+      signal.addEventListener('abort', onAbort, { once: true });
+      stops.push(
+        () => signal.removeEventListener('abort', onAbort),
+        context.clock.schedule(rules.timeoutMs, () => {
+          stop(`the turn took longer than ${rules.timeoutMs / 1000} s`);
+          stops.push(
+            context.clock.schedule(CANCEL_WITHIN_MS, () => {
+              connection.endedFor = sessionId;
+              void process.end(stopped ?? '');
+            }),
+          );
+        }),
+      );
+      signal.throwIfAborted();
+      this.#turns.set(opened, turn);
+      const reply = await process.request('session/prompt', { sessionId: opened, prompt });
+      if (reply.kind !== 'result') return failedBy(reply);
+      const { stopReason, usage } = PromptReply.safeParse(reply.result).data ?? {};
+      if (stopReason === undefined) return failed('the agent program answered something that is not the end of a turn');
+      onTaken();
+      const ended = (why: string): Produced => failed(why, null, stopReason, usage?.totalTokens);
+      if (stopped !== undefined) return ended(stopped);
+      if (turn.size > MESSAGE_BODY_MAX_BYTES)
+        return ended(`the agent said more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
+      const said = (turn.words.trim() === '' ? turn.earlier : turn.words).trim();
+      const isOver =
+        stopReason === 'cancelled' || stopReason === 'refusal' || (stopReason !== 'end_turn' && said === '');
+      if (isOver) return ended(`the turn ended without an answer (${shownWords(stopReason)})`);
+      const facts = this.#factsOf(turn, opened, stopReason, usage?.totalTokens);
+      return { kind: 'printed', exitCode: null, text: said === NO_REPLY ? '' : said, tries, turn: facts };
+    } finally {
+      for (const stop of stops) stop();
+      if (acpId !== undefined) this.#turns.delete(acpId);
+    }
+  }
+
+  /** The program's session for one of ours: the open one, the one of an earlier run, or a new one. */
+  async #openSession({ process, canLoad, open }: Connection, sessionId: string): Promise<string | Failed> {
+    const { context } = this.#parts;
+    const known = open.get(sessionId);
+    if (known !== undefined) return known;
+    const place = { cwd: context.machine.workingDirectory, mcpServers: [] };
+    const earlier = this.#sessions.find(sessionId);
+    if (earlier !== undefined && canLoad !== undefined) {
+      const loaded = await process.request(canLoad, { ...place, sessionId: earlier });
+      if (loaded.kind === 'ended' || (loaded.kind === 'refused' && loaded.code === AUTH_REQUIRED)) return loaded;
+      if (loaded.kind === 'result') {
+        open.set(sessionId, earlier);
+        return earlier;
+      }
+      await context.output.note(`${sessionId}: the agent could not continue it (${loaded.why}); it starts over.`);
+    } else if (earlier !== undefined)
+      await context.output.note(`${sessionId}: the agent program cannot load sessions; this one starts over.`);
+    const created = await process.request('session/new', place);
+    if (created.kind !== 'result') return created;
+    const { data } = NewSessionReply.safeParse(created.result);
+    if (data === undefined) return { kind: 'refused', code: 0, why: 'a new session without an id' };
+    open.set(sessionId, data.sessionId);
+    return data.sessionId;
+  }
+
+  #factsOf(turn: Turn, acpId: string | undefined, stopReason?: string, tokens?: number): TurnFacts {
+    const { allowed, refused } = turn;
+    const usage = acpId === undefined ? undefined : this.#usage.get(acpId);
+    return {
+      acp_session_id: acpId ?? null,
+      stop_reason: stopReason ?? null,
+      tokens: tokens ?? null,
+      context_used: usage?.context_used ?? null,
+      context_size: usage?.context_size ?? null,
+      cost: usage?.cost ?? null,
+      permissions: { allowed, refused },
+    };
+  }
+
+  #notice(method: string, params: unknown): void {
+    const { data } = method === 'session/update' ? Update.safeParse(params) : {};
+    if (data === undefined) return;
+    const { sessionId, update } = data;
+    if (update.sessionUpdate === 'usage_update') this.#takeUsage(sessionId, update);
+    // What a session that is being loaded said before belongs to no turn.
+    const turn = this.#turns.get(sessionId);
+    if (turn === undefined) return;
+    turn.onTaken();
+    if (update.sessionUpdate === 'agent_message_chunk') {
+      const { data: chunk } = TextChunk.safeParse(update.content);
+      turn.size += Buffer.byteLength(chunk?.text ?? '');
+      if (turn.size <= MESSAGE_BODY_MAX_BYTES) turn.words += chunk?.text ?? '';
+    }
+    if (update.sessionUpdate === 'tool_call' && turn.words.trim() !== '') {
+      turn.earlier = turn.words;
+      turn.words = '';
+    }
+    const { toolCallId, kind } = update;
+    if (typeof toolCallId === 'string' && typeof kind === 'string' && turn.kinds.size < TOOL_CALLS_MAX)
+      turn.kinds.set(toolCallId, kind);
+  }
+
+  #takeUsage(acpId: string, update: object): void {
+    const { data } = UsageUpdate.safeParse(update);
+    if (data === undefined) return;
+    const cost = data.cost ? { amount: data.cost.amount, currency: shownWords(data.cost.currency) } : null;
+    this.#usage.delete(acpId);
+    this.#usage.set(acpId, { context_used: data.used, context_size: data.size, cost });
+    const [oldest] = this.#usage.keys();
+    if (this.#usage.size > SESSIONS_MAX && oldest !== undefined) this.#usage.delete(oldest);
+  }
+
+  /** Only the kinds that the operator named are granted, and only once each: no message has a say in it. */
+  async #answer(method: string, params: unknown): Promise<object | undefined> {
+    if (method !== 'session/request_permission') return undefined;
+    const { context, rules } = this.#parts;
+    const { sessionId, toolCall, options } = PermissionRequest.parse(params);
+    const turn = this.#turns.get(sessionId);
+    const kind = toolCall.kind ?? turn?.kinds.get(toolCall.toolCallId);
+    const find = (wanted: string) => options.find((option) => option.kind === wanted);
+    const granted =
+      turn !== undefined && kind !== undefined && rules.allow.includes(kind) ? find('allow_once') : undefined;
+    const chosen = granted ?? find('reject_once') ?? find('reject_always');
+    if (turn !== undefined) turn[granted === undefined ? 'refused' : 'allowed'] += 1;
+    const what = `${shownWords(kind ?? 'of no kind')}: ${shownWords(toolCall.title ?? toolCall.toolCallId)}`;
+    const told = `${turn?.eventId ?? 'outside a turn'}: the agent asked for permission (${what}).`;
+    if (granted === undefined) await context.output.note(`${told} It was refused.`);
+    else await context.output.detail(`${told} --allow ${kind} granted it.`);
+    return {
+      outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
+    };
+  }
+}
+
+/** A program may never answer: what was stopped is not waited for. */
+function orAborted<Value>(signal: AbortSignal, promise: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+const wantsSignIn = (why: string): CliError =>
+  new CliError('ASP_CONFIG', {
+    message: 'The agent program of --acp wants you to sign in. Its message is left to the next run.',
+    why: `it said: ${why}. Sign in with the program itself, then start asp run again.`,
+  });
+
+/** Starts the program at once: one that cannot be started is found before a message waits for it. */
+export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
+  const agent = new AcpAgent(parts, await openAcpSessions(parts));
+  try {
+    await orAborted(parts.signal, agent.connect());
+  } catch (error) {
+    await agent.close();
+    throw error;
+  }
+  return agent;
+}
+
+/** Which session of the program is which of ours, across runs. */
+interface AcpSessions {
+  find(sessionId: string): string | undefined;
+  /** Notes a turn that begins; true when the session's last turn was about the same event, so that it was cut off. */
+  begin(sessionId: string, acpId: string, eventId: string): boolean;
+  written(): Promise<void>;
+}
+
+const SessionsJson = z.looseObject({
+  command: z.string(),
+  sessions: z.record(z.string(), z.looseObject({ id: z.string(), event: z.string() })),
+});
+
+/** Names of another program's sessions mean nothing to this one: the file of another command is not reused. */
+async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<AcpSessions> {
+  const path = `${progressPath.replace(/\.json$/, '')}.acp.json`;
+  const { command } = rules;
+  const { data } = SessionsJson.safeParse(parsed(await readIfPresent(path)));
+  const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
+  let isDirty = false;
+  let writing: Promise<void> | undefined;
+  const writeAll = async (): Promise<void> => {
+    while (isDirty) {
+      isDirty = false;
+      await replaceFile(path, `${JSON.stringify({ command, sessions: Object.fromEntries(sessions) })}\n`);
+    }
+  };
+  return {
+    find: (sessionId) => sessions.get(sessionId)?.id,
+    begin(sessionId, id, event) {
+      const isRepeated = sessions.get(sessionId)?.event === event;
+      sessions.delete(sessionId);
+      sessions.set(sessionId, { id, event });
+      const [oldest] = sessions.keys();
+      if (sessions.size > SESSIONS_MAX && oldest !== undefined) sessions.delete(oldest);
+      isDirty = true;
+      return isRepeated;
+    },
+    async written() {
+      while (isDirty || writing !== undefined) {
+        writing ??= writeAll().finally(() => {
+          writing = undefined;
+        });
+        await writing;
+      }
+    },
+  };
+}
+
+function parsed(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    return undefined;
+  }
+}

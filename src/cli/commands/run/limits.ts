@@ -1,0 +1,160 @@
+import * as z from 'zod/mini';
+
+import type { Clock } from '../../../kit/clock.js';
+import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import type { Message } from '../../../wire/schemas/message.js';
+
+/** How far an agent may go before a person has to look. Zero: no limit. */
+export interface LimitRules {
+  /** Replies in a session since the last message of a human. */
+  readonly replies: number;
+  readonly repliesPerHour: number;
+  /** Replies to replies: how long a chain of answering programs may get. */
+  readonly hops: number;
+  /** Tokens of all turns of this run together. */
+  readonly tokens: number;
+  /** Agents that a person writes with. */
+  readonly humans: readonly string[];
+}
+
+export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'repeated';
+
+/** The member of a message's metadata that counts the programs that answered one another up to it. */
+export const HOPS = 'hops';
+
+/** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
+export function hopsOf({ metadata }: Pick<Message, 'metadata'>): number {
+  const hops = metadata?.[HOPS];
+  return typeof hops === 'number' && Number.isSafeInteger(hops) && hops > 0 ? hops : 0;
+}
+
+/** A place among the replies, taken before the reply is made: turns of several sessions cannot pass a limit together. */
+export interface Ticket {
+  /** The limit that this reply text would break; the text is remembered otherwise. */
+  checkText(text: string): LimitName | undefined;
+  /** Counts the tokens of a turn; true once if there is a budget and the program does not report tokens. */
+  spend(used: number | null): boolean;
+  /** Gives the place back; a reply that was sent is counted from now on, across runs too. */
+  close(wasSent: boolean): void;
+}
+
+export interface Limits {
+  /** The limit that was reached, or a ticket. */
+  begin(message: Message): LimitName | Ticket;
+  /** Resolves when the counts are on disk, so that a restart does not reset them. */
+  written(): Promise<void>;
+}
+
+const HOUR_MS = 60 * 60_000;
+const SESSIONS_MAX = 1_000;
+/** The same text as an answer to an answer, this often in a row, is a loop. */
+const SAME_TEXT_MAX = 3;
+
+const CountsJson = z.looseObject({
+  replies: z.record(z.string(), z.int().check(z.nonnegative())),
+  sent_at: z.array(z.int()),
+});
+
+export async function openLimits(rules: LimitRules, clock: Clock, progressPath: string): Promise<Limits> {
+  const path = `${progressPath.replace(/\.json$/, '')}.limits.json`;
+  const { data } = CountsJson.safeParse(parsed(await readIfPresent(path)));
+  const replies = new Map(Object.entries(data?.replies ?? {}));
+  const texts = new Map<string, { readonly text: string; readonly count: number }>();
+  let sentAt = data?.sent_at ?? [];
+  const reserved = new Map<string, number>();
+  let reservedInAll = 0;
+  let tokens = 0;
+  let isBlindTold = false;
+  let isDirty = false;
+  let writing: Promise<void> | undefined;
+
+  const writeAll = async (): Promise<void> => {
+    while (isDirty) {
+      isDirty = false;
+      await replaceFile(path, `${JSON.stringify({ replies: Object.fromEntries(replies), sent_at: sentAt })}\n`);
+    }
+  };
+  const setReplies = (sessionId: string, count: number): void => {
+    replies.delete(sessionId);
+    if (count > 0) replies.set(sessionId, count);
+    forgetOldest(replies);
+    isDirty = true;
+  };
+  const reserve = (sessionId: string, count: number): void => {
+    const next = (reserved.get(sessionId) ?? 0) + count;
+    if (next > 0) reserved.set(sessionId, next);
+    else reserved.delete(sessionId);
+    reservedInAll += count;
+  };
+  const isOver = (count: number, limit: number): boolean => limit > 0 && count >= limit;
+
+  return {
+    begin(message) {
+      const { session_id: sessionId, sender } = message;
+      const now = clock.now();
+      if (rules.humans.includes(sender)) {
+        setReplies(sessionId, 0);
+        texts.delete(sessionId);
+      }
+      sentAt = sentAt.filter((at) => at > now - HOUR_MS && at <= now);
+      if (isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies)) return 'max_replies';
+      if (isOver(sentAt.length + reservedInAll, rules.repliesPerHour)) return 'max_replies_per_hour';
+      if (isOver(hopsOf(message), rules.hops)) return 'max_hops';
+      if (isOver(tokens, rules.tokens)) return 'max_tokens';
+      reserve(sessionId, 1);
+      return {
+        checkText(text) {
+          const last = texts.get(sessionId);
+          const count = hopsOf(message) > 0 && last?.text === text ? last.count + 1 : 1;
+          if (count >= SAME_TEXT_MAX) return 'repeated';
+          texts.delete(sessionId);
+          texts.set(sessionId, { text, count });
+          forgetOldest(texts);
+          return undefined;
+        },
+        spend(used) {
+          tokens += used ?? 0;
+          if (used !== null || rules.tokens === 0 || isBlindTold) return false;
+          isBlindTold = true;
+          return true;
+        },
+        close(wasSent) {
+          reserve(sessionId, -1);
+          if (!wasSent) return;
+          setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
+          if (rules.repliesPerHour > 0) sentAt.push(now);
+        },
+      };
+    },
+    async written() {
+      while (isDirty || writing !== undefined) {
+        writing ??= writeAll().finally(() => {
+          writing = undefined;
+        });
+        await writing;
+      }
+    },
+  };
+}
+
+function forgetOldest(map: Map<string, unknown>): void {
+  const [oldest] = map.keys();
+  if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
+}
+
+function parsed(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    return undefined;
+  }
+}
+
+/** How a person lets the agent go on. */
+export const HOW_TO_GO_ON: Readonly<Record<LimitName, string>> = {
+  max_replies: 'A message from an agent in --human starts the count again; --max-replies raises it.',
+  max_replies_per_hour: 'Wait, or raise --max-replies-per-hour.',
+  max_hops: 'A new message from a person starts again; --max-hops raises it.',
+  max_tokens: 'Start asp run again, or raise --max-tokens.',
+  repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
+};

@@ -1,0 +1,95 @@
+import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
+import { IN_REPLY_TO } from '../../../wire/message.js';
+import type { Message } from '../../../wire/schemas/message.js';
+import { read } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { notFound } from '../../context/explain.js';
+import { messageText } from '../message/message-text.js';
+import { isFailureNotice } from '../run/answer.js';
+import { findSession } from '../session/find-session.js';
+import { lookAtSession, refuseInvited } from '../session/refusal.js';
+import { readLastMessages, readSessionMessages } from '../session/session-events.js';
+import { joinWaiting } from '../tail/follow.js';
+import { send } from './deliver.js';
+import type { ReplyOptions } from './reply.js';
+
+/** Sessions that `--last` looks at. */
+const SESSIONS_MAX = 50;
+const SHOWN_CHARS = 60;
+
+/** Sends an answer to the latest message from another agent in a session. */
+export async function answerLatest(context: Context, options: ReplyOptions): Promise<void> {
+  const me = await context.actingHandle();
+  const sessionId =
+    options.session === undefined
+      ? await findSessionToAnswer(context, me)
+      : await findSession(context, options.session);
+  if (await wantsToJoin(context, sessionId, options.joins)) await joinWaiting(context, [sessionId], me);
+  const message = await findLatest(context, sessionId, me);
+  const text = messageText(message.content).replace(/\s+/g, ' ');
+  const shown = text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS - 1)}…` : text;
+  await context.output.note(`Answering ${message.sender}: ${shown}`);
+  await send(context, {
+    target: { kind: 'session', sessionId },
+    text: options.text,
+    files: options.files,
+    metadata: { [IN_REPLY_TO]: message.id },
+    waits: options.waits,
+    waitsFor: undefined,
+    ends: options.ends,
+    isEdited: false,
+    isByLines: false,
+    topic: undefined,
+    endsAfterReply: false,
+    isStrict: false,
+    filename: undefined,
+    attachmentIds: [],
+    data: [],
+    parts: undefined,
+  });
+}
+
+/** Whether to accept an invitation first: from the option, or from the user's answer. */
+async function wantsToJoin(context: Context, sessionId: string, isSaid: boolean): Promise<boolean> {
+  if (isSaid || !context.prompts.canAsk) return isSaid;
+  const seen = await lookAtSession(context, sessionId);
+  if (seen?.mine !== 'invited' || seen.session.state !== 'active') return false;
+  return context.prompts.confirm(`You are invited to ${sessionId} and have not joined. Join it?`, '--join');
+}
+
+async function findLatest(context: Context, sessionId: string, me: string): Promise<Message> {
+  const isOthers = ({ sender }: Message): boolean => sender !== me;
+  let latest = (await readLastMessages(context, sessionId)).findLast(isOthers);
+  // If only this agent has written for long, the whole session is searched.
+  if (latest === undefined)
+    for await (const message of readSessionMessages(context, sessionId)) if (isOthers(message)) latest = message;
+  if (latest !== undefined) return latest;
+  await refuseInvited(context, sessionId);
+  throw await notFound(`${sessionId} has no message to answer.`, 'no one else has written in it.', [
+    'asp',
+    'session',
+    'show',
+    sessionId,
+  ]);
+}
+
+/**
+ * The most recently changed session whose last message is from another agent; a notice that a command failed needs no
+ * answer.
+ */
+async function findSessionToAnswer(context: Context, me: string): Promise<string> {
+  const query = { state: 'active', limit: LIST_LIMIT_MAX } as const;
+  const { sessions } = await read(context, 'listSessions', { query });
+  const joined = sessions.filter(({ participants }) =>
+    participants.some(({ handle, status }) => handle === me && status === 'joined'),
+  );
+  for (const { id, last_sequence: last } of joined.slice(0, SESSIONS_MAX)) {
+    const message = (await readLastMessages(context, id, last)).at(-1);
+    if (message !== undefined && message.sender !== me && !isFailureNotice(message)) return id;
+  }
+  throw await notFound(
+    'There is no message to answer.',
+    'in each of your open sessions, the last message is your own, or there is none.',
+    ['asp', 'inbox'],
+  );
+}

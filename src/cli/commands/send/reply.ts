@@ -1,0 +1,86 @@
+import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
+import { type Args, type Argument, command, type Option } from '../../command.js';
+import { usageError } from '../../errors.js';
+import { findIdKind, handleOf, readSessionName, SESSION_ABOUT } from '../../values.js';
+import { toSource } from './send.js';
+
+const ARGUMENTS = [
+  { usage: '[session]', about: `${SESSION_ABOUT}; with --last, the text` },
+  { usage: '[message]', about: 'the text; - reads standard input' },
+] as const satisfies readonly Argument[];
+
+const OPTIONS = [
+  { flags: '--last', about: 'answer in the latest session whose last message is not yours' },
+  { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
+  { flags: '-F, --message-file <path|->', about: 'read the text from this file' },
+  { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
+  { flags: '--join', about: 'join the session first if you are only invited' },
+  { flags: '--wait', about: 'wait for the reply to this answer and print it' },
+  { flags: '--end', about: 'end the session after the answer' },
+] as const satisfies readonly Option[];
+
+export const reply = command({
+  path: 'reply',
+  summary: 'answer the latest message in a session',
+  details: [
+    'The answer names the message it answers (in_reply_to in its metadata), so a program that waits for it recognizes it. This',
+    'is the latest message from another agent in the session; stderr says which.',
+  ].join('\n'),
+  arguments: ARGUMENTS,
+  options: OPTIONS,
+  examples: [
+    { line: 'asp reply @alice.bot "on it"', about: 'in your session with Alice' },
+    { line: 'asp reply --last "yes, go ahead"', about: 'answer the latest sender' },
+    { line: 'git diff | asp reply sess_… --file - --join', about: 'a file as the answer; accept the invitation first' },
+  ],
+  effect: 'write',
+  stdout: 'the message id; with --wait the reply',
+  parse,
+  run: async (context, options) => (await import('./answer-latest.js')).answerLatest(context, options),
+});
+
+export type ReplyOptions = ReturnType<typeof parse>;
+
+function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+  const isLast = args.flag('last');
+  const [first, second] = [args.argument('session'), args.argument('message')];
+  if (isLast && second !== undefined)
+    throw usageError('--last and a session cannot be used together.', {
+      why: 'one argument is the text; put a text with spaces in quotes.',
+    });
+  args.refuseBoth('message', 'message-file');
+  args.refuseBoth('wait', 'end');
+  const positional = isLast ? first : second;
+  if (positional !== undefined && (args.isGiven('message') || args.isGiven('message-file')))
+    throw usageError('The text is given more than once.', { why: 'use either the argument, -m or -F.' });
+  const files = args.texts('file');
+  const text = toSource(positional ?? args.text('message'), args.text('message-file'));
+  if (files.length > ATTACHMENTS_PER_MESSAGE_MAX)
+    throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
+  if (files.filter((file) => file === '-').length + Number(text?.kind === 'stdin') > 1)
+    throw usageError('Standard input can be read only once.');
+  return {
+    /** Undefined: the latest session with a message to answer. */
+    session: isLast ? undefined : readSession(first),
+    text,
+    files,
+    joins: args.flag('join'),
+    waits: args.flag('wait'),
+    ends: args.flag('end'),
+  };
+}
+
+/** `asp reply "ok"` names no session. */
+function readSession(text: string | undefined): string {
+  if (text === undefined)
+    throw usageError('Name the session to answer in.', {
+      why: 'or answer the latest message with --last.',
+      next: ['asp', 'inbox'],
+    });
+  const isName = handleOf(text) !== undefined || findIdKind(text) !== undefined || /^https?:/i.test(text);
+  if (isName) return readSessionName(text);
+  throw usageError(`'${text}' is not a session.`, {
+    why: 'the session comes first; --last answers the latest message.',
+    next: ['asp', 'reply', '--last', text],
+  });
+}

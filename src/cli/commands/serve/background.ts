@@ -1,0 +1,227 @@
+import { spawn } from 'node:child_process';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, readFile, rename, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { StringDecoder } from 'node:string_decoder';
+import { wait } from '../../../kit/clock.js';
+import { listPrivateFiles, makePrivateDirectory } from '../../../kit/private-file.js';
+import { randomToken } from '../../../kit/random.js';
+import type { Context } from '../../context/context.js';
+import { CliError, isOwnErrorCode } from '../../errors.js';
+import { localNotRunning } from '../../profile/local-service.js';
+import { readerGone } from '../../terminal/streams.js';
+
+const READY_POLL_MS = 25;
+
+/** Starts the same command in the background and returns once it is ready; its output goes to a private file. */
+export async function detach(context: Context): Promise<void> {
+  const { random, signal, clock } = context;
+  const folder = detachedFolder(context);
+  await makePrivateDirectory(folder);
+  const name = randomToken(random, 6);
+  const log = join(folder, `${name}.log`);
+  const answer = join(folder, `${name}.out`);
+  const [errors, lines] = await Promise.all([open(log, 'wx', 0o600), open(answer, 'wx', 0o600)]);
+  const [program = '', ...args] = context.machine.commandLine.filter((arg) => arg !== '--detach');
+  const child = spawn(program, args, {
+    detached: true,
+    stdio: ['ignore', lines.fd, errors.fd],
+    env: { ...context.environment },
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const state = { isEnded: false };
+  void ended.then(() => {
+    state.isEnded = true;
+  });
+  try {
+    while (true) {
+      const text = await readFile(answer, 'utf8');
+      if (text.endsWith('\n')) {
+        child.unref();
+        if (child.pid !== undefined) await keepLog(context, log, child.pid);
+        await context.output.verbatim(text);
+        return await context.output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
+      }
+      if (state.isEnded) {
+        throw failureOf(await readFile(log, 'utf8'));
+      }
+      await wait(clock, READY_POLL_MS, signal);
+    }
+  } catch (error) {
+    child.kill();
+    await rm(log, { force: true });
+    throw error;
+  } finally {
+    await Promise.all([errors.close(), lines.close(), rm(answer, { force: true })]);
+  }
+}
+
+/** The failure that the background service reported, in either format, as a failure of this command. */
+function failureOf(said: string): CliError {
+  const line = said.trim().split('\n').at(-1) ?? '';
+  const told = line.startsWith('{') ? readLine(line) : readText(said);
+  const code = told.code !== undefined && isOwnErrorCode(told.code) ? told.code : 'ASP_CONFIG';
+  return new CliError(code, { message: told.message ?? 'The service did not start.', why: told.why, next: told.next });
+}
+
+interface Told {
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+  readonly why?: string | undefined;
+  readonly next?: readonly string[] | undefined;
+}
+
+function readLine(line: string): Told {
+  try {
+    const { error } = JSON.parse(line) as { error?: Told & { hint?: string } };
+    return { code: error?.code, message: error?.message, why: error?.hint, next: error?.next };
+  } catch {
+    return {};
+  }
+}
+
+function readText(text: string): Told {
+  const part = (pattern: RegExp): string | undefined => pattern.exec(text)?.[1];
+  return {
+    code: part(/^ {2}code: (\w+)/m),
+    message: part(/^error: (.+)$/m),
+    why: part(/^ {2}why: {2}(.+)$/m),
+    next: part(/^ {2}try: {2}([^'\n]+)$/m)?.split(' '),
+  };
+}
+
+const SUFFIX = '.log';
+/** Of services that have ended. */
+const KEPT_LOGS = 5;
+
+/** The output of a service in the background, in a file named by its process. */
+export interface DetachedLog {
+  readonly path: string;
+  readonly pid: number;
+}
+
+const detachedFolder = ({ paths }: Pick<Context, 'paths'>): string => join(paths.runtimeDirectory, 'serve');
+
+/** Gives the file its final name and deletes the oldest ones. */
+async function keepLog(context: Pick<Context, 'paths' | 'machine'>, path: string, pid: number): Promise<void> {
+  await rename(path, join(detachedFolder(context), `${pid}${SUFFIX}`));
+  const ended = (await listLogs(context)).filter((log) => !context.machine.isProcessAlive(log.pid));
+  for (const log of ended.slice(KEPT_LOGS)) await rm(log.path, { force: true });
+}
+
+/** Newest first. */
+export async function listLogs(context: Pick<Context, 'paths'>): Promise<DetachedLog[]> {
+  const found: (DetachedLog & { changedAt: number })[] = [];
+  for (const path of await listPrivateFiles(detachedFolder(context), SUFFIX)) {
+    const name = basename(path, SUFFIX);
+    const state = await lstat(path).catch(() => undefined);
+    if (/^\d+$/.test(name) && state?.isFile() === true)
+      found.push({ path, pid: Number(name), changedAt: state.mtimeMs });
+  }
+  return found.sort((one, other) => other.changedAt - one.changedAt).map(({ path, pid }) => ({ path, pid }));
+}
+
+const POLL_MS = 100;
+const CHUNK_BYTES = 64 * 1024;
+/** Do not buffer an endless line in memory. */
+const LINE_MAX_LENGTH = 1024 * 1024;
+
+interface LogsOptions {
+  /** Undefined: all. */
+  readonly last: number | undefined;
+  readonly isFollowing: boolean;
+}
+
+export async function printLogs(context: Context, { last, isFollowing }: LogsOptions): Promise<void> {
+  // A closed pipe is noticed only after its reader has been seen once.
+  context.streams.stdout.isAbandoned();
+  const log = await findLog(context);
+  const file = await open(log.path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    const reader = createLineReader(file);
+    await printLast(context, reader, last);
+    if (isFollowing) await follow(context, reader, log.pid);
+    const rest = reader.rest();
+    if (rest !== '' && last !== 0) await print(context, rest);
+  } finally {
+    await file.close();
+  }
+}
+
+/** The log of the running service, or else of the last one that ran in the background. */
+async function findLog(context: Context): Promise<DetachedLog> {
+  const logs = await listLogs(context);
+  const running = await context.localService();
+  const log = running === undefined ? logs[0] : logs.find(({ pid }) => pid === running.pid);
+  if (log !== undefined) return log;
+  if (running === undefined) throw localNotRunning(await context.endedService());
+  throw new CliError('ASP_CONFIG', {
+    message: `The local service at ${running.url} does not log to a file: it was not started with --detach.`,
+    why: `process ${running.pid} logs to its stderr: a terminal, or the journal of its supervisor.`,
+  });
+}
+
+interface LineReader {
+  /** The complete lines written since the last read. */
+  read(): AsyncGenerator<string>;
+  /** The text after the last line feed. */
+  rest(): string;
+}
+
+function createLineReader(file: FileHandle): LineReader {
+  const decoder = new StringDecoder('utf8');
+  const buffer = Buffer.alloc(CHUNK_BYTES);
+  let text = '';
+  return {
+    async *read() {
+      while (true) {
+        const { bytesRead } = await file.read(buffer, 0, buffer.length, null);
+        if (bytesRead === 0) return;
+        text += decoder.write(buffer.subarray(0, bytesRead));
+        const lines = text.split('\n');
+        text = lines.pop() ?? '';
+        yield* lines;
+        if (text.length <= LINE_MAX_LENGTH) continue;
+        yield text;
+        text = '';
+      }
+    },
+    rest: () => text,
+  };
+}
+
+async function printLast(context: Context, reader: LineReader, last: number | undefined): Promise<void> {
+  const kept: string[] = [];
+  for await (const line of reader.read()) {
+    if (last === undefined) await print(context, line);
+    else if (kept.push(line) > last) kept.shift();
+  }
+  for (const line of kept) await print(context, line);
+}
+
+/** Until the service has ended and all of its output was printed. */
+async function follow(context: Context, reader: LineReader, pid: number): Promise<void> {
+  const { clock, machine, signal, streams } = context;
+  while (true) {
+    const isAlive = machine.isProcessAlive(pid);
+    for await (const line of reader.read()) await print(context, line);
+    if (!isAlive) return;
+    if (streams.stdout.isAbandoned()) throw readerGone();
+    await wait(clock, POLL_MS, signal);
+  }
+}
+
+async function print({ output }: Context, line: string): Promise<void> {
+  if (output.format === 'human') await output.text(line);
+  else await output.record({ line, entry: entryOf(line) });
+}
+
+/** With `--log json`, each line is a document. */
+function entryOf(line: string): object | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

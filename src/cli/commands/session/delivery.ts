@@ -1,0 +1,118 @@
+import { wait } from '../../../kit/clock.js';
+import type { DeliveryReply, DeliveryState, Recipient } from '../../../wire/schemas/delivery.js';
+import { read } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { contextOf, type ErrorContext } from '../../context/explain.js';
+import { CliError } from '../../errors.js';
+import { relativeTime } from '../../terminal/relative-time.js';
+import type { Style } from '../../terminal/style.js';
+import { explainRefusal } from './refusal.js';
+import { readLastMessages, readSessionMessages } from './session-events.js';
+
+/** A state changes seldom, and asking counts against the agent's rate limit. */
+const POLL_MS = 1_000;
+const FIRST_POLL_MS = 100;
+
+const ORDER: readonly DeliveryState[] = ['stored', 'delivered', 'taken', 'answered'];
+const hasReached = ({ state }: Recipient, wanted: DeliveryState): boolean =>
+  ORDER.indexOf(state) >= ORDER.indexOf(wanted);
+
+/** Those who left will come no further. */
+const listMissing = ({ recipients }: DeliveryReply, wanted: DeliveryState): Recipient[] =>
+  recipients.filter((one) => one.status !== 'left' && !hasReached(one, wanted));
+
+/** What became of a message. Only a service with delivery states and a joined agent get an answer. */
+export async function readDelivery(
+  context: Context,
+  sessionId: string,
+  sequence: number,
+  errorContext: ErrorContext = {},
+): Promise<DeliveryReply> {
+  const explained = {
+    subject: sessionId,
+    ...errorContext,
+    messages: { NOT_FOUND: `${sessionId}: what became of messages is not known.` },
+    reasons: { NOT_FOUND: 'the service does not say it, or this agent has not joined the session.' },
+    next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
+  };
+  try {
+    return await read(context, 'getDelivery', { path: { session_id: sessionId }, query: { sequence } }, explained);
+  } catch (error) {
+    const refusal = await explainRefusal(context, sessionId, error);
+    // An ended session can still be queried.
+    const isEnded = contextOf(refusal)?.messages?.['NOT_FOUND']?.endsWith('has ended.');
+    throw isEnded === true ? error : refusal;
+  }
+}
+
+/** What became of the agent's last message in a session, else of the last message; undefined where there is none. */
+export async function readLastDelivery(context: Context, sessionId: string): Promise<DeliveryReply | undefined> {
+  const me = await context.actingHandle();
+  const messages = await readLastMessages(context, sessionId);
+  let found = messages.findLast(({ sender }) => sender === me);
+  // Someone else has said a lot since: the agent's own last word is further back.
+  if (found === undefined && messages.length > 0 && (messages[0]?.sequence ?? 1) > 1)
+    for await (const message of readSessionMessages(context, sessionId)) if (message.sender === me) found = message;
+  const sequence = (found ?? messages.at(-1))?.sequence;
+  return sequence === undefined ? undefined : readDelivery(context, sessionId, sequence);
+}
+
+/** A line for each recipient; its values are safe already. */
+export function deliveryText({ sequence, recipients }: DeliveryReply, style: Style, nowMs: number): string {
+  const width = Math.max(...recipients.map(({ handle }) => handle.length), 0);
+  const paint = { stored: style.dim, delivered: style.yellow, taken: style.green, answered: style.green };
+  const describe = ({ state, taken_at: at, answered_sequence: answer, reports_taken: reports }: Recipient): string => {
+    if (state === 'answered') return `${paint[state](state)} (sequence ${answer})`;
+    if (state === 'taken' && at !== null) return `${paint[state](state)} ${relativeTime(at, nowMs)}`;
+    return `${paint[state](state)}${reports ? '' : style.dim(' (does not say what it takes)')}`;
+  };
+  return [
+    `message ${sequence}`,
+    ...recipients.map((one) => `  ${one.handle.padEnd(width)}  ${describe(one)}`),
+    ...(recipients.length === 0 ? ['  no one else can see it'] : []),
+  ].join('\n');
+}
+
+/** A message whose recipients are waited for. */
+export interface Awaited {
+  readonly sessionId: string;
+  readonly sequence: number;
+}
+
+/** Waits until every recipient of a message that has not left has come so far. @throws CliError `ASP_TIMEOUT`, or where it can never come */
+export async function waitForState(
+  context: Context,
+  { sessionId, sequence }: Awaited,
+  wanted: 'delivered' | 'taken',
+): Promise<DeliveryReply> {
+  const { clock, signal } = context;
+  const next = ['asp', 'session', 'show', sessionId, '--delivery'];
+  let last: DeliveryReply | undefined;
+  try {
+    for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(POLL_MS, pauseMs * 2)) {
+      last = await readDelivery(context, sessionId, sequence, { outcome: { not_applied: 'applied' } });
+      const missing = listMissing(last, wanted);
+      if (missing.length === 0) return last;
+      const silent = wanted === 'taken' && missing.filter(({ reports_taken: reports }) => !reports);
+      if (silent !== false && silent.length === missing.length)
+        throw new CliError('ASP_PARTIAL', {
+          message: `${handlesOf(silent)} ${silent.length === 1 ? 'does' : 'do'} not say what is taken. Your message was sent.`,
+          why: 'wait for the delivery or for the reply instead.',
+          outcome: 'applied',
+          next,
+        });
+      await wait(clock, pauseMs, signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const missing = last === undefined ? [] : listMissing(last, wanted);
+    const states = missing.map(({ handle, state }) => `${handle} (${state})`).join(', ');
+    throw new CliError('ASP_TIMEOUT', {
+      message: `The message was not ${wanted} in time${states === '' ? '' : `: ${states}`}. Your message was sent.`,
+      outcome: 'applied',
+      next,
+    });
+  }
+}
+
+const handlesOf = (recipients: readonly Recipient[]): string => recipients.map(({ handle }) => handle).join(', ');

@@ -1,0 +1,108 @@
+import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
+import type { Session, SessionState } from '../../../wire/schemas/session.js';
+import { read } from '../../context/calls.js';
+import type { Context } from '../../context/context.js';
+import { notFound } from '../../context/explain.js';
+import { type CliError, usageError } from '../../errors.js';
+import { isSessionId } from '../../values.js';
+import { participantNames } from './facts.js';
+
+/** Sessions beyond these are not searched for a name. */
+const SCANNED_MAX = 1000;
+const CANDIDATES_SHOWN = 3;
+
+/** How to choose if several sessions fit a name. */
+type Wanted = 'any' | 'invited' | 'ended';
+
+/** The id of a session that the user named (see `readSessionName`); a whole id is not looked up. */
+export async function findSession(context: Context, name: string, wanted: Wanted = 'any'): Promise<string> {
+  if (isSessionId(name)) return name;
+  return name.startsWith('@') ? findByHandle(context, name, wanted) : findByPrefix(context, name);
+}
+
+async function findByPrefix(context: Context, prefix: string): Promise<string> {
+  const found: Session[] = [];
+  for await (const session of listSessions(context)) if (session.id.startsWith(prefix)) found.push(session);
+  if (found.length > 1) throw ambiguous(`${found.length} session ids begin with ${prefix}.`, found);
+  const [only] = found;
+  if (only !== undefined) return only.id;
+  throw await notFound(
+    `No session id begins with ${prefix}.`,
+    `asp searched the latest ${SCANNED_MAX.toLocaleString('en-US')} sessions of this agent.`,
+    ['asp', 'session', 'list'],
+  );
+}
+
+async function findByHandle(context: Context, handle: string, wanted: Wanted): Promise<string> {
+  const found = await findSessionsWith(context, handle, wanted);
+  if (found.length > 1) throw severalWith(handle, found);
+  const [only] = found;
+  if (only !== undefined) return only.id;
+  throw await notFound(`You have no session with ${handle}.`, 'asp send starts one.', ['asp', 'send', handle, 'hello']);
+}
+
+/** More than one session is shared with an agent. */
+export const severalWith = (handle: string, found: readonly Session[]): CliError =>
+  ambiguous(`You have ${found.length} sessions with ${handle}.`, found, ['asp', 'session', 'list', '--with', handle]);
+
+/**
+ * The open sessions that an agent shares with this one, or else the ended ones; sessions of only the two come before
+ * groups.
+ */
+export async function findSessionsWith(
+  context: Context,
+  handle: string,
+  wanted: Wanted = 'any',
+): Promise<readonly Session[]> {
+  const me = await context.actingHandle();
+  const states: readonly SessionState[] = wanted === 'ended' ? ['ended'] : ['active', 'ended'];
+  for (const state of states) {
+    let found: Session[] = [];
+    for await (const session of listSessions(context, state)) if (isBetween(session, me, handle)) found.push(session);
+    const isInvited = ({ participants }: Session): boolean =>
+      participants.some((one) => one.handle === me && one.status === 'invited');
+    for (const isBetter of [
+      ...(wanted === 'invited' ? [isInvited] : []),
+      ({ participants }: Session) => participants.length <= 2,
+    ]) {
+      const better = found.filter(isBetter);
+      if (better.length > 0) found = better;
+    }
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+/** In an active session, agents that left are no longer in it. */
+function isBetween({ state, participants }: Session, me: string, handle: string): boolean {
+  const isIn = (name: string): boolean =>
+    participants.some((one) => one.handle === name && (state === 'ended' || one.status !== 'left'));
+  return isIn(me) && (handle === me ? participants.length === 1 : isIn(handle));
+}
+
+async function* listSessions(context: Context, state?: SessionState): AsyncGenerator<Session> {
+  let cursor: string | null = null;
+  for (let scanned = 0; scanned < SCANNED_MAX; scanned += LIST_LIMIT_MAX) {
+    const query: { limit: number; state?: SessionState; cursor?: string } = {
+      limit: LIST_LIMIT_MAX,
+      ...(state !== undefined && { state }),
+      ...(cursor !== null && { cursor }),
+    };
+    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
+    yield* page.sessions;
+    cursor = page.next_cursor;
+    if (cursor === null) return;
+  }
+}
+
+function ambiguous(message: string, found: readonly Session[], next?: readonly string[]): CliError {
+  const shown = found.slice(0, CANDIDATES_SHOWN).map((session) => {
+    const topic = session.topic === null ? '' : `, ${JSON.stringify(session.topic)}`;
+    return `${session.id} (${participantNames(session)}${topic})`;
+  });
+  const rest = found.length > shown.length ? ` and ${found.length - shown.length} more` : '';
+  return usageError(message, {
+    why: `use the id: ${shown.join('; ')}${rest}.`,
+    next: next ?? ['asp', 'session', 'list'],
+  });
+}

@@ -1,0 +1,84 @@
+import type { Client } from '../../../client/client.js';
+import { RequestError } from '../../../client/http/request-error.js';
+import { wait } from '../../../kit/clock.js';
+import { TAKEN_PER_CALL_MAX } from '../../../wire/limit.js';
+import type { Context } from '../../context/context.js';
+
+/** Reports share the agent's rate limit with everything else it does: at most two a second. */
+const PAUSE_MS = 500;
+/** The end of a command does not wait longer for its last reports. */
+const SETTLE_MS = 5_000;
+/** A late report is dropped: the sender learns less, but nothing false. */
+const WAITING_MAX = 10_000;
+
+/** Tells senders that their messages were handed to a turn, a command or a reader (wire: Delivery). */
+export interface TakenReports {
+  /** Notes a message as taken; it is reported behind the caller's back. */
+  note(sessionId: string, sequence: number): void;
+  /** Resolves when everything noted is reported, or after a few seconds. */
+  settle(): Promise<void>;
+}
+
+/**
+ * Reports are not part of the work: a failed one is dropped, and where the service does not support them, or the credential may
+ * not write, there are no more.
+ */
+export function createTakenReports(
+  context: Context,
+  open: () => Promise<Client> = () => context.client(),
+): TakenReports {
+  const { clock, output } = context;
+  const waiting = new Map<string, Set<number>>();
+  const hurry = new AbortController();
+  let count = 0;
+  let isOff = false;
+  let running: Promise<void> | undefined;
+
+  const next = (): readonly [string, number[]] | undefined => {
+    const [first] = waiting;
+    if (first === undefined) return undefined;
+    const [sessionId, noted] = first;
+    const sequences = [...noted].slice(0, TAKEN_PER_CALL_MAX);
+    for (const sequence of sequences) noted.delete(sequence);
+    if (noted.size === 0) waiting.delete(sessionId);
+    count -= sequences.length;
+    return [sessionId, sequences];
+  };
+  const report = async (sessionId: string, sequences: number[]): Promise<void> => {
+    try {
+      const client = await open();
+      await client.call('reportTaken', { path: { session_id: sessionId }, body: { sequences } });
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      isOff = !error.isRetryable && error.code !== 'NOT_FOUND';
+      await output.detail(`${sessionId}: what was taken could not be reported: ${error.code}`);
+    }
+  };
+  const run = async (): Promise<void> => {
+    for (let batch = next(); batch !== undefined && !isOff; batch = next()) {
+      await report(...batch);
+      if (waiting.size > 0 && !hurry.signal.aborted) await wait(clock, PAUSE_MS, hurry.signal).catch(() => {});
+    }
+  };
+  return {
+    note(sessionId, sequence) {
+      if (isOff || count >= WAITING_MAX) return;
+      const noted = waiting.get(sessionId) ?? new Set();
+      if (!noted.has(sequence)) count += 1;
+      waiting.set(sessionId, noted.add(sequence));
+      running ??= run()
+        .catch((error: unknown) => output.detail(String(error)))
+        .finally(() => {
+          running = undefined;
+        });
+    },
+    async settle() {
+      hurry.abort();
+      if (running === undefined) return;
+      const late = new AbortController();
+      const time = wait(clock, SETTLE_MS, late.signal).catch(() => {});
+      await Promise.race([running, time]);
+      late.abort();
+    },
+  };
+}

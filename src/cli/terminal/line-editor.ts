@@ -1,0 +1,98 @@
+import type { Interface } from 'node:readline';
+
+import type { Streams } from './streams.js';
+
+/** A person types lines at a terminal while other text comes in. */
+export interface LineEditor {
+  /** The lines as they are typed; they end with Ctrl-D on an empty line. */
+  lines(): AsyncGenerator<string>;
+  /** Shows whole lines of text without touching what is being typed. It must be safe for a terminal. Resolves once it is shown. */
+  print(text: string): Promise<void>;
+  close(): void;
+}
+
+interface EditorSettings {
+  /** Nothing is redrawn: text that arrives while a line is being typed waits until the line is sent. */
+  readonly isAccessible: boolean;
+  readonly prompt: string;
+  /** What Ctrl-C does: while a line is edited, the terminal gives it to us as a key. */
+  readonly interrupt: () => void;
+}
+
+/** Opens an editor at the terminal that stdin and stderr are. Close it, or the terminal stays without its own line editing. */
+export async function openLineEditor(streams: Streams, settings: EditorSettings): Promise<LineEditor> {
+  const { createInterface } = await import('node:readline');
+  const { isAccessible } = settings;
+  const prompt = isAccessible ? '' : settings.prompt;
+  const editor = createInterface({ input: process.stdin, output: process.stderr, terminal: true, prompt });
+  editor.on('SIGINT', settings.interrupt);
+  const typed = collectLines(editor);
+  const held: { readonly text: string; readonly shown: () => void }[] = [];
+  let isClosed = false;
+  const show = async (text: string): Promise<void> => streams.stdout.write(`${text}\n`);
+  const showHeld = async (): Promise<void> => {
+    while (editor.line === '' || isClosed) {
+      const next = held.shift();
+      if (next === undefined) return;
+      await show(next.text);
+      next.shown();
+    }
+  };
+  // At once, so that input typed while a line is being sent also follows a prompt.
+  editor.on('line', () => editor.prompt(true));
+  if (isAccessible) {
+    editor.on('line', () => void showHeld());
+    // A line that was deleted again leaves room as well; the key is dealt with after this event.
+    process.stdin.on('keypress', () => setImmediate(() => void showHeld()));
+  }
+  editor.prompt();
+  return {
+    lines: () => typed,
+    async print(text) {
+      if (isAccessible)
+        return new Promise((shown) => {
+          held.push({ text, shown });
+          void showHeld();
+        });
+      if (!streams.stdout.isTerminal) return show(text);
+      // All in one turn of the loop, so that no key comes between: the text in the place of what is being typed, then that again
+      // below. The editor would first go up to where it last drew; it draws from here.
+      const { rows } = editor.getCursorPos();
+      const up = rows === 0 ? '' : `\u001b[${rows}A`;
+      const shown = streams.stdout.write(`${up}\r\u001b[J${text}\n`);
+      Object.assign(editor, { prevRows: 0 });
+      editor.prompt(true);
+      await shown;
+    },
+    close() {
+      if (isClosed) return;
+      isClosed = true;
+      editor.close();
+      process.stdin.pause();
+      // The prompt is left standing, and what follows begins on a line of its own.
+      if (isAccessible) void showHeld();
+      else process.stderr.write('\n');
+    },
+  };
+}
+
+/** The lines of an editor; unread ones wait. */
+async function* collectLines(editor: Interface): AsyncGenerator<string> {
+  const waiting: string[] = [];
+  let isClosed = false;
+  let wake = (): void => {};
+  editor.on('line', (line) => {
+    waiting.push(line);
+    wake();
+  });
+  editor.on('close', () => {
+    isClosed = true;
+    wake();
+  });
+  for (;;) {
+    const line = waiting.shift();
+    if (line !== undefined) yield line;
+    else if (isClosed) return;
+    else await new Promise<void>((resolve) => (wake = resolve));
+  }
+}

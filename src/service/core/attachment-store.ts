@@ -1,0 +1,40 @@
+import type { FileHandle } from 'node:fs/promises';
+
+/** A file in the trash. */
+export interface DiscardedFile {
+  readonly id: string;
+  /** Epoch milliseconds. */
+  readonly discardedAt: number;
+}
+
+/** The bytes of attachments, one file each, named by the attachment's id and never by anything that a caller chose. */
+export interface AttachmentFiles {
+  /** A new file that no one reads until it is kept. Throws if the folder is no longer the one that was claimed. */
+  create(attachmentId: string): Promise<FileHandle>;
+  /** Makes a created file the attachment's own; durable when it resolves. */
+  keep(attachmentId: string): Promise<void>;
+  /** Undefined: there is no such file. */
+  open(attachmentId: string): Promise<FileHandle | undefined>;
+  /** Finished or not; a missing file counts as removed. */
+  remove(attachmentId: string): Promise<void>;
+  /** Releases a created file, which stays. */
+  release(attachmentId: string): void;
+  /** Every id that has a file, finished or not, except those that this process created and has not released. */
+  list(): Promise<string[]>;
+
+  /** Moves a file to the trash, finished or not. */
+  discard(attachmentId: string, now: number): Promise<void>;
+  /** Takes a file out of the trash again. False: it is not there. */
+  restore(attachmentId: string): Promise<boolean>;
+  listTrash(): Promise<DiscardedFile[]>;
+  removeFromTrash(attachmentId: string): Promise<void>;
+
+  /** The data that the folder belongs to; undefined until it is claimed. */
+  readIdentity(): Promise<string | undefined>;
+  /**
+   * Marks the folder as belonging to these data. From now on nothing is written to it while it has a different mark, or
+   * none.
+   */
+  claim(identity: string): Promise<void>;
+  close(): Promise<void>;
+}

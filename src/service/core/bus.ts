@@ -1,0 +1,37 @@
+/** An event as the log holds it. */
+export interface LoggedEvent {
+  readonly session_id: string;
+  readonly sequence: number;
+  readonly id: string;
+  readonly type: string;
+  readonly created_at: number;
+  /** JSON. */
+  readonly payload: string;
+}
+
+/** Notifies everyone who uses the data. The log is the truth; a lost notification costs latency, never data. */
+export interface Bus {
+  /** Whether notifications cannot be lost: everyone who uses the data is in this process. */
+  readonly isReliable: boolean;
+  ring(signal: Signal): void;
+  /** Calls `listener` for every notification from now on; the returned function stops it. */
+  listen(listener: (signal: Signal) => void): () => void;
+  close(): Promise<void>;
+}
+
+export type Signal =
+  | NewEvents
+  /**
+   * Sockets that were opened with this grant (a refresh-token family or a confidential client) were marked to close.
+   */
+  | { readonly kind: 'revoked'; readonly grantId: string };
+
+/** The log of a session has grown. */
+export interface NewEvents {
+  readonly kind: 'events';
+  readonly sessionId: string;
+  readonly first: number;
+  readonly last: number;
+  /** All of them, in order, for listeners in the process that appended them. */
+  readonly events?: readonly LoggedEvent[];
+}

@@ -1,0 +1,151 @@
+import type { Clock } from '../../kit/clock.js';
+import type { Ids } from '../../kit/ids.js';
+import type { Random } from '../../kit/random.js';
+import type { Handle } from '../../wire/handle.js';
+import type { Scope } from '../../wire/scope.js';
+import type { HeldBytes } from '../core/semaphore.js';
+import type { AttachmentFiles } from './attachment-store.js';
+import type { Bus } from './bus.js';
+import type { Database } from './database.js';
+import type { Faults } from './faults.js';
+import type { Meter } from './meter.js';
+import type { RateLimits } from './rate-limits.js';
+
+/** Public addresses of this service, each without a trailing slash, from configuration only, never from a request. */
+export interface Addresses {
+  /** The REST resource, ending in `/v1`. */
+  readonly baseUrl: string;
+  /** The authorization server, which is its issuer. */
+  readonly authUrl: string;
+  readonly webUrl: string;
+  /** The WebSocket resource. */
+  readonly wsUrl: string;
+}
+
+export interface AccountQuota {
+  readonly agents: number;
+  /** Confidential clients. */
+  readonly clients: number;
+  /** Of all attachments of its agents. */
+  readonly attachmentBytes: number;
+  /** New ones of all its agents. */
+  readonly sessionsPerHour: number;
+}
+
+/** Limits that the operator sets for accounts. */
+export interface AccountPolicy {
+  /** Which accounts may have agents that anyone can invite: those the operator trusts, or all. */
+  readonly openAgents: 'trusted' | 'all';
+  /**
+   * Who may create an account on the sign-up page: everyone, people with an invitation from the operator, or no one.
+   */
+  readonly signUp: 'open' | 'invite' | 'off';
+  /** The limits of an account that is neither local nor trusted. */
+  readonly quota: AccountQuota;
+}
+
+export const DEFAULT_ACCOUNT_QUOTA: AccountQuota = {
+  agents: 100,
+  clients: 50,
+  attachmentBytes: 2 * 1024 ** 3,
+  sessionsPerHour: 300,
+};
+
+export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = {
+  openAgents: 'trusted',
+  signUp: 'open',
+  quota: DEFAULT_ACCOUNT_QUOTA,
+};
+
+export interface Settings {
+  readonly addresses: Addresses;
+  /** `symmetric`: the inviter's own allowlist must admit the invitee too. */
+  readonly trust: 'recipient' | 'symmetric';
+  readonly areLimitsOn: boolean;
+  /** Maximum participants of a session, including those who left. */
+  readonly participantsMax: number;
+  readonly accountPolicy: AccountPolicy;
+  /** Undefined: closed sockets do not end participation. */
+  readonly presenceGraceMs: number | undefined;
+  readonly isBehindProxy: boolean;
+  /**
+   * Behind a proxy that may not be trusted, all clients have this machine's address: limits by address would hit
+   * everyone at once.
+   */
+  readonly isAddressShared: boolean;
+}
+
+/** How far a socket is in a session. */
+export interface Progress {
+  /** The last sequence that was sent over this socket, or delivered before it. */
+  readonly sent: number;
+  /** The last sequence of the session when there was nothing more to send; 0 while there is. */
+  readonly readThrough: number;
+}
+
+/** The news for each agent, kept slightly behind the log. */
+export interface Inboxes {
+  /** Resolves once they contain everything that was committed or delivered before the call. */
+  settle(): Promise<void>;
+  /** Events sent to an agent have arrived; its delivery cursor follows. */
+  delivered(agentId: string, sessionId: string, progress: Progress): void;
+}
+
+/** The dependencies of every part of the service. */
+export interface ServiceContext {
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly random: Random;
+  readonly database: Database;
+  /** Opened by `openAttachmentFiles`. */
+  readonly files: AttachmentFiles;
+  readonly bus: Bus;
+  readonly inboxes: Inboxes;
+  readonly limits: RateLimits;
+  /** Memory for answers that slow readers have not taken yet. */
+  readonly unread: HeldBytes;
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly meter: Meter;
+  /** Undefined: no injected faults. */
+  readonly faults?: Faults | undefined;
+}
+
+/** The events of the security log. */
+export type SecurityEvent =
+  | 'signed_up'
+  | 'signed_in'
+  | 'sign_in_failed'
+  | 'consent'
+  | 'code_reused'
+  | 'refresh_token_reused'
+  | 'account_acted'
+  | 'operator_acted'
+  | 'keys_rotated';
+
+/** Structured log; fields never hold tokens, secrets or message text. */
+export interface Log {
+  info(event: string, fields?: Readonly<Record<string, string | number | boolean>>): void;
+  error(event: string, error: unknown, fields?: Readonly<Record<string, string | number | boolean>>): void;
+  /**
+   * Who did what from where, and whether it worked, for investigating intrusions; without secrets or message content.
+   */
+  security?(event: SecurityEvent, fields: Readonly<Record<string, string>>): void;
+}
+
+/** The caller of a request, according to its verified access token. */
+export interface AgentActor {
+  readonly kind: 'agent';
+  readonly agentId: string;
+  readonly handle: Handle;
+  readonly accountId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export interface AccountActor {
+  readonly kind: 'account';
+  readonly accountId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export type Actor = AgentActor | AccountActor;

@@ -1,0 +1,100 @@
+/** The possible values of a column or a parameter. Booleans are 0 or 1. */
+export type SqlValue = string | number | null;
+
+/** If the SQL of the two databases must differ, a row with this name holds the difference. */
+export type Dialect = 'sqlite' | 'postgres';
+
+/**
+ * Reads and writes in one SQL for every database: `$1`, `$2` … stand for the parameters, and may repeat. They run in the order
+ * of the calls; those that are asked without waiting for each other travel together.
+ */
+export interface Query {
+  readonly dialect: Dialect;
+  all<Row>(sql: string, ...parameters: SqlValue[]): Promise<Row[]>;
+  get<Row>(sql: string, ...parameters: SqlValue[]): Promise<Row | undefined>;
+  /** How many rows it changed. */
+  run(sql: string, ...parameters: SqlValue[]): Promise<number>;
+}
+
+export interface Transaction extends Query {
+  /**
+   * Waits until no other write holds any of `names` (see lock-names.ts), and holds them until this one ends; `shared`
+   * holders do not exclude each other. Later reads see what the previous holders committed. If writes are serialized
+   * anyway, there is no wait.
+   */
+  lock(names: readonly string[], kind?: 'exclusive' | 'shared'): Promise<void>;
+  /**
+   * Runs a statement whose answer no caller needs, without waiting for it. If it fails, so does the step it belongs to, or the
+   * whole write.
+   */
+  send(sql: string, ...parameters: SqlValue[]): void;
+  /** Runs `effect` once this work is durable; never if it is rolled back. */
+  afterCommit(effect: () => void): void;
+  /**
+   * A throw rolls back only `step`, including its effects, and is rethrown: a caller that catches it may continue to
+   * write.
+   */
+  attempt<T>(step: (transaction: Transaction) => Promise<T>): Promise<T>;
+}
+
+/** `work` awaits only the query that it gets, and must be repeatable: a database may ask for a second try. */
+export interface Work {
+  read<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  /** Resolves when the work is durable. A throw rolls back only this work, not work committed with it. */
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+}
+
+export interface Database extends Work {
+  /** Whether no other process can use the data. */
+  readonly isExclusive: boolean;
+  /** Sees to it that no other process can use them from now on either; absent where others may. Throws `DATA_IN_USE`. */
+  keepLock?(): void;
+  /** Why the latest writes failed; undefined while writes succeed. */
+  writeFault(): unknown;
+  /** The current epoch of the data, which changes when they are restored. */
+  epoch(): Epoch;
+  /** For background work such as delivery. It does not wait behind requests, and requests do not wait behind it. */
+  readonly behind: Work;
+  /**
+   * How long the oldest waiting request has waited for its turn, in milliseconds. 0 while the database is away: requests
+   * then wait for it to return, not for each other.
+   */
+  queueMs(): number;
+  close(): Promise<void>;
+}
+
+/** A database that several services use at the same time. */
+export interface SharedDatabase extends Database {
+  /**
+   * Calls `listener` when a new epoch has begun while the data are in use, for example after a failover. The returned
+   * function stops it.
+   */
+  onNewEpoch(listener: () => void): () => void;
+  /** Notices an epoch that another service has begun. */
+  refreshEpoch(): Promise<void>;
+  /** Single statements, each its own transaction, on connections that no transaction waits for. */
+  readonly aside: Query;
+  /**
+   * Notifications to everyone who uses this database, including this process; those sent while a connection is down are
+   * lost.
+   */
+  readonly calls: Calls;
+}
+
+export function isShared(database: Database): database is SharedDatabase {
+  return 'aside' in database;
+}
+
+export interface Calls {
+  send(text: string): Promise<void>;
+  /** The returned function stops it. */
+  listen(listener: (text: string) => void): () => void;
+}
+
+/** The current epoch of the data. */
+export interface Epoch {
+  /** The token that clients keep beside their cursors and send back. Opaque to them. */
+  readonly token: string;
+  /** When the data were last restored; 0: never. */
+  readonly restoredAt: number;
+}

@@ -1,0 +1,70 @@
+import { ServiceError } from './errors.js';
+import type { Budget, LimitName, RateLimits } from './rate-limits.js';
+
+/** Collects metrics. Its inputs never name an agent, an account, a session or message content. */
+export interface Meter {
+  /** `route` is a route pattern, one of a fixed set. */
+  answered(request: {
+    readonly method: string;
+    readonly route: string;
+    readonly status: number;
+    readonly ms: number;
+  }): void;
+  /** An event was sent on a socket. */
+  delivered(): void;
+  socketOpened(): void;
+  socketClosed(code: number): void;
+  refused(limit: LimitName): void;
+  /** The number of writes that shared one commit. */
+  committed(writes: number): void;
+  /** Whether the service is ready for requests. */
+  readiness(isReady: boolean): void;
+  /** How far this machine's clock is ahead of the database's. */
+  clockOffset(ms: number): void;
+  /** How many attachment files had no row at the last sweep. */
+  orphansFound(count: number): void;
+  /** A download failed because the attachment's file is missing. */
+  fileMissing(): void;
+  /** A password was wrong, or an attempt came too soon. */
+  signInFailed(): void;
+  /** A refresh token was used twice, and its family has ended. */
+  refreshTokenReused(): void;
+  /** An injected failure; `fault` is one of a fixed set. */
+  injected(fault: string): void;
+}
+
+/** Counts nothing. */
+export const unmetered: Meter = {
+  answered: () => {},
+  delivered: () => {},
+  socketOpened: () => {},
+  socketClosed: () => {},
+  refused: () => {},
+  committed: () => {},
+  readiness: () => {},
+  clockOffset: () => {},
+  orphansFound: () => {},
+  fileMissing: () => {},
+  signInFailed: () => {},
+  refreshTokenReused: () => {},
+  injected: () => {},
+};
+
+/** The same limits, with every refusal counted under the limit that refused. */
+export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
+  const counted = async (budgets: readonly Budget[], ask: () => Promise<void>): Promise<void> => {
+    try {
+      await ask();
+    } catch (error) {
+      const isRefusal = error instanceof ServiceError && error.code === 'RATE_LIMITED';
+      const name = isRefusal ? (error.options.limit ?? budgets[0]?.name) : undefined;
+      if (name !== undefined) meter.refused(name);
+      throw error;
+    }
+  };
+  return {
+    take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
+    takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
+    check: (name, subjectId, weight) => counted([{ name, subjectId }], () => limits.check(name, subjectId, weight)),
+  };
+}

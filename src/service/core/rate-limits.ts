@@ -1,0 +1,84 @@
+import type { Clock } from '../../kit/clock.js';
+import { createWindow, type SlidingWindow } from '../../kit/sliding-window.js';
+import { OWN_RATE_LIMIT, type OwnRateLimitName, RATE_LIMIT, type RateLimitName } from '../../wire/limit.js';
+import { ServiceError } from './errors.js';
+
+export type LimitName = RateLimitName | OwnRateLimitName;
+
+/** `count` calls in any window of `window_ms`. */
+export const LIMIT: Readonly<Record<LimitName, { readonly count: number; readonly window_ms: number }>> = {
+  ...RATE_LIMIT,
+  ...OWN_RATE_LIMIT,
+};
+
+/** A limit and the subject it counts for. */
+export interface Budget {
+  readonly name: LimitName;
+  readonly subjectId: string;
+  /** How many calls it counts as (default 1), at most the limit. */
+  readonly weight?: number;
+  /** Replaces the limit's count if one subject stands for many. */
+  readonly count?: number;
+}
+
+/** Exact sliding-window limits (spec: Rate limits). */
+export interface RateLimits {
+  /**
+   * Takes one call from the budget of `subjectId`, or throws RATE_LIMITED with a sufficient `Retry-After`; a refused
+   * call costs nothing.
+   */
+  take(name: LimitName, subjectId: string): Promise<void>;
+  /** Takes its weight from all of these, or from none. */
+  takeAll(budgets: readonly Budget[]): Promise<void>;
+  /**
+   * Throws as `take` would now, but takes nothing: for calls that must be refused before it is known whether they take
+   * effect.
+   */
+  check(name: LimitName, subjectId: string, weight?: number): Promise<void>;
+}
+
+/** Refuses nothing. */
+export const unlimited: RateLimits = { take: async () => {}, takeAll: async () => {}, check: async () => {} };
+
+const SUBJECTS_PER_LIMIT_MAX = 100_000;
+
+export interface MemoryLimits extends RateLimits {
+  /** How many subjects are remembered, over all limits. */
+  readonly subjectCount: number;
+}
+
+/** Limits that one process counts; `Retry-After` is the time until the oldest call leaves the window, rounded up. */
+export function createMemoryLimits(clock: Clock): MemoryLimits {
+  const windows = new Map<LimitName, SlidingWindow>();
+  const windowOf = (name: LimitName): SlidingWindow => {
+    const window = windows.get(name) ?? createWindow(clock, LIMIT[name].window_ms, SUBJECTS_PER_LIMIT_MAX);
+    windows.set(name, window);
+    return window;
+  };
+  const requireRoom = (budgets: readonly Budget[]): void => {
+    let waitMs = 0;
+    let limit: LimitName | undefined;
+    for (const { name, subjectId, weight, count = LIMIT[name].count } of budgets) {
+      const budgetMs = windowOf(name).waitMs(subjectId, count, weight);
+      if (budgetMs <= waitMs) continue;
+      waitMs = budgetMs;
+      limit = name;
+    }
+    if (limit !== undefined)
+      throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: Math.max(1, Math.ceil(waitMs / 1000)), limit });
+  };
+  const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
+    requireRoom(budgets);
+    for (const { name, subjectId, weight, count = LIMIT[name].count } of budgets)
+      windowOf(name).add(subjectId, count, weight);
+  };
+
+  return {
+    take: (name, subjectId) => takeAll([{ name, subjectId }]),
+    takeAll,
+    check: async (name, subjectId, weight = 1) => requireRoom([{ name, subjectId, weight }]),
+    get subjectCount() {
+      return [...windows.values()].reduce((sum, { subjectCount }) => sum + subjectCount, 0);
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import type { Clock } from '../../kit/clock.js';
+import { ServiceError } from './errors.js';
+
+const RETRY_AFTER_S = 5;
+
+export interface SemaphoreOptions {
+  /** How many slots one key may hold at once. */
+  readonly max: number;
+  /** How many callers of one key may wait; the next is refused. */
+  readonly waitingMax: number;
+  /** How long a caller may wait before it is refused; default: until its turn. */
+  readonly patience?: { readonly clock: Clock; readonly maxMs: number };
+  /** For people. */
+  readonly refusal: string;
+}
+
+/** A counting semaphore per key, in this process. */
+export interface Semaphore {
+  /**
+   * Resolves once the key holds fewer than `max`; the returned function releases it. Throws RATE_LIMITED if too many
+   * are already waiting, or the wait is too long.
+   */
+  acquire(key: string): Promise<() => void>;
+}
+
+interface Holders {
+  held: number;
+  readonly waiting: (() => void)[];
+}
+
+export function createSemaphore({ max, waitingMax, patience, refusal }: SemaphoreOptions): Semaphore {
+  const holdersOf = new Map<string, Holders>();
+  const release = (key: string, holders: Holders): void => {
+    const next = holders.waiting.shift();
+    if (next === undefined) holders.held -= 1;
+    else next();
+    if (holders.held === 0) holdersOf.delete(key);
+  };
+  const refuse = (): ServiceError => new ServiceError('RATE_LIMITED', refusal, { retryAfterS: RETRY_AFTER_S });
+  const waitIn = ({ waiting }: Holders): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const enter = (): void => {
+        cancel?.();
+        resolve();
+      };
+      const cancel = patience?.clock.schedule(
+        patience.maxMs,
+        () => {
+          waiting.splice(waiting.indexOf(enter), 1);
+          reject(refuse());
+        },
+        true,
+      );
+      waiting.push(enter);
+    });
+  return {
+    async acquire(key) {
+      const holders = holdersOf.get(key) ?? { held: 0, waiting: [] };
+      const isFull = holders.held >= max;
+      if (isFull && holders.waiting.length >= waitingMax) throw refuse();
+      holdersOf.set(key, holders);
+      if (isFull) await waitIn(holders);
+      else holders.held += 1;
+      let isReleased = false;
+      return () => {
+        if (!isReleased) release(key, holders);
+        isReleased = true;
+      };
+    },
+  };
+}
+
+/** Counts bytes that are held in memory for a while, across all holders. */
+export interface HeldBytes {
+  readonly total: number;
+  /**
+   * Counts these bytes until the returned function is called. Undefined, and nothing counted: there is not enough room.
+   */
+  hold(bytes: number): (() => void) | undefined;
+}
+
+export function createHeldBytes(max: number): HeldBytes {
+  let total = 0;
+  return {
+    get total() {
+      return total;
+    },
+    hold(bytes) {
+      if (total + bytes > max) return undefined;
+      total += bytes;
+      let isHeld = true;
+      return () => {
+        if (isHeld) total -= bytes;
+        isHeld = false;
+      };
+    },
+  };
+}

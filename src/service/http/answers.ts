@@ -1,0 +1,145 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { type ErrorCode, errorRow } from '../../wire/error.js';
+import type { Log } from '../core/context.js';
+import { isDatabaseLost, ServiceError } from '../core/errors.js';
+
+/** How much is passed to a connection at once, so that an unread answer does not fill its buffers. */
+const CHUNK_BYTES = 64 * 1024;
+
+/** How much of a refused body is read after its answer. */
+const DISCARDED_MAX_BYTES = 16 * 1024 * 1024;
+
+/** Sends an answer; a long one in pieces, as the reader takes them. */
+export function sendAnswer(reply: FastifyReply, { status, headers, body, more }: Answer): FastifyReply {
+  reply.code(status);
+  for (const [name, value] of headers) if (status !== 204 || name !== 'content-type') reply.header(name, value);
+  if (status === 204) return reply.send();
+  if (more !== undefined) return reply.send(toStream(concatenate(body, more)));
+  const isBodyUnread = !reply.request.raw.complete && (!reply.raw.shouldKeepAlive || closes(headers));
+  if (body.length <= CHUNK_BYTES && !isBodyUnread) return reply.send(body);
+  const bytes = Buffer.from(body);
+  if (isBodyUnread)
+    return reply.header('content-length', bytes.length).send(toStream(answerThenDiscard(bytes, reply.request.raw)));
+  return reply.header('content-length', bytes.length).send(toStream(cut(bytes)));
+}
+
+function toStream(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): Readable {
+  return Readable.from(chunks, { objectMode: false, highWaterMark: CHUNK_BYTES });
+}
+
+function closes(headers: Answer['headers']): boolean {
+  return headers.some(([name, value]) => name === 'connection' && value === 'close');
+}
+
+/**
+ * If a connection closes while its peer is still sending, it is reset, and the peer loses the answer. So the rest of
+ * the body is read first. A peer that stops sending is closed like any other.
+ */
+async function* answerThenDiscard(bytes: Buffer, request: IncomingMessage): AsyncGenerator<Buffer> {
+  yield* cut(bytes);
+  if (request.destroyed) return;
+  await new Promise<void>((resolve) => {
+    let size = 0;
+    request
+      .on('error', () => {})
+      .once('close', resolve)
+      .once('end', resolve);
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > DISCARDED_MAX_BYTES) resolve();
+    });
+  });
+}
+
+async function* concatenate(first: string, more: AsyncIterable<string | Buffer>): AsyncGenerator<Buffer> {
+  yield* cut(Buffer.from(first));
+  for await (const part of more) yield* cut(typeof part === 'string' ? Buffer.from(part) : part);
+}
+
+function* cut(bytes: Buffer): Generator<Buffer> {
+  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) yield bytes.subarray(start, start + CHUNK_BYTES);
+}
+
+/**
+ * A complete answer, so that HTTP, a refused handshake and a malformed request line report an error in the same bytes.
+ */
+export interface Answer {
+  readonly status: number;
+  /** In sending order. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: string;
+  /** More content after the body, read while the answer is sent. */
+  readonly more?: AsyncIterable<string | Buffer> | undefined;
+}
+
+export const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** On every answer of the API: caches must not store it, and browsers must not render it as a page. */
+const API_HEADERS = [
+  ['cache-control', 'no-store'],
+  ['x-content-type-options', 'nosniff'],
+] as const;
+
+/** Codes of the HTTP framework for errors of the caller, and the status for each. */
+const FRAMEWORK_STATUS: Record<string, number> = {
+  FST_ERR_BAD_URL: 400,
+  FST_ERR_MAX_PARAM_LENGTH: 404,
+  FST_ERR_CTP_BODY_TOO_LARGE: 413,
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 415,
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 400,
+  FST_ERR_CTP_EMPTY_JSON_BODY: 400,
+};
+
+/** After a failover the database is usually back within seconds. */
+const DATABASE_RETRY_AFTER_S = 2;
+
+/**
+ * The answer for any thrown value. An unknown error is logged, and its text never leaves the service; an unavailable
+ * database is logged once, not for each call. A 401 names `metadataUrl`, where the resource publishes its authorization
+ * server (RFC 9728 §5.1).
+ */
+export function answerOfError(error: unknown, log: Log, metadataUrl?: string): Answer {
+  const known = asServiceError(error);
+  if (known !== undefined) return answerOf(known, metadataUrl);
+  log.error('request_failed', error);
+  return answerOf(new ServiceError('INTERNAL_ERROR'));
+}
+
+function asServiceError(error: unknown): ServiceError | undefined {
+  if (error instanceof ServiceError) return error;
+  if (isDatabaseLost(error))
+    return new ServiceError('INTERNAL_ERROR', 'The service cannot reach its data right now. Try again soon.', {
+      status: 503,
+      retryAfterS: DATABASE_RETRY_AFTER_S,
+    });
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined;
+  const status = FRAMEWORK_STATUS[error.code];
+  if (status === undefined) return undefined;
+  if (status === 404) return new ServiceError('NOT_FOUND');
+  return new ServiceError('VALIDATION_ERROR', undefined, { status });
+}
+
+/** The answer for a `ServiceError`. */
+export function answerOf(error: ServiceError, metadataUrl?: string): Answer {
+  const { challenge } = errorRow(error.code);
+  const { retryAfterS, allow } = error.options;
+  const more: [string, string][] = [];
+  const where = metadataUrl !== undefined && error.status === 401 ? `, resource_metadata="${metadataUrl}"` : '';
+  if (challenge !== undefined) more.push(['www-authenticate', `Bearer error="${challenge}"${where}`]);
+  if (retryAfterS !== undefined) more.push(['retry-after', String(retryAfterS)]);
+  if (allow !== undefined) more.push(['allow', allow]);
+  if (error.status === 413 || error.status === 503) more.push(['connection', 'close']);
+  return answerWith(error.status, JSON_TYPE, envelopeOf(error.code, error.message), more);
+}
+
+/** An answer with the headers that all answers of the API carry, always in the same order. */
+export function answerWith(status: number, type: string, body: string, more: Answer['headers'] = []): Answer {
+  return { status, headers: [['content-type', type], ...API_HEADERS, ...more], body };
+}
+
+/** The error envelope (spec: Errors). */
+function envelopeOf(code: ErrorCode, message: string): string {
+  return JSON.stringify({ error: { code, message } });
+}

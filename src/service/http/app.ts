@@ -1,0 +1,391 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import Fastify from 'fastify';
+import { beatEvery } from '../../kit/beat.js';
+import type { Clock } from '../../kit/clock.js';
+import { isLoopbackPeer } from '../../kit/loopback.js';
+import { HEALTH_PATH } from '../../wire/health.js';
+import { REQUESTS_PER_ADDRESS_MAX } from '../../wire/limit.js';
+import type { Log } from '../core/context.js';
+import { OperatorError, ServiceError } from '../core/errors.js';
+import type { Meter } from '../core/meter.js';
+import { createSemaphore } from '../core/semaphore.js';
+import { networkOf } from '../oauth/attempts.js';
+import { type Answer, answerOf, answerOfError, answerWith, JSON_TYPE, sendAnswer } from './answers.js';
+
+/** Writes an answer on a connection that has no response object, and closes it. */
+export function writeRawAnswer(socket: Duplex, answer: Answer): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const lines = [`HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? 'Error'}`];
+  for (const [name, value] of answer.headers) if (name !== 'connection') lines.push(`${name}: ${value}`);
+  lines.push(`content-length: ${Buffer.byteLength(answer.body)}`, 'connection: close', '', answer.body);
+  socket.once('finish', () => socket.destroy());
+  socket.end(lines.join('\r\n'));
+}
+
+const LOOK_MS = 5_000;
+/** The minimum size of a body between two checks: 1 KiB a second. */
+const BODY_PROGRESS_BYTES = 5 * 1024;
+const STALLED_LOOKS_MAX = 30_000 / LOOK_MS;
+
+/** A request and its answer, from its first hook until its connection is done with it. */
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly onDone: (() => void)[];
+  /** At the last check: the bytes received, if the service was waiting for the body; and the bytes sent. */
+  bytesRead: number | undefined;
+  bytesWritten: number;
+  /** The number of checks in a row without progress of the answer. */
+  stalledLooks: number;
+}
+
+interface Connection {
+  readonly exchanges: Map<ServerResponse, Exchange>;
+  readonly onClose: () => void;
+}
+
+/**
+ * All requests in progress, by connection. It ends those whose peer neither sends nor reads: a body that brings less
+ * than 1 KiB a second, and an answer of which nothing has moved for 30 seconds. Otherwise the peer could hold memory
+ * for as long as it likes.
+ */
+export interface Exchanges {
+  begin(request: IncomingMessage, response: ServerResponse): void;
+  /** Runs `listener` once the answer has been sent completely, or never will be. */
+  whenDone(response: ServerResponse, listener: () => void): void;
+  on(socket: unknown): readonly ServerResponse[];
+  /** Resolves when a connection has no open request. */
+  whenFree(socket: Duplex): Promise<void>;
+  isDraining(): boolean;
+  /** Sets `isDraining`; resolves when no request is open. */
+  drain(): Promise<void>;
+}
+
+export function createExchanges(clock: Clock): Exchanges {
+  const connections = new Map<unknown, Connection>();
+  let stopLooking: (() => void) | undefined;
+  let finish: (() => void) | undefined;
+
+  const end = (socket: Socket, response: ServerResponse): void => {
+    const connection = connections.get(socket);
+    const exchange = connection?.exchanges.get(response);
+    if (connection === undefined || exchange === undefined) return;
+    connection.exchanges.delete(response);
+    for (const listener of exchange.onDone) listener();
+    if (connection.exchanges.size > 0) return;
+    connections.delete(socket);
+    socket.off('close', connection.onClose);
+    if (connections.size > 0) return;
+    stopLooking?.();
+    stopLooking = undefined;
+    finish?.();
+  };
+  const open = (socket: Socket): Connection => {
+    const exchanges: Connection['exchanges'] = new Map();
+    // Of several answers on one connection only the first learns that the connection is gone.
+    const onClose = (): void => {
+      for (const response of [...exchanges.keys()]) end(socket, response);
+    };
+    socket.once('close', onClose);
+    const connection = { exchanges, onClose };
+    connections.set(socket, connection);
+    return connection;
+  };
+  const look = (): void => {
+    for (const { exchanges } of connections.values())
+      for (const exchange of exchanges.values()) endIfStalled(exchange, exchanges.size === 1);
+  };
+  const on = (socket: unknown): ServerResponse[] => [...(connections.get(socket)?.exchanges.keys() ?? [])];
+
+  return {
+    begin(request, response) {
+      const { socket } = request;
+      const { exchanges } = connections.get(socket) ?? open(socket);
+      exchanges.set(response, {
+        request,
+        response,
+        onDone: [],
+        bytesRead: undefined,
+        bytesWritten: 0,
+        stalledLooks: 0,
+      });
+      response.once('close', () => end(socket, response));
+      stopLooking ??= beatEvery(clock, LOOK_MS, look);
+    },
+    whenDone(response, listener) {
+      const exchange = connections.get(response.req.socket)?.exchanges.get(response);
+      if (exchange === undefined) listener();
+      else exchange.onDone.push(listener);
+    },
+    on,
+    async whenFree(socket) {
+      await Promise.all(on(socket).map((response) => new Promise((resolve) => response.once('close', resolve))));
+    },
+    isDraining: () => finish !== undefined,
+    drain: () =>
+      new Promise((resolve) => {
+        finish = resolve;
+        if (connections.size === 0) resolve();
+      }),
+  };
+}
+
+/** `isAlone`: the connection is sending no other answer, so ours cannot be mistaken for it. */
+function endIfStalled(exchange: Exchange, isAlone: boolean): void {
+  const { request, response } = exchange;
+  const { socket } = request;
+  const isSenderAwaited = !request.complete && request.readableFlowing === true && request.readableLength === 0;
+  const wasAwaitedFrom = exchange.bytesRead;
+  exchange.bytesRead = isSenderAwaited ? socket.bytesRead : undefined;
+  if (isSenderAwaited && wasAwaitedFrom !== undefined && socket.bytesRead - wasAwaitedFrom < BODY_PROGRESS_BYTES) {
+    if (response.headersSent || !isAlone) socket.destroy();
+    else writeRawAnswer(socket, answerOf(new ServiceError('VALIDATION_ERROR', TOO_SLOW, { status: 408 })));
+    return;
+  }
+  const isUnread = socket.writableLength > 0 && socket.bytesWritten === exchange.bytesWritten;
+  exchange.bytesWritten = socket.bytesWritten;
+  exchange.stalledLooks = isUnread ? exchange.stalledLooks + 1 : 0;
+  if (exchange.stalledLooks >= STALLED_LOOKS_MAX) socket.destroy();
+}
+
+const TOO_SLOW = 'The body arrived too slowly.';
+
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 120_000;
+const KEEP_ALIVE_MS = 72_000;
+const TIMEOUT_CHECK_MS = 2_000;
+const HEADERS_MAX_BYTES = 16 * 1024;
+const CONNECTIONS_MAX = 10_000;
+/** Of these, connections that have not sent the head of a request yet. */
+const NEW_CONNECTIONS_MAX = 1_000;
+const REQUESTS_PER_CONNECTION_MAX = 100_000;
+
+/** Error codes of Node's parser for requests that have a status of their own. */
+const PARSER_STATUS: Record<string, number> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+/** A server that limits what a stranger can hold open, and that answers every refusal itself instead of Node. */
+export function createHttpServer(listener: RequestListener): Server {
+  const server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      maxHeaderSize: HEADERS_MAX_BYTES,
+      // Node itself would refuse a request without Host, but without the envelope; the host guard does it instead.
+      requireHostHeader: false,
+    },
+    listener,
+  );
+  server.maxConnections = CONNECTIONS_MAX;
+  server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION_MAX;
+  makeRoom(server);
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => {});
+    writeRawAnswer(socket, refusal(405));
+  });
+  server.on('checkExpectation', (_request, response) => {
+    const answer = refusal(417);
+    for (const [name, value] of answer.headers) response.setHeader(name, value);
+    response.writeHead(answer.status, { connection: 'close', 'content-length': Buffer.byteLength(answer.body) });
+    response.end(answer.body);
+  });
+  return server;
+}
+
+const freshConnections = new WeakMap<Server, Set<Duplex>>();
+
+/** Notes that a connection has made a request: a handshake, which is not an event of the server's own. */
+export function noteHandshake(server: Server, socket: Duplex): void {
+  freshConnections.get(server)?.delete(socket);
+}
+
+/**
+ * Before its first request a connection has no known caller, and connections that never send one could keep everyone
+ * else out. The oldest is closed first, because a real client sends its request at once. If there is no room at all,
+ * idle connections that have had an answer are closed, which clients must expect (RFC 9112 §9.5).
+ */
+function makeRoom(server: Server): void {
+  const fresh = new Set<Duplex>();
+  freshConnections.set(server, fresh);
+  const forget = ({ socket }: { readonly socket: Duplex }): void => {
+    fresh.delete(socket);
+  };
+  server.on('connection', (socket: Socket) => {
+    fresh.add(socket);
+    socket.once('close', () => fresh.delete(socket));
+    const [oldest] = fresh;
+    if (fresh.size > NEW_CONNECTIONS_MAX) oldest?.destroy();
+  });
+  // Not 'upgrade': with a listener for it, Node.js would leave handshakes without an answer until there is one that answers.
+  for (const event of ['request', 'connect', 'checkExpectation']) server.on(event, forget);
+  server.on('drop', () => server.closeIdleConnections());
+}
+
+/**
+ * Answers a request that could not be parsed. If another answer is being sent, or an earlier request is still open,
+ * ours would be mistaken for its answer: then the connection just ends.
+ */
+export function answerUnparsable(
+  error: Error & { code?: string },
+  socket: Duplex,
+  inWork: readonly ServerResponse[],
+): void {
+  const isFree = inWork.every((response) => !response.headersSent && !response.req.complete);
+  if (error.code === 'ECONNRESET' || inWork.length > 1 || !isFree) socket.destroy();
+  else writeRawAnswer(socket, refusal(PARSER_STATUS[error.code ?? ''] ?? 400));
+}
+
+function refusal(status: number) {
+  return answerOf(new ServiceError('VALIDATION_ERROR', 'The request is not valid HTTP for this service.', { status }));
+}
+
+const PATH_PARAMETER_MAX_LENGTH = 500;
+
+export interface AppOptions {
+  /** Already bound; it gets the handler for its requests. */
+  readonly server: Server;
+  readonly useListener: (listener: RequestListener) => void;
+  readonly guardHost: HostGuard;
+  readonly isBehindProxy: boolean;
+  /** Where the REST interface publishes its metadata. The operator interface has none. */
+  readonly metadataUrl?: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+export interface App {
+  readonly fastify: FastifyInstance;
+  readonly exchanges: Exchanges;
+}
+
+/** The common part of all HTTP in the service: the guard, the envelope for errors, and sending. */
+export function createApp(options: AppOptions): App {
+  const exchanges = createExchanges(options.clock);
+  const answerError = (error: unknown, reply: FastifyReply): FastifyReply =>
+    sendAnswer(reply, answerOfError(error, options.log, options.metadataUrl));
+  const fastify = Fastify({
+    serverFactory: (listener) => {
+      options.useListener(listener);
+      return options.server;
+    },
+    clientErrorHandler: (error, socket) => answerUnparsable(error, socket, exchanges.on(socket)),
+    frameworkErrors: (error, _request, reply) => answerError(error, reply),
+    // Only the proxy's own entry: the earlier ones in the header come from the caller.
+    trustProxy: options.isBehindProxy && ((_address, hop) => hop === 0),
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    forceCloseConnections: false,
+    routerOptions: { maxParamLength: PATH_PARAMETER_MAX_LENGTH },
+  });
+  fastify.addHook('onRequest', (request, reply, done) => {
+    exchanges.begin(request.raw, reply.raw);
+    if (exchanges.isDraining())
+      throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
+    options.guardHost(request.raw);
+    done();
+  });
+  if (options.isBehindProxy) boundByAddress(fastify, exchanges);
+  fastify.addHook('onResponse', async (request, reply) => {
+    // The route, not the address: it contains no ids, handles or signatures (D-59).
+    const { url = '*' } = request.routeOptions;
+    const route = url.endsWith('*') ? 'none' : url;
+    const { method } = request;
+    const { statusCode: status, elapsedTime } = reply;
+    options.meter.answered({ method, route, status, ms: elapsedTime });
+    options.log.info('request', { method, route, status, ms: Math.round(elapsedTime) });
+  });
+  // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address gets the same answer
+  // whatever was sent to it.
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  fastify.setErrorHandler((error, _request, reply) => answerError(error, reply));
+  fastify.setNotFoundHandler(() => {
+    throw new ServiceError('NOT_FOUND');
+  });
+  fastify.get(HEALTH_PATH, (_request, reply) => sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}')));
+  return { fastify, exchanges };
+}
+
+/** Before authentication, only the address tells strangers apart; without a proxy it is this machine's own. */
+function boundByAddress(fastify: FastifyInstance, exchanges: Exchanges): void {
+  const ofAddresses = createSemaphore({
+    max: REQUESTS_PER_ADDRESS_MAX,
+    waitingMax: 0,
+    refusal: 'Too many requests from this address are in progress.',
+  });
+  fastify.addHook('onRequest', async (request, reply) => {
+    const release = await ofAddresses.acquire(networkOf(request.ip));
+    exchanges.whenDone(reply.raw, release);
+  });
+}
+
+const WHOLE_URL = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i;
+const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+
+/** Refuses a request whose `Host` is missing, malformed or not this service's. */
+export type HostGuard = (request: Pick<IncomingMessage, 'headers' | 'headersDistinct' | 'url'>) => void;
+
+/**
+ * `names`: the host names of a loopback service, or undefined if it is not on loopback. If a page of another site has
+ * its name resolved to 127.0.0.1, it still sends its own name (DNS rebinding).
+ */
+export function createHostGuard(names: ReadonlySet<string> | undefined): HostGuard {
+  return ({ headers, headersDistinct, url = '' }) => {
+    // With two Host headers, a proxy in front of us may have used the other one (RFC 9112 §3.2).
+    const isOne = headersDistinct['host']?.length === 1;
+    // A whole URL as the request target takes precedence over Host (RFC 9112 §3.2.2).
+    const host = WHOLE_URL.exec(url)?.[1] ?? headers.host;
+    if (host === undefined || !isOne || !HOST.test(host))
+      throw new ServiceError('VALIDATION_ERROR', 'The Host header is not valid.');
+    if (names !== undefined && !names.has(host.toLowerCase()))
+      throw new ServiceError('FORBIDDEN', 'This service does not use that name.');
+  };
+}
+
+/** The names of a service that is bound to a loopback address. */
+export function loopbackNames(port: number, publicUrl: string): ReadonlySet<string> {
+  const names = ['127.0.0.1', 'localhost', '[::1]'].map((name) => (port === 80 ? name : `${name}:${port}`));
+  return new Set([...names, new URL(publicUrl).host]);
+}
+
+/** Binds the server; returns its port. */
+export async function listen(server: Server, host: string, port: number): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(toStartError(error, host, port)));
+    // One spelling of the loopback address, like everywhere else.
+    server.listen({ host: host === 'localhost' ? '127.0.0.1' : host.replace(/^\[|\]$/g, ''), port }, resolve);
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function toStartError(error: Error & { code?: string }, host: string, port: number): OperatorError {
+  if (error.code === 'EADDRINUSE')
+    return new OperatorError('PORT_IN_USE', `Port ${port} on ${host} is in use by another program.`, error);
+  return new OperatorError('ADDRESS_NOT_AVAILABLE', `Cannot listen on ${host}:${port} (${error.code}).`, error);
+}
+
+/** Headers that a proxy adds; a proxy on this machine makes every peer look local. */
+const TRACES = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip'];
+
+/** Whether a request comes from a program on this machine, and not through a proxy. */
+export function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
+  return isLoopbackPeer(socket.remoteAddress) && TRACES.every((name) => headers[name] === undefined);
+}

@@ -1,0 +1,324 @@
+import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import { type EndpointRow, endpointRow, fillPath, isWrite, type Operation } from '../../wire/endpoint.js';
+import { RATE_LIMIT, type RateLimitName, UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../wire/limit.js';
+import type { Scope } from '../../wire/scope.js';
+import { receiveUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
+import type { Actor, ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { isDatabaseLost, ServiceError } from '../core/errors.js';
+import { createSemaphore, type Semaphore } from '../core/semaphore.js';
+import { ReplyText } from '../messaging/events.js';
+import { isKeyKnown, withIdempotency } from '../messaging/idempotency.js';
+import { type Answer, answerWith, JSON_TYPE } from './answers.js';
+import type { Exchanges } from './app.js';
+import { type AnyHandler, HANDLER } from './handlers.js';
+import { checkBody, checkPath, readBodyKey, readJsonBody, readKey, readQuery } from './request.js';
+import { createWorkBounds, type WorkBounds } from './work-bounds.js';
+
+const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
+
+/** Verifies an access token for one resource; any problem with it is UNAUTHORIZED or TOKEN_EXPIRED. */
+export type VerifyToken = (token: string, audience: string) => Promise<Actor>;
+
+export interface PresentedReply {
+  readonly body: unknown;
+  /** The redirect target of the answer. */
+  readonly location?: string;
+}
+
+/** A request whose route, and therefore whose operation, is known. */
+export interface Call {
+  readonly operation: Operation;
+  readonly request: FastifyRequest;
+  /** The parameters of the row's path for this actor: an alias may take some of them from the token. */
+  pathFor(actor: Actor): Readonly<Record<string, string>>;
+  /** The reply in the form of the requested address: an alias may word it differently, or redirect. */
+  present(reply: unknown): PresentedReply;
+  /** Runs `listener` once the answer has been sent completely, or never will be. */
+  whenDone(listener: () => void): void;
+}
+
+/** A call whose caller may make it, before its body is read. */
+export interface AdmittedCall extends Call {
+  readonly row: EndpointRow;
+  readonly actor: Actor;
+  readonly path: Readonly<Record<string, string>>;
+  readonly key: string | undefined;
+}
+
+/** The checks before the body, in the order that reveals the least to a stranger: existence comes last. */
+export async function admit({ context, verify, bounds }: Rest, call: Call): Promise<AdmittedCall> {
+  const row = endpointRow(call.operation);
+  const { headers } = call.request;
+  requireShortQueue(context);
+  const actor = await verify(readBearer(headers.authorization), context.settings.addresses.baseUrl);
+  requireActorKind(row, actor);
+  requireScopes(scopesFor(row, actor), actor);
+  call.whenDone(await bounds.begin(actor, call.request.raw));
+  // The client is gone, so there is no one to answer.
+  if (call.request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
+  if (row.limit === 'general') await takeBudget(context, actor, 'general');
+  const path = call.pathFor(actor);
+  checkPath(path);
+  return { ...call, row, actor, path, key: isWrite(row) ? readKey(headers['idempotency-key']) : undefined };
+}
+
+/** New requests are refused while one has waited longer than this. The waiting requests are answered first. */
+const QUEUE_MAX_MS = 1_000;
+
+function requireShortQueue({ database }: ServiceContext): void {
+  if (database.queueMs() <= QUEUE_MAX_MS) return;
+  throw new ServiceError('INTERNAL_ERROR', 'The service is overloaded. Try again soon.', {
+    status: 503,
+    retryAfterS: 1,
+  });
+}
+
+/** The token of an `Authorization: Bearer` header (RFC 6750 §2.1). Tokens anywhere else are ignored. */
+export function readBearer(authorization: string | undefined): string {
+  const token = BEARER.exec(authorization ?? '')?.[1];
+  if (token === undefined) throw new ServiceError('UNAUTHORIZED');
+  return token;
+}
+
+function requireActorKind(row: EndpointRow, actor: Actor): void {
+  if (row.actor !== 'either' && row.actor !== actor.kind) throw new ServiceError('FORBIDDEN');
+}
+
+function scopesFor(row: EndpointRow, actor: Actor): readonly Scope[] {
+  return actor.kind === 'account' && row.actor === 'either' ? (row.accountScopes ?? row.scopes) : row.scopes;
+}
+
+export function requireScopes(needed: readonly Scope[], actor: Actor): void {
+  if (!needed.every((scope) => actor.scopes.includes(scope))) throw new ServiceError('INSUFFICIENT_SCOPE');
+}
+
+/** Takes one call from a budget of the actor, or refuses it (spec: Rate limits). */
+export async function takeBudget(context: ServiceContext, actor: Actor, name: RateLimitName): Promise<void> {
+  await context.limits.take(name, subjectOf(actor));
+}
+
+/** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */
+export function subjectOf(actor: Actor): string {
+  return actor.kind === 'agent' ? actor.agentId : actor.accountId;
+}
+
+export interface AnsweredCall {
+  readonly answer: Answer;
+  /** The effect did not run now: an earlier request with the same key already ran it. */
+  readonly isReplay: boolean;
+}
+
+/** The limit of a row that has its own, counted for its caller; messages are counted once their session is known. */
+export function ownLimitOf({ row }: AdmittedCall): RateLimitName | undefined {
+  return row.limit !== 'general' && RATE_LIMIT[row.limit].subject === 'agent' ? row.limit : undefined;
+}
+
+/**
+ * Refuses a request before its body is received if its budget would refuse it in the end. A known key is let through: a
+ * replay takes nothing from that budget (D-24).
+ */
+export async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key: string): Promise<void> {
+  const limit = ownLimitOf(call);
+  if (limit === undefined) return;
+  try {
+    await context.limits.check(limit, subjectOf(call.actor));
+  } catch (error) {
+    if (!(await isKeyKnown(context, { ...placeOf(call), key }))) throw error;
+  }
+}
+
+/**
+ * Runs `effect` unless its key is known. A row's own budget is checked before the effect, so that a caller who has used
+ * it up learns nothing about others, and charged after it: a refusal costs nothing (D-44).
+ */
+export async function answerOnce(
+  context: ServiceContext,
+  call: AdmittedCall,
+  { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
+  effect: (transaction: Transaction) => Promise<unknown>,
+): Promise<AnsweredCall> {
+  const limit = ownLimitOf(call);
+  let isReplay = true;
+  const recorded = await withIdempotency(context, { ...placeOf(call), key, fingerprint }, async (transaction) => {
+    isReplay = false;
+    if (limit !== undefined) await context.limits.check(limit, subjectOf(call.actor));
+    const reply = await effect(transaction);
+    if (limit !== undefined) await takeBudget(context, call.actor, limit);
+    return answerOfReply(call, reply);
+  });
+  return { answer: answerWith(recorded.status, JSON_TYPE, recorded.body), isReplay };
+}
+
+/** The scope of a key. The endpoint is that of the row, whichever address was used. */
+function placeOf({ actor, path, row }: AdmittedCall): { readonly actorId: string; readonly endpoint: string } {
+  return { actorId: subjectOf(actor), endpoint: `${row.method} ${fillPath(row.path, path)}` };
+}
+
+export function answerOfReply(call: AdmittedCall, reply: unknown): Answer {
+  const { row } = call;
+  if (row.reply === 'nothing') return answerWith(row.status, JSON_TYPE, '');
+  if (row.reply === 'markdown') return answerWith(row.status, 'text/markdown; charset=utf-8', String(reply));
+  if (reply instanceof ReplyText) return { ...answerWith(row.status, JSON_TYPE, reply.text), more: reply.more };
+  const { body, location } = call.present(reply);
+  if (location === undefined) return answerWith(row.status, JSON_TYPE, JSON.stringify(body));
+  return answerWith(302, JSON_TYPE, JSON.stringify(body), [['location', location]]);
+}
+
+/** JSON whose bytes do not depend on the order of members (RFC 8785 §3.2.3, as far as comparing needs it). */
+function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  const members = Object.keys(value).sort();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(Reflect.get(value, name))}`).join(',')}}`;
+}
+
+/** The identity of a body: its content, whatever the order of members. */
+export function fingerprintOf(body: unknown): string {
+  return createHash('sha256').update(canonicalJson(body)).digest('hex');
+}
+
+/**
+ * An upload goes to disk before its transaction, if its budget allows it; one agent has only a few at once, and the
+ * others wait with their bodies unread. A file that no row came to own is removed again.
+ */
+export async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  const { key, actor, request } = call;
+  if (key === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
+  readQuery(call.operation, request.url);
+  if (!request.isMultipart())
+    throw new ServiceError('VALIDATION_ERROR', 'The body must be multipart/form-data.', { status: 415 });
+  await refuseBeforeBody(context, call, key);
+  const release = await uploads.acquire(actor.agentId);
+  try {
+    // If a body broke off before it was read, no event would report its end.
+    if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
+    const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
+    try {
+      return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
+        HANDLER.uploadAttachment(context, actor, staged, transaction),
+      );
+    } catch (error) {
+      // Its row may exist: the sweep finds out.
+      if (isDatabaseLost(error)) staged.keep();
+      throw error;
+    } finally {
+      await staged.release();
+    }
+  } finally {
+    release();
+  }
+}
+
+/** The two operations whose bodies may carry the key (wire: Common rules, idempotency). */
+const MAY_HAVE_BODY_KEY: ReadonlySet<Operation> = new Set(['createSession', 'sendMessage']);
+
+/**
+ * Answers one call: authenticate → actor kind → scope → general limit → path → key → body or query → stored answer, or
+ * else handler and record in one transaction. Every request costs one budget (D-44): a row with its own limit costs
+ * that limit when it takes effect, and an exhausted general limit does not stop it; everything else, including replays
+ * and refusals, costs the general limit. A 429 costs nothing.
+ */
+export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
+  const admitted = await admit(rest, call);
+  if (admitted.row.limit === 'general') return (await answerAdmitted(rest, admitted)).answer;
+  try {
+    const outcome = await answerAdmitted(rest, admitted);
+    if (outcome.isReplay) await takeBudget(rest.context, admitted.actor, 'general');
+    return outcome.answer;
+  } catch (error) {
+    if (error instanceof ServiceError && error.code !== 'RATE_LIMITED')
+      await takeBudget(rest.context, admitted.actor, 'general');
+    throw error;
+  }
+}
+
+/**
+ * The order of changed sessions comes from inboxes, which follow the log: a caller sees everything that happened
+ * before.
+ */
+const READS_INBOXES: ReadonlySet<Operation> = new Set([
+  'listSessions',
+  'listAccountSessions',
+  'searchMessages',
+  'getAgent',
+]);
+
+function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  if (call.row.body === 'file') return answerUpload(rest, call);
+  return isWrite(call.row) ? answerWrite(rest, call) : answerRead(rest.context, call);
+}
+
+async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
+  const query = readQuery(call.operation, call.request.url);
+  const limit = ownLimitOf(call);
+  if (limit !== undefined) await takeBudget(context, call.actor, limit);
+  const handle: AnyHandler = HANDLER[call.operation];
+  const input = { path: call.path, query, body: {} };
+  if (READS_INBOXES.has(call.operation)) await context.inboxes.settle();
+  const reply = await context.database.read((view) =>
+    handle(context, call.actor as never, input as never, view as never),
+  );
+  return { answer: answerOfReply(call, reply), isReplay: false };
+}
+
+async function answerWrite({ context, bounds }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  const receive = (request: IncomingMessage): Promise<Buffer> => bounds.receive(call.actor, request);
+  const { key, json } = await readKeyAndJson(call, receive);
+  const query = readQuery(call.operation, call.request.url);
+  const body = checkBody(call.operation, json);
+  const handle: AnyHandler = HANDLER[call.operation];
+  const input = { path: call.path, query, body: withoutKey(body) };
+  return await answerOnce(context, call, { key, fingerprint: fingerprintOf(input.body) }, (transaction) =>
+    handle(context, call.actor as never, input as never, transaction as never),
+  );
+}
+
+/**
+ * A key in the body wins: clients that put their key there may send a fresh one in the header of every attempt. Without
+ * any key, the answer does not comment on the body, even if it is malformed (wire: Common rules, idempotency).
+ */
+async function readKeyAndJson(
+  { key, operation, request }: AdmittedCall,
+  receive: (request: IncomingMessage) => Promise<Buffer>,
+): Promise<{ key: string; json: unknown }> {
+  const mayHaveBodyKey = MAY_HAVE_BODY_KEY.has(operation);
+  if (key !== undefined) {
+    const json = await readJsonBody(request.raw, receive);
+    return { key: (mayHaveBodyKey ? readBodyKey(json) : undefined) ?? key, json };
+  }
+  if (!mayHaveBodyKey) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  const json = await readJsonBody(request.raw, receive).catch(() => undefined);
+  const bodyKey = readBodyKey(json);
+  if (bodyKey === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
+  return { key: bodyKey, json };
+}
+
+/** The key in a body is not part of the compared content. */
+function withoutKey(body: unknown): unknown {
+  if (readBodyKey(body) === undefined) return body;
+  const { idempotency_key: _, ...rest } = body as Record<string, unknown>;
+  return rest;
+}
+
+/** The dependencies of every call. */
+export interface Rest {
+  readonly context: ServiceContext;
+  readonly verify: VerifyToken;
+  readonly exchanges: Exchanges;
+  readonly bounds: WorkBounds;
+  /** For uploads in progress. */
+  readonly uploads: Semaphore;
+}
+
+export function createRest(parts: Pick<Rest, 'context' | 'verify' | 'exchanges'>): Rest {
+  const uploads = createSemaphore({
+    max: UPLOADS_PER_AGENT_MAX,
+    waitingMax: UPLOADS_WAITING_MAX,
+    refusal: 'This agent has too many uploads in progress.',
+  });
+  return { ...parts, bounds: createWorkBounds(parts.context), uploads };
+}

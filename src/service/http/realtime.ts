@@ -1,0 +1,303 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { repeat } from '../../kit/repeat.js';
+import { SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
+import { CLOSE_CODE, EPOCH_HEADER, SOCKET_PATH } from '../../wire/realtime.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import { isShared } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { createSemaphore } from '../core/semaphore.js';
+import { createFeed } from '../messaging/feed.js';
+import { createLiveSocket, type LiveSocket } from '../messaging/live-socket.js';
+import { createPresence } from '../messaging/presence.js';
+import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
+import { resourceMetadataUrl } from '../oauth/metadata.js';
+import { listRevokedSockets } from '../store/processes.js';
+import { answerOf, answerOfError } from './answers.js';
+import { type HostGuard, noteHandshake, writeRawAnswer } from './app.js';
+import { readBearer, requireScopes } from './pipeline.js';
+import { BASE_PATH } from './rest.js';
+
+/** A request in which a client proposed another protocol; `head` is the data after its headers. */
+export interface Proposal {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+const OF_THE_PROPOSAL: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
+
+/**
+ * Answers a proposed upgrade by continuing as before (RFC 9110 §7.8): Java's client sends `Upgrade: h2c` with its first
+ * request. Node has detached the connection, so the server gets it again, with the request as it would have been
+ * without the proposal.
+ */
+export function keepToHttp(server: Server, { request, socket, head }: Proposal): void {
+  if (socket.destroyed) return;
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
+  for (const [name, value] of fieldsOf(request)) {
+    const kept = name.toLowerCase() === 'connection' ? withoutProposal(value) : value;
+    if (!OF_THE_PROPOSAL.has(name.toLowerCase())) lines.push(`${name}: ${kept}`);
+  }
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  server.emit('connection', socket);
+}
+
+function* fieldsOf({ rawHeaders }: IncomingMessage): Generator<readonly [name: string, value: string]> {
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2)
+    yield [rawHeaders[index] ?? '', rawHeaders[index + 1] ?? ''];
+}
+
+function withoutProposal(connection: string): string {
+  const options = connection.split(',').map((option) => option.trim());
+  return options.filter((option) => !OF_THE_PROPOSAL.has(option.toLowerCase())).join(', ');
+}
+
+/** The addresses of the socket (wire: Aliases). */
+const PATHS: ReadonlySet<string> = new Set([SOCKET_PATH, '/', `${BASE_PATH}${SOCKET_PATH}`]);
+
+/** 16 bytes in base64 (RFC 6455 §4.1). */
+const KEY = /^[+/0-9A-Za-z]{22}==$/;
+
+/** One of the slots for an agent's sockets. */
+export interface Place {
+  readonly actor: AgentActor & VerifiedToken;
+  /** Call this once the socket is closed, or never came to be. */
+  release(): void;
+}
+
+/** Decides on handshakes. Refusals happen before the protocol is switched, as an error of the API. */
+export function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
+  const sockets = createSemaphore({
+    max: SOCKETS_PER_AGENT_MAX,
+    waitingMax: 0,
+    refusal: 'This agent has too many sockets open.',
+  });
+  return async (request: IncomingMessage): Promise<Place> => {
+    guardHost(request);
+    requireHandshake(request);
+    const actor = await verifier.verify(readBearer(request.headers.authorization), context.settings.addresses.wsUrl);
+    if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
+    requireScopes(['realtime:read'], actor);
+    await context.limits.take('general', actor.agentId);
+    return { actor, release: await sockets.acquire(actor.agentId) };
+  };
+}
+
+/** An Origin does not matter: no web page can set the Authorization header of a handshake, and some programs send one. */
+function requireHandshake({ method, url = '', headers }: IncomingMessage): void {
+  const [path = ''] = url.split('?', 1);
+  if (!PATHS.has(path)) throw new ServiceError('NOT_FOUND');
+  const isHandshake =
+    method === 'GET' &&
+    headers.upgrade?.toLowerCase() === 'websocket' &&
+    KEY.test(headers['sec-websocket-key'] ?? '') &&
+    headers['sec-websocket-version'] === '13';
+  if (!isHandshake)
+    throw new ServiceError('VALIDATION_ERROR', 'Only a WebSocket handshake, version 13, is answered here.');
+}
+
+const POLL_MS = 1_000;
+const HANDSHAKE_MAX_MS = 30_000;
+
+/**
+ * Closes the sockets of this process whose grant is revoked (spec: POST /revoke). The notification says when to look,
+ * the store says which sockets; a lost notification, or one that came during a handshake, costs a second. The returned
+ * function stops it.
+ */
+export function closeRevoked(
+  context: ServiceContext,
+  processId: string,
+  sockets: ReadonlySet<LiveSocket>,
+): () => Promise<void> {
+  const look = async (): Promise<void> => {
+    if (sockets.size === 0) return;
+    const ids = new Set(await context.database.read((query) => listRevokedSockets(query, processId)));
+    if (ids.size === 0) return;
+    for (const socket of sockets) if (ids.has(socket.socketId)) socket.close(CLOSE_CODE.tokenEnded, 'token revoked');
+  };
+  const { bus, clock } = context;
+  /** A handshake that was in progress when a grant was revoked has ended by then. */
+  let lookUntilMs = Number.NEGATIVE_INFINITY;
+  const lookAgain = async (): Promise<void> => {
+    if (!bus.isReliable || clock.monotonic() < lookUntilMs) await look();
+  };
+  const onFault = (error: unknown): void => context.log.error('revocations_failed', error);
+  const isOurs = (grantId: string): boolean => [...sockets].some((socket) => socket.grantId === grantId);
+  const stopListening = bus.listen((signal) => {
+    if (signal.kind !== 'revoked') return;
+    lookUntilMs = clock.monotonic() + HANDSHAKE_MAX_MS;
+    if (isOurs(signal.grantId)) look().catch(onFault);
+  });
+  const stopLooking = repeat(clock, POLL_MS, lookAgain, onFault);
+  return async () => {
+    stopListening();
+    await stopLooking();
+  };
+}
+
+const CLOSING_HANDSHAKE_MS = 5_000;
+const FRAGMENTS_MAX = 64;
+const CHUNKS_MAX = 1_024;
+const WEBSOCKET = /(?:^|,)\s*websocket\s*(?:,|$)/i;
+
+const PROTOCOL = {
+  noServer: true,
+  clientTracking: false,
+  perMessageDeflate: false,
+  maxPayload: SOCKET_FRAME_MAX_BYTES,
+  maxFragments: FRAGMENTS_MAX,
+  maxBufferedChunks: CHUNKS_MAX,
+  closeTimeout: CLOSING_HANDSHAKE_MS,
+};
+
+export interface Realtime {
+  /** Stops accepting handshakes. */
+  refuseNew(): void;
+  /** Closes the open sockets, which does not count as anyone's absence, and resolves when they are gone. */
+  closeSockets(): Promise<void>;
+  /** Call this once they are gone. */
+  stop(): Promise<void>;
+}
+
+export interface RealtimeOptions {
+  readonly verifier: TokenVerifier;
+  readonly guardHost: HostGuard;
+  /** The name of this process for the others on these data. */
+  readonly processId: string;
+  /** Resolves when a connection has no open request. */
+  readonly whenFree: (socket: Duplex) => Promise<void>;
+}
+
+/** Answers the WebSocket handshakes of `server`, and gives each socket the events of its agent. */
+export async function attachRealtime(
+  server: Server,
+  context: ServiceContext,
+  { verifier, guardHost, whenFree, processId }: RealtimeOptions,
+): Promise<Realtime> {
+  const admit = createDoor(context, verifier, guardHost);
+  const sockets = new Set<LiveSocket>();
+  const presence = createPresence(context, processId, sockets);
+  const feed = createFeed(context, processId);
+  const upgrade = createUpgrade(context);
+  let isStopping = false;
+  const requireRunning = (): void => {
+    if (isStopping) throw shuttingDown();
+  };
+  const open = (live: LiveSocket, farewell: () => void): void => {
+    keepIn(sockets, live, farewell);
+    feed.add(live);
+  };
+  const welcome = async (handshake: Proposal, { actor, release }: Place): Promise<void> => {
+    const owner = { ...actor, socketId: context.ids.ulid() };
+    const farewell = (): void => {
+      release();
+      presence.closed(owner).catch((error) => context.log.error('presence_failed', error));
+    };
+    try {
+      await presence.opened(owner);
+      requireRunning();
+      if (!upgrade(handshake, (ws) => open(createLiveSocket(context, owner, ws), farewell))) farewell();
+    } catch (error) {
+      farewell();
+      throw error;
+    }
+  };
+  const stopClosing = closeRevoked(context, processId, sockets);
+  const stopWatchingEpochs = closeOnNewEpoch(context, sockets);
+
+  onUpgrade(server, context, whenFree, async (handshake) => {
+    requireRunning();
+    await welcome(handshake, await admit(handshake.request));
+  });
+
+  await presence.start();
+  return {
+    refuseNew() {
+      isStopping = true;
+    },
+    async closeSockets() {
+      isStopping = true;
+      presence.release();
+      feed.stop();
+      await closeAll(sockets);
+    },
+    async stop() {
+      stopWatchingEpochs();
+      await stopClosing();
+      await presence.stop();
+    },
+  };
+}
+
+/** Delivered events may be gone; clients find out when they reconnect. */
+function closeOnNewEpoch({ database, log }: ServiceContext, sockets: ReadonlySet<LiveSocket>): () => void {
+  if (!isShared(database)) return () => {};
+  return database.onNewEpoch(() => {
+    log.info('new_epoch', { sockets: sockets.size });
+    for (const socket of sockets) socket.close(CLOSE_CODE.outOfTouch, 'the data were restored');
+  });
+}
+
+function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, farewell: () => void): void {
+  sockets.add(live);
+  live.onClosed(() => {
+    sockets.delete(live);
+    farewell();
+  });
+}
+
+function shuttingDown(): ServiceError {
+  return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
+}
+
+/** Errors that `answer` throws become the answer of the handshake. */
+function onUpgrade(
+  server: Server,
+  context: ServiceContext,
+  whenFree: RealtimeOptions['whenFree'],
+  answer: (handshake: Proposal) => Promise<void>,
+): void {
+  const metadataUrl = resourceMetadataUrl(context.settings.addresses.wsUrl);
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    noteHandshake(server, socket);
+    // A peer may reset the connection at any moment from here on.
+    const onError = () => socket.destroy();
+    socket.on('error', onError);
+    if (!WEBSOCKET.test(request.headers.upgrade ?? '')) {
+      const goOn = () => keepToHttp(server, { request, socket: socket.off('error', onError), head });
+      return void whenFree(socket).then(goOn);
+    }
+    const answered = async (): Promise<void> => {
+      await context.faults?.beforeHandshake();
+      await answer({ request, socket, head });
+    };
+    answered().catch((error) => writeRawAnswer(socket, answerOfError(error, context.log, metadataUrl)));
+  });
+}
+
+type Upgrade = (handshake: Proposal, open: (ws: WebSocket) => void) => boolean;
+
+/** The protocol itself, without its own listening, paths and refusals. False: the connection failed. */
+function createUpgrade({ database }: ServiceContext): Upgrade {
+  const server = new WebSocketServer(PROTOCOL);
+  server.on('headers', (headers) => headers.push(`${EPOCH_HEADER}: ${database.epoch().token}`));
+  server.on('wsClientError', (_error, socket) =>
+    writeRawAnswer(socket, answerOf(new ServiceError('VALIDATION_ERROR'))),
+  );
+  return ({ request, socket, head }, open) => {
+    let isOpen = false;
+    server.handleUpgrade(request, socket, head, (ws) => {
+      isOpen = true;
+      open(ws);
+    });
+    return isOpen;
+  };
+}
+
+async function closeAll(sockets: ReadonlySet<LiveSocket>): Promise<void> {
+  const closing = [...sockets].map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
+  for (const socket of sockets) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+  await Promise.all(closing);
+}

@@ -1,0 +1,148 @@
+import multipart from '@fastify/multipart';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
+import { splitHandle } from '../../wire/handle.js';
+import { OPENAPI_PATH, READY_PATH } from '../../wire/health.js';
+import { toAttachmentId, toFileId } from '../../wire/id.js';
+import type { Attachment } from '../../wire/schemas/attachment.js';
+import type { Actor, ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { answerWith, JSON_TYPE, sendAnswer } from './answers.js';
+import { answerCall, type Call, type PresentedReply, type Rest } from './pipeline.js';
+
+/** The version segment of {base_url} (spec: Versioning). */
+export const BASE_PATH = '/v1';
+
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+
+/** One address of an endpoint row. */
+interface Route {
+  readonly path: string;
+  readonly operation: Operation;
+  readonly isForActingAgent: boolean;
+  readonly present: Call['present'];
+}
+
+/** Mounts every row of the endpoint table, and every alias, below the base path. */
+export function registerRest(app: FastifyInstance, rest: Rest): void {
+  app.register(
+    async (scope) => {
+      // The pipeline reads bodies, once it is known that the caller may send one.
+      scope.removeAllContentTypeParsers();
+      await scope.register(multipart);
+      scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+      const routes = listRoutes();
+      for (const route of routes) {
+        const { method } = endpointRow(route.operation);
+        scope.route({
+          method,
+          url: toPattern(route.path),
+          handler: (request, reply) => answerRoute(rest, toCall(rest, route, request, reply), reply),
+        });
+      }
+      for (const path of new Set(routes.map((route) => route.path))) refuseOtherMethods(scope, path, routes);
+    },
+    { prefix: BASE_PATH },
+  );
+}
+
+async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise<FastifyReply> {
+  const { faults } = rest.context;
+  const answer =
+    faults === undefined ? await answerCall(rest, call) : await faults.around(() => answerCall(rest, call));
+  if (answer !== undefined) return sendAnswer(reply, answer);
+  reply.hijack();
+  reply.raw.destroy();
+  return reply;
+}
+
+interface Alias {
+  readonly path: string;
+  readonly operation: Operation;
+  readonly agent?: 'me';
+  readonly isUnwrapped?: boolean;
+  readonly isFile?: boolean;
+}
+
+function listRoutes(): Route[] {
+  const rows = Object.entries(ENDPOINT) as [Operation, EndpointRow][];
+  const aliases: readonly Alias[] = ENDPOINT_ALIAS;
+  return [
+    ...rows.map(([operation, { path }]) => ({ path, operation, isForActingAgent: false, present: presentAsItIs })),
+    ...aliases.map(({ path, operation, agent, isUnwrapped, isFile }) => ({
+      path,
+      operation,
+      isForActingAgent: agent === 'me',
+      present: isUnwrapped === true ? unwrapSessions : isFile === true ? presentFile : presentAsItIs,
+    })),
+  ];
+}
+
+/** `{name}` in the table is `:name` in the router. */
+function toPattern(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1');
+}
+
+function toCall({ exchanges }: Rest, route: Route, request: FastifyRequest, reply: FastifyReply): Call {
+  const { operation, isForActingAgent, present } = route;
+  const given = request.params as Record<string, string>;
+  const { attachment_id: id } = given;
+  const attachment = id === undefined ? {} : { attachment_id: toAttachmentId(id) };
+  const acting = (actor: Actor) => (isForActingAgent && actor.kind === 'agent' ? splitHandle(actor.handle) : {});
+  return {
+    operation,
+    request,
+    pathFor: (actor) => ({ ...given, ...attachment, ...acting(actor) }),
+    present,
+    whenDone: (listener) => exchanges.whenDone(reply.raw, listener),
+  };
+}
+
+function presentAsItIs(reply: unknown): PresentedReply {
+  return { body: reply };
+}
+
+/** `/account/sessions` has the fields of a session and its handle in one row (wire: Aliases). */
+function unwrapSessions(reply: unknown): PresentedReply {
+  const { sessions, ...page } = reply as { sessions: { session: object; acting_handle: string }[] };
+  return { body: { sessions: sessions.map(({ session, acting_handle }) => ({ ...session, acting_handle })), ...page } };
+}
+
+/**
+ * `/files` names an attachment `file_…` and its size `size_bytes`; reading one redirects to its bytes (wire: Aliases).
+ */
+function presentFile(reply: unknown): PresentedReply {
+  const { id, size, ...facts } = reply as Attachment & { readonly url?: string };
+  const body = { ...facts, id: toFileId(id), size_bytes: size };
+  return facts.url === undefined ? { body } : { body, location: facts.url };
+}
+
+function refuseOtherMethods(scope: FastifyInstance, path: string, routes: readonly Route[]): void {
+  const known = routes.filter((route) => route.path === path).map((route) => endpointRow(route.operation).method);
+  const method = METHODS.filter((candidate) => !(known as HTTPMethods[]).includes(candidate));
+  const allow = [...new Set(known)].sort().join(', ');
+  scope.route({
+    method,
+    url: toPattern(path),
+    handler: async () => {
+      throw new ServiceError('VALIDATION_ERROR', 'This method is not allowed here.', { status: 405, allow });
+    },
+  });
+}
+
+/** Endpoints for monitoring the service and for writing clients: whether it is ready, and its interface. */
+export function registerProbes(
+  app: FastifyInstance,
+  { settings }: Pick<ServiceContext, 'settings'>,
+  health: { requireReady(): Promise<void> },
+): void {
+  app.get(READY_PATH, async (_request, reply) => {
+    await health.requireReady();
+    return sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'));
+  });
+  let description: Promise<string> | undefined;
+  app.get(OPENAPI_PATH, async (_request, reply) => {
+    description ??= import('./openapi.js').then(({ describeApi }) => JSON.stringify(describeApi(settings.addresses)));
+    return sendAnswer(reply, answerWith(200, JSON_TYPE, await description));
+  });
+}

@@ -1,0 +1,154 @@
+import type { IncomingMessage } from 'node:http';
+import { type Clock, wait } from '../../kit/clock.js';
+import {
+  ACCOUNT_BURST_BYTES,
+  ACCOUNT_BYTES_PER_SECOND,
+  AGENT_BURST_BYTES,
+  AGENT_BYTES_PER_SECOND,
+  LARGE_BODIES_MAX,
+  MESSAGE_BODY_MAX_BYTES,
+  REQUEST_WAIT_MAX_MS,
+  REQUESTS_PER_ACCOUNT_MAX,
+  REQUESTS_PER_AGENT_MAX,
+  REQUESTS_WAITING_MAX,
+  SMALL_BODY_MAX_BYTES,
+} from '../../wire/limit.js';
+import type { Actor, ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { createSemaphore } from '../core/semaphore.js';
+import { readBytes } from './request.js';
+
+const FORGOTTEN_PER_CALL = 4;
+
+export interface PaceOptions {
+  /** The work per second of one key. */
+  readonly perSecond: number;
+  /** The work at once after a pause. */
+  readonly burst: number;
+  /** Work that would have to wait longer is refused. */
+  readonly longestWaitMs: number;
+}
+
+/**
+ * Starts the work of one key at a limited rate, in the order of arrival. Excess work waits; nothing is refused while
+ * the wait is bearable, so that exact limits stay exact (a leaky bucket as a meter, like the GCRA of ATM networks).
+ */
+export interface Pace {
+  /** Resolves when work of this cost may begin. Throws RATE_LIMITED, at no cost, if that would take too long. */
+  admit(key: string, cost: number): Promise<void>;
+  /** Adds the cost of work that has already begun; later work waits for it. */
+  charge(key: string, cost: number): void;
+}
+
+export function createPace(clock: Clock, { perSecond, burst, longestWaitMs }: PaceOptions): Pace {
+  const burstMs = (burst / perSecond) * 1000;
+  /** When all admitted work is paid off. The latest to be admitted is last. */
+  const paidOffAt = new Map<string, number>();
+  const forgetIdle = (now: number): void => {
+    let looked = 0;
+    for (const [key, at] of paidOffAt) {
+      if (at > now || looked === FORGOTTEN_PER_CALL) return;
+      paidOffAt.delete(key);
+      looked += 1;
+    }
+  };
+  const charge = (key: string, cost: number): void => {
+    const now = clock.monotonic();
+    const at = Math.max(now, paidOffAt.get(key) ?? now);
+    paidOffAt.delete(key);
+    paidOffAt.set(key, at + (cost / perSecond) * 1000);
+  };
+  return {
+    charge,
+    async admit(key, cost) {
+      const now = clock.monotonic();
+      forgetIdle(now);
+      const waitMs = (paidOffAt.get(key) ?? now) - burstMs - now;
+      if (waitMs > longestWaitMs)
+        throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: Math.ceil((waitMs - longestWaitMs) / 1000) });
+      charge(key, cost);
+      if (waitMs > 0) await wait(clock, waitMs);
+    },
+  };
+}
+
+/** The cost of a request in addition to its body. */
+const REQUEST_COST_BYTES = 4 * 1024;
+const REFUSAL = 'Too many requests are waiting.';
+const EVERYBODY = 'all';
+
+/**
+ * Limits what one caller may have the service do and hold at one moment. The rate limits count requests; these weigh
+ * them. Requests beyond a limit wait with their bodies unread, so the rate limits stay exact.
+ */
+export interface WorkBounds {
+  /** Resolves when a request may begin; call the returned function when its answer has been sent. */
+  begin(actor: Actor, request: IncomingMessage): Promise<() => void>;
+  /** Receives the body of a request, as soon as that is allowed. */
+  receive(actor: Actor, request: IncomingMessage): Promise<Buffer>;
+}
+
+export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'clock' | 'settings'>): WorkBounds {
+  const pace = (perSecond: number, burst: number): Pace =>
+    createPace(clock, { perSecond, burst, longestWaitMs: REQUEST_WAIT_MAX_MS });
+  const agentPace = pace(AGENT_BYTES_PER_SECOND, AGENT_BURST_BYTES);
+  const accountPace = pace(ACCOUNT_BYTES_PER_SECOND, ACCOUNT_BURST_BYTES);
+  const waiting = { waitingMax: REQUESTS_WAITING_MAX, refusal: REFUSAL };
+  const patience = { clock, maxMs: REQUEST_WAIT_MAX_MS };
+  const ofAgents = createSemaphore({ max: REQUESTS_PER_AGENT_MAX, patience, ...waiting });
+  const ofAccounts = createSemaphore({ max: REQUESTS_PER_ACCOUNT_MAX, patience, ...waiting });
+  const largeBodies = createSemaphore({
+    max: LARGE_BODIES_MAX,
+    waitingMax: Number.POSITIVE_INFINITY,
+    refusal: REFUSAL,
+  });
+  const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
+  return {
+    async begin(actor, request) {
+      const cost = REQUEST_COST_BYTES + (jsonLengthOf(request) ?? 0);
+      if (settings.areLimitsOn) {
+        await agentPace.admit(agentKey(actor), cost);
+        await accountPace.admit(actor.accountId, cost);
+      }
+      // Uploads have a queue of their own, so a slow one never delays its agent's other requests.
+      if (isUpload(request)) return () => {};
+      const releaseAgent = await ofAgents.acquire(agentKey(actor));
+      try {
+        const releaseAccount = await ofAccounts.acquire(actor.accountId);
+        return () => {
+          releaseAccount();
+          releaseAgent();
+        };
+      } catch (error) {
+        releaseAgent();
+        throw error;
+      }
+    },
+    async receive(actor, request) {
+      const length = jsonLengthOf(request);
+      const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
+      const release = isSmall ? undefined : await largeBodies.acquire(EVERYBODY);
+      try {
+        const bytes = await readBytes(request);
+        if (length !== undefined) return bytes;
+        agentPace.charge(agentKey(actor), bytes.length);
+        accountPace.charge(actor.accountId, bytes.length);
+        return bytes;
+      } finally {
+        release?.();
+      }
+    },
+  };
+}
+
+function isUpload({ headers }: IncomingMessage): boolean {
+  return headers['content-type']?.startsWith('multipart/') === true;
+}
+
+/** The announced size of a JSON body in bytes; undefined if it is not announced. */
+function jsonLengthOf(request: IncomingMessage): number | undefined {
+  const { headers } = request;
+  if (headers['transfer-encoding'] !== undefined) return undefined;
+  if (isUpload(request)) return 0;
+  return Math.min(Number(headers['content-length'] ?? 0), MESSAGE_BODY_MAX_BYTES);
+}

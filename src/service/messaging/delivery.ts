@@ -1,0 +1,257 @@
+import { SOCKET_BUFFER_MAX_BYTES } from '../../wire/limit.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { Progress, ServiceContext } from '../core/context.js';
+import type { ReadEventRow } from '../store/events.js';
+import { findParticipation } from '../store/participants.js';
+import { envelopeText, readVisibleRows } from './events.js';
+import { closeForFault, type LiveSocket } from './live-socket.js';
+
+/** How far a socket is in each session that it receives, and which of them must be read further. */
+export interface Positions {
+  /** Records that a session goes up to `lastSequence`; a new session starts after `deliveredSequence`. */
+  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void;
+  /** The session to read next, if there is one. */
+  next(): string | undefined;
+  /** Whether this one must be read further. */
+  isBehind(sessionId: string): boolean;
+  progressOf(sessionId: string): Progress | undefined;
+  /** Records what was sent; if there is more, the session waits for its next turn. */
+  move(sessionId: string, progress: Progress): void;
+}
+
+/** This many sessions are remembered. A forgotten one starts at the delivery cursor again. */
+const REMEMBERED_MAX = 1_024;
+
+export function createPositions(): Positions {
+  /** Least recently used first. */
+  const progress = new Map<string, Progress>();
+  /** Sessions to read, longest waiting first, with the last known sequence. */
+  const lastKnown = new Map<string, number>();
+  const put = (sessionId: string, value: Progress): void => {
+    progress.delete(sessionId);
+    progress.set(sessionId, value);
+    const [oldest] = progress.keys();
+    if (progress.size > REMEMBERED_MAX && oldest !== undefined && !lastKnown.has(oldest)) progress.delete(oldest);
+  };
+
+  return {
+    offer(sessionId, deliveredSequence, lastSequence) {
+      const known = progress.get(sessionId);
+      if ((known?.readThrough ?? 0) >= lastSequence) return;
+      if (known === undefined) put(sessionId, { sent: deliveredSequence, readThrough: 0 });
+      lastKnown.set(sessionId, Math.max(lastSequence, lastKnown.get(sessionId) ?? 0));
+    },
+    next() {
+      const [sessionId] = lastKnown.keys();
+      return sessionId;
+    },
+    isBehind: (sessionId) => lastKnown.has(sessionId),
+    progressOf: (sessionId) => progress.get(sessionId),
+    move(sessionId, moved) {
+      put(sessionId, moved);
+      const known = lastKnown.get(sessionId);
+      if (known === undefined) return;
+      lastKnown.delete(sessionId);
+      if (moved.readThrough < known) lastKnown.set(sessionId, known);
+    },
+  };
+}
+
+/** Events sent meanwhile wait for the next pong, and would be sent again if the socket broke. */
+const CONFIRM_INTERVAL_MS = 500;
+
+interface Sending {
+  isOver(): boolean;
+  giveUp(error: unknown): void;
+}
+
+/**
+ * Moves delivery cursors once a pong has proved that the events arrived. It asks for one pong at a time, and for the
+ * next one only after a pause.
+ */
+function createReceipts(context: ServiceContext, socket: LiveSocket, positions: Positions, sending: Sending) {
+  const expected = new Set<string>();
+  let isConfirming = false;
+  let endPause = (): void => {};
+  socket.onClosed(() => endPause());
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = context.clock.schedule(CONFIRM_INTERVAL_MS, resolve, true);
+      endPause = () => {
+        cancel();
+        resolve();
+      };
+    });
+
+  const confirmAll = async (): Promise<void> => {
+    isConfirming = true;
+    try {
+      while (expected.size > 0 && !sending.isOver()) await confirmOnce();
+    } catch (error) {
+      sending.giveUp(error);
+    } finally {
+      isConfirming = false;
+    }
+  };
+
+  const confirmOnce = async (): Promise<void> => {
+    const batch = new Map<string, Progress>();
+    for (const sessionId of expected) {
+      const at = positions.progressOf(sessionId);
+      if (at !== undefined) batch.set(sessionId, at);
+    }
+    expected.clear();
+    if (!(await socket.confirm())) return;
+    for (const [sessionId, progress] of batch) context.inboxes.delivered(socket.agentId, sessionId, progress);
+    if (!sending.isOver()) await pause();
+  };
+
+  return {
+    /** The events of this session sent so far need confirmation. */
+    expect(sessionId: string): void {
+      expected.add(sessionId);
+      if (!isConfirming) void confirmAll();
+    },
+  };
+}
+
+/** Few, because an event can be large, and events that do not fit the buffer are read again. */
+const EVENTS_PER_READ = 32;
+const SLOW_READER_MS = 5_000;
+/** No log is read for a socket that already has this much buffered. */
+const ROOM_FOR_READING = SOCKET_BUFFER_MAX_BYTES / 2;
+
+/** An event in the form that every socket gets. */
+export interface Frame {
+  readonly sequence: number;
+  readonly bytes: Buffer;
+}
+
+export function toFrame(event: ReadEventRow): Frame {
+  return { sequence: event.sequence, bytes: Buffer.from(envelopeText(event)) };
+}
+
+/** The deliveries of one socket. */
+export interface Delivery {
+  /**
+   * There may be events of this session up to `lastSequence`; the log knows. A new session starts after
+   * `deliveredSequence`.
+   */
+  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void;
+  /** Whether it is known how far the socket is in this session. */
+  knows(sessionId: string): boolean;
+  /** Deliveries of this session start after `sent`. */
+  begin(sessionId: string, sent: number): void;
+  /**
+   * Delivers the next events of a session that the agent has joined, in order and without a gap. A socket that is
+   * elsewhere in that session, or has no room, reads them from the log.
+   */
+  give(sessionId: string, frames: readonly Frame[]): void;
+  stop(): void;
+}
+
+/**
+ * Sends a socket the events past its position in each session: just-committed events from memory, all others from the
+ * log, in order, by the participant's status at that moment. The position starts at the agent's delivery cursor, and
+ * that cursor follows only after a pong has proved that the events arrived (D-12).
+ */
+export function createDelivery(context: ServiceContext, socket: LiveSocket): Delivery {
+  const positions = createPositions();
+  let isStopped = false;
+  let isSending = false;
+  const isOver = (): boolean => isStopped || !socket.isOpen;
+  const giveUp = (error: unknown): void => {
+    if (isOver()) return;
+    context.log.error('delivery_failed', error);
+    closeForFault(socket, error);
+  };
+  const receipts = createReceipts(context, socket, positions, { isOver, giveUp });
+
+  /** One read of one session; returns the room that the next read must wait for. */
+  const sendNext = async (sessionId: string): Promise<number> => {
+    const before = positions.progressOf(sessionId)?.sent ?? 0;
+    const { participation, events, hasMore } = await readNext(context, socket.agentId, sessionId, before);
+    if (isOver()) return 0;
+    const { count, refusedBytes } = sendFrames(socket, events);
+    for (let sent = 0; sent < count; sent += 1) context.meter.delivered();
+    const isRead = count === events.length && !hasMore;
+    const readThrough = isRead ? (participation?.last_sequence ?? Number.MAX_SAFE_INTEGER) : 0;
+    positions.move(sessionId, { sent: events[count - 1]?.sequence ?? before, readThrough });
+    receipts.expect(sessionId);
+    return Math.max(ROOM_FOR_READING, refusedBytes);
+  };
+  const sendAll = async (): Promise<void> => {
+    isSending = true;
+    try {
+      let room = ROOM_FOR_READING;
+      for (let sessionId = positions.next(); sessionId !== undefined; sessionId = positions.next()) {
+        await waitForRoom(context, socket, room);
+        if (isOver()) return;
+        room = await sendNext(sessionId);
+      }
+    } catch (error) {
+      giveUp(error);
+    } finally {
+      isSending = false;
+    }
+  };
+  const offer = (sessionId: string, deliveredSequence: number, lastSequence: number): void => {
+    positions.offer(sessionId, deliveredSequence, lastSequence);
+    if (!isSending) void sendAll();
+  };
+
+  return {
+    offer,
+    knows: (sessionId) => positions.progressOf(sessionId) !== undefined,
+    begin: (sessionId, sent) => positions.move(sessionId, { sent, readThrough: 0 }),
+    give(sessionId, frames) {
+      if (isOver()) return;
+      const last = frames.at(-1)?.sequence ?? 0;
+      for (const { sequence, bytes } of frames) {
+        const sent = positions.progressOf(sessionId)?.sent ?? 0;
+        if (sequence <= sent) continue;
+        // The events being read from the log come first; otherwise they would be sent twice.
+        const isNext = sequence === sent + 1 && !positions.isBehind(sessionId);
+        if (!isNext || !socket.send(bytes)) return offer(sessionId, sent, last);
+        context.meter.delivered();
+        positions.move(sessionId, { sent: sequence, readThrough: sequence });
+        receipts.expect(sessionId);
+      }
+    },
+    stop() {
+      isStopped = true;
+    },
+  };
+}
+
+/** Replay and live delivery share this read. */
+async function readNext(context: ServiceContext, agentId: string, sessionId: string, after: number) {
+  return await context.database.behind.read(async (query) => {
+    const participation = await findParticipation(query, sessionId, agentId);
+    if (participation === undefined) return { participation, events: [], hasMore: false };
+    return { participation, ...(await readVisibleRows(query, participation, after, EVENTS_PER_READ)) };
+  });
+}
+
+/** Sends as many as fit the buffer. */
+function sendFrames(socket: LiveSocket, events: readonly ReadEventRow[]): { count: number; refusedBytes: number } {
+  for (const [count, event] of events.entries()) {
+    const frame = envelopeText(event);
+    if (!socket.send(frame)) return { count, refusedBytes: Buffer.byteLength(frame) };
+  }
+  return { count: events.length, refusedBytes: 0 };
+}
+
+/**
+ * Closes a reader that leaves its buffer full for too long; its cursor stays where it was (wire: Live delivery, slow
+ * readers).
+ */
+async function waitForRoom(context: ServiceContext, socket: LiveSocket, bytes: number): Promise<void> {
+  const cancel = context.clock.schedule(
+    SLOW_READER_MS,
+    () => socket.close(CLOSE_CODE.tooSlow, 'reader too slow'),
+    true,
+  );
+  await socket.hasRoom(bytes);
+  cancel();
+}

@@ -1,0 +1,467 @@
+import type { PathOf } from '../../wire/endpoint.js';
+import type { EventType } from '../../wire/event.js';
+import { ID_PREFIX } from '../../wire/id.js';
+import type { QueryOf } from '../../wire/schemas/endpoint.js';
+import type { EventEnvelope, EventPayload } from '../../wire/schemas/event.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import type { HeldBytes } from '../core/semaphore.js';
+import { findCommonPosition } from '../store/epochs.js';
+import {
+  findLastForOutsider,
+  findSequenceAt,
+  insertEvent,
+  listEnds,
+  listEvents,
+  listEventsAboutAgentsOf,
+  listEventsForOutsider,
+  type ReadEventRow,
+} from '../store/events.js';
+import {
+  findParticipation,
+  listParticipationsOfAccount,
+  type OwnParticipationRow,
+  type ParticipantRow,
+  type ParticipationRow,
+} from '../store/participants.js';
+import { reserveSequences } from '../store/sessions.js';
+
+/** An event before it has its number. */
+export type EventDraft = {
+  [Type in EventType]: {
+    readonly type: Type;
+    readonly payload: EventPayload<Type>;
+    /** The invitee or the leaver, which sees the event although it is not joined. */
+    readonly subjectAgentId?: string;
+  };
+}[EventType];
+
+/**
+ * Appends `count` events to a session and gives the number of the first: the only place where numbers are given.
+ * `write` gets that number, makes the changes of participants that belong to the events, and gives the events in order.
+ * Nothing is written for those who may see them: their inboxes follow the log (inboxes.ts). A caller that holds the session
+ * and has read its last number passes it as `lastSequence`, so that the reservation need not be awaited.
+ */
+export async function append(
+  context: Pick<ServiceContext, 'clock' | 'ids' | 'bus'>,
+  transaction: Transaction,
+  sessionId: string,
+  count: number,
+  write: (firstSequence: number) => Promise<readonly EventDraft[]>,
+  lastSequence?: number,
+): Promise<number> {
+  const reserved = reserveSequences(transaction, sessionId, count);
+  reserved.catch(() => {});
+  const first = lastSequence === undefined ? await reserved : lastSequence + 1;
+  const drafts = await write(first);
+  if ((await reserved) !== first) throw new Error('Numbers of a session were assigned without its lock.');
+  if (drafts.length !== count) throw new Error(`${count} numbers were reserved for ${drafts.length} events.`);
+  const now = context.clock.now();
+  const events = drafts.map(({ type, payload }, index) => ({
+    session_id: sessionId,
+    sequence: first + index,
+    id: `${ID_PREFIX.event}${context.ids.ulid()}`,
+    type,
+    created_at: now,
+    payload: JSON.stringify(payload),
+  }));
+  for (const [index, event] of events.entries())
+    insertEvent(transaction, { ...event, subject_agent_id: drafts[index]?.subjectAgentId ?? null });
+  transaction.afterCommit(() =>
+    context.bus.ring({ kind: 'events', sessionId, first, last: first + count - 1, events }),
+  );
+  return first;
+}
+
+/** A page may end before its limit. */
+export const PAGE_MAX_CHARACTERS = 4 * 1024 * 1024;
+const ROWS_PER_FIRST_QUERY = 16;
+const LARGE_EVENT_CHARACTERS = 128 * 1024;
+const ROWS_PER_QUERY = 64;
+
+export type Viewer = Pick<
+  ParticipantRow,
+  'session_id' | 'agent_id' | 'status' | 'joined_at' | 'first_invited_sequence' | 'left_sequence'
+>;
+
+export interface Page<Event> {
+  readonly events: readonly Event[];
+  /** Whether the viewer may see more events after these. */
+  readonly hasMore: boolean;
+}
+
+export type VisibleEvents = Page<EventEnvelope>;
+export type VisibleRows = Page<ReadEventRow>;
+
+export function toVisibleEvents({ events, hasMore }: Page<ReadEventRow>): VisibleEvents {
+  return { events: events.map(toEnvelope), hasMore };
+}
+
+/**
+ * The events after `afterSequence` that a participant may see by its current status, in order: replay and live delivery
+ * share this read.
+ */
+export function readVisibleRows(
+  query: Query,
+  viewer: Viewer,
+  afterSequence: number,
+  limit: number,
+  maxCharacters = PAGE_MAX_CHARACTERS,
+): Promise<VisibleRows> {
+  return readPage((after, wanted) => listVisible(query, viewer, after, wanted), afterSequence, limit, maxCharacters);
+}
+
+/** A page of a list of events, in small steps: it holds at most a few large events at once. */
+export async function readPage(
+  list: (after: number, limit: number) => Promise<readonly ReadEventRow[]>,
+  afterSequence: number,
+  limit: number,
+  maxCharacters = PAGE_MAX_CHARACTERS,
+): Promise<VisibleRows> {
+  const events: ReadEventRow[] = [];
+  let after = afterSequence;
+  let characters = 0;
+  while (true) {
+    const wanted = Math.min(rowsToRead(events.length, characters, maxCharacters), limit - events.length + 1);
+    const rows = await list(after, wanted);
+    for (const row of rows) {
+      if (events.length === limit || characters >= maxCharacters) return { events, hasMore: true };
+      events.push(row);
+      characters += row.payload.length;
+      after = row.sequence;
+    }
+    if (rows.length < wanted) return { events, hasMore: false };
+  }
+}
+
+/**
+ * Few until the size of the events is known: a page with large events takes only a few, and many would be read in vain.
+ */
+function rowsToRead(count: number, characters: number, maxCharacters: number): number {
+  if (count === 0) return Math.min(ROWS_PER_FIRST_QUERY, Math.ceil(maxCharacters / LARGE_EVENT_CHARACTERS));
+  const fitting = Math.ceil(((maxCharacters - characters) * count) / (characters + 1));
+  return Math.max(1, Math.min(ROWS_PER_QUERY, fitting + 1));
+}
+
+/**
+ * The eligibility table (spec: GET …/events), by current status alone (D-10). A participant that was removed before it
+ * ever joined sees what an invited participant saw, up to its own departure.
+ */
+function listVisible(query: Query, viewer: Viewer, after: number, limit: number): Promise<ReadEventRow[]> {
+  const { session_id: sessionId, agent_id: agentId } = viewer;
+  const through = lastAllowed(viewer);
+  if (seesAll(viewer)) return listEvents(query, sessionId, after, through, limit);
+  return listEventsForOutsider(query, sessionId, agentId, ownTypesOf(viewer), { ...rangeOf(viewer), after }, limit);
+}
+
+/** The number of the last event up to `upTo` that a participant may see; 0 if there is none. */
+export async function findLastVisible(
+  query: Query,
+  viewer: Viewer & Pick<ParticipationRow, 'last_sequence'>,
+  upTo = Number.MAX_SAFE_INTEGER,
+): Promise<number> {
+  const through = Math.min(upTo, lastAllowed(viewer));
+  if (seesAll(viewer)) return Math.min(through, viewer.last_sequence);
+  const range = { ...rangeOf(viewer), through };
+  return findLastForOutsider(query, viewer.session_id, viewer.agent_id, ownTypesOf(viewer), range);
+}
+
+function seesAll(viewer: Viewer): boolean {
+  return viewer.status === 'joined' || (viewer.status === 'left' && viewer.joined_at !== null);
+}
+
+function lastAllowed(viewer: Viewer): number {
+  return viewer.status === 'left' ? (viewer.left_sequence ?? 0) : Number.MAX_SAFE_INTEGER;
+}
+
+function ownTypesOf(viewer: Viewer): readonly [string, string] {
+  return ['session.invited', viewer.status === 'left' ? 'session.left' : 'session.invited'];
+}
+
+function rangeOf(viewer: Viewer): { readonly endsAfter: number; readonly through: number } {
+  return { endsAfter: viewer.first_invited_sequence ?? Number.MAX_SAFE_INTEGER, through: lastAllowed(viewer) };
+}
+
+export function toEnvelope(row: ReadEventRow): EventEnvelope {
+  return { ...headOf(row), payload: JSON.parse(row.payload) };
+}
+
+/** The text of the envelope, with the stored JSON reused: parsing deeply nested payloads once per recipient is slow. */
+export function envelopeText(row: ReadEventRow): string {
+  return `${JSON.stringify(headOf(row)).slice(0, -1)},"payload":${row.payload}}`;
+}
+
+function headOf({ type, session_id, id, sequence, created_at }: ReadEventRow) {
+  return { type, session_id, event_id: id, sequence, created_at };
+}
+
+/** A reply whose JSON already exists: stored text is not parsed and serialized again. */
+export class ReplyText {
+  readonly text: string;
+  /** More content after it, read while the answer is sent. */
+  readonly more: AsyncIterable<string | Buffer> | undefined;
+
+  constructor(text: string, more?: AsyncIterable<string | Buffer>) {
+    this.text = text;
+    this.more = more;
+  }
+}
+
+/** The amount read at once, or one event. */
+const PIECE_MAX_CHARACTERS = 64 * 1024;
+/** The amount passed on at once. */
+const CHUNK_BYTES = 64 * 1024;
+
+interface Replay {
+  readonly sessionId: string;
+  readonly agentId: string;
+}
+
+/** The cursor names an event that the caller has just seen, so it reveals nothing about hidden events. */
+export async function replayEvents(
+  context: Pick<ServiceContext, 'database' | 'unread'>,
+  actor: Pick<AgentActor, 'agentId'>,
+  input: { path: PathOf<'replayEvents'>; query: QueryOf<'replayEvents'> },
+  query: Query,
+): Promise<ReplyText> {
+  const replay = { sessionId: input.path.session_id, agentId: actor.agentId };
+  const { after_sequence: asked, limit, epoch } = input.query;
+  const participation = await findParticipation(query, replay.sessionId, replay.agentId);
+  if (participation === undefined) throw new ServiceError('NOT_FOUND');
+  const after = await findStart(query, participation, asked, epoch);
+  const first = await readVisibleRows(query, participation, after, limit, PIECE_MAX_CHARACTERS);
+  const head = {
+    epoch: context.database.epoch().token,
+    last_sequence: await findLastVisible(query, participation),
+    ...(after < asked && { resumed_after: after }),
+  };
+  const text = `${JSON.stringify(head).slice(0, -1)},"events":[`;
+  const isWhole = !first.hasMore || first.events.length === limit;
+  if (isWhole && charactersIn(first) <= PIECE_MAX_CHARACTERS)
+    return new ReplyText(text + first.events.map(envelopeText).join() + endOf(first.hasMore, lastIn(first, after)));
+  return new ReplyText(text, readOn(context, replay, after, limit));
+}
+
+/**
+ * Where the events begin. A cursor of an epoch that a restore has cut may name events that are gone, or others that use
+ * their numbers now: then the events begin after the last one that both histories share.
+ */
+async function findStart(
+  query: Query,
+  participation: ParticipationRow,
+  after: number,
+  epoch: string | undefined,
+): Promise<number> {
+  const common = epoch === undefined ? undefined : await findCommonPosition(query, epoch);
+  if (common === undefined) return after;
+  const kept = await findSequenceAt(query, participation.session_id, common);
+  return after <= kept ? after : findLastVisible(query, participation, kept);
+}
+
+/** A piece of a page as it is sent, and the start of the next one. */
+interface Piece {
+  readonly bytes: Buffer;
+  readonly last: number;
+  readonly count: number;
+  readonly characters: number;
+  readonly hasMore: boolean;
+}
+
+/** Undefined: there is nothing for this viewer. */
+async function readPiece(
+  query: Query,
+  viewer: Viewer,
+  after: number,
+  { limit, before }: { readonly limit: number; readonly before: string },
+): Promise<Piece | undefined> {
+  const rows = await readVisibleRows(query, viewer, after, limit, PIECE_MAX_CHARACTERS);
+  if (rows.events.length === 0) return undefined;
+  return {
+    bytes: Buffer.from(before + rows.events.map(envelopeText).join()),
+    last: lastIn(rows, after),
+    count: rows.events.length,
+    characters: charactersIn(rows),
+    hasMore: rows.hasMore,
+  };
+}
+
+/**
+ * The events of a page and its end, read as they are taken. A page with large events ends before its limit. Each piece
+ * contains what its reader may see at that moment.
+ */
+async function* readOn(
+  { database, unread }: Pick<ServiceContext, 'database' | 'unread'>,
+  { sessionId, agentId }: Replay,
+  start: number,
+  limit: number,
+): AsyncGenerator<Buffer> {
+  let after = start;
+  let count = 0;
+  let characters = 0;
+  let hasMore = true;
+  while (hasMore && count < limit && characters < PAGE_MAX_CHARACTERS) {
+    const viewer = await database.read((query) => findParticipation(query, sessionId, agentId));
+    const range = { limit: limit - count, before: count === 0 ? '' : ',' };
+    const cutter = createCutter(unread, async () =>
+      viewer === undefined ? undefined : database.read((query) => readPiece(query, viewer, after, range)),
+    );
+    hasMore = false;
+    try {
+      for (let cut = await cutter.next(); cut !== undefined; cut = await cutter.next()) {
+        yield cut.chunk;
+        if (cut.end === undefined) continue;
+        after = cut.end.last;
+        count += cut.end.count;
+        characters += cut.end.characters;
+        hasMore = cut.end.hasMore;
+        break;
+      }
+    } finally {
+      cutter.release();
+    }
+  }
+  yield Buffer.from(endOf(hasMore, after));
+}
+
+interface Cut {
+  readonly chunk: Buffer;
+  /** The last chunk ends the piece. */
+  readonly end: Omit<Piece, 'bytes'> | undefined;
+}
+
+/**
+ * Splits a piece into chunks. Between two chunks the piece is kept only if the memory for unread answers has room.
+ * Otherwise it is read again: for the same viewer it begins with the same bytes, because events never change.
+ */
+function createCutter(
+  unread: HeldBytes,
+  read: () => Promise<Piece | undefined>,
+): { next(): Promise<Cut | undefined>; release(): void } {
+  let kept: Piece | undefined;
+  let sent = 0;
+  let release: (() => void) | undefined;
+  return {
+    async next() {
+      const piece = kept ?? (await read());
+      if (piece === undefined && sent === 0) return undefined;
+      if (piece === undefined || piece.bytes.length < sent)
+        throw new Error('a replay lost its events while it was sent');
+      if (sent === 0 && piece.bytes.length > CHUNK_BYTES) release = unread.hold(piece.bytes.length);
+      // A copy: a slice would keep the whole piece while it waits in the buffers of its connection.
+      const chunk = Buffer.from(piece.bytes.subarray(sent, sent + CHUNK_BYTES));
+      sent += chunk.length;
+      const isLast = sent === piece.bytes.length;
+      kept = release === undefined || isLast ? undefined : piece;
+      return {
+        chunk,
+        end: isLast
+          ? { last: piece.last, count: piece.count, characters: piece.characters, hasMore: piece.hasMore }
+          : undefined,
+      };
+    },
+    release: () => release?.(),
+  };
+}
+
+function charactersIn({ events }: VisibleRows): number {
+  return events.reduce((sum, event) => sum + event.payload.length, 0);
+}
+
+function lastIn({ events }: VisibleRows, after: number): number {
+  return events.at(-1)?.sequence ?? after;
+}
+
+function endOf(hasMore: boolean, last: number): string {
+  return `],"next_cursor":${JSON.stringify(hasMore ? String(last) : null)}}`;
+}
+
+/**
+ * An account's own view of a session: everything that any of its agents could see while it took part. A single agent
+ * sees a session only by its current status, so a session that is reopened, or handed from one agent to another, would
+ * otherwise hide from its owner what its own agents said and heard.
+ */
+export interface AccountView {
+  readonly accountId: string;
+  /** Its agents that take or took part, including removed ones. Never empty. */
+  readonly participations: readonly [OwnParticipationRow, ...OwnParticipationRow[]];
+  /** It sees every event up to this one. */
+  readonly through: number;
+  /** Beyond that: whether one of its agents was invited, which shows it the ends of the session. */
+  readonly invited: readonly Range[];
+}
+
+/** After `after`, up to and including `through`. */
+interface Range {
+  readonly after: number;
+  readonly through: number;
+}
+
+const NO_END = Number.MAX_SAFE_INTEGER;
+
+/** Undefined: there is no such session, or none of the account's agents ever took part in it. */
+export async function findAccountView(
+  query: Query,
+  accountId: string,
+  sessionId: string,
+): Promise<AccountView | undefined> {
+  const [first, ...others] = await listParticipationsOfAccount(query, accountId, sessionId);
+  if (first === undefined) return undefined;
+  const participations = [first, ...others] as const;
+  const through = Math.max(...participations.map(entitledThrough));
+  const ranges = participations.filter(isOutsider).map(({ status, first_invited_sequence, left_sequence }) => ({
+    after: Math.max(through, first_invited_sequence ?? NO_END),
+    through: status === 'left' ? (left_sequence ?? 0) : NO_END,
+  }));
+  return { accountId, participations, through, invited: merge(ranges) };
+}
+
+/** The last event that the account may see. */
+export function lastVisibleTo({ participations, through, invited }: AccountView): number {
+  const ends = [through, ...invited.map((range) => range.through)];
+  return Math.min(participations[0].last_sequence, Math.max(...ends));
+}
+
+/** The events after `afterSequence` that the account may see, in order. */
+export function readAccountRows(
+  query: Query,
+  view: AccountView,
+  afterSequence: number,
+  limit: number,
+  maxCharacters?: number,
+): Promise<Page<ReadEventRow>> {
+  return readPage((after, wanted) => listForAccount(query, view, after, wanted), afterSequence, limit, maxCharacters);
+}
+
+async function listForAccount(query: Query, view: AccountView, after: number, limit: number): Promise<ReadEventRow[]> {
+  const { accountId, participations, through, invited } = view;
+  const sessionId = participations[0].session_id;
+  const whole = after < through ? await listEvents(query, sessionId, after, through, limit) : [];
+  if (whole.length === limit || invited.length === 0) return whole;
+  const beyond = Math.max(after, through);
+  const rows = await listEventsAboutAgentsOf(query, accountId, sessionId, beyond, limit);
+  for (const range of invited)
+    rows.push(...(await listEnds(query, sessionId, Math.max(beyond, range.after), range.through, limit)));
+  rows.sort((one, other) => one.sequence - other.sequence);
+  return [...whole, ...rows].slice(0, limit);
+}
+
+function entitledThrough({ status, joined_at, left_sequence, joined_through }: OwnParticipationRow): number {
+  if (status === 'joined') return NO_END;
+  return status === 'left' && joined_at !== null ? (left_sequence ?? 0) : (joined_through ?? 0);
+}
+
+function isOutsider({ status, joined_at: joinedAt }: OwnParticipationRow): boolean {
+  return status === 'invited' || (status === 'left' && joinedAt === null);
+}
+
+/** Separate ranges, so that no event is in two of them. */
+function merge(ranges: readonly Range[]): Range[] {
+  const merged: Range[] = [];
+  for (const range of ranges.filter((one) => one.after < one.through).sort((one, other) => one.after - other.after)) {
+    const last = merged.at(-1);
+    if (last === undefined || range.after > last.through) merged.push(range);
+    else merged[merged.length - 1] = { after: last.after, through: Math.max(last.through, range.through) };
+  }
+  return merged;
+}

@@ -1,0 +1,354 @@
+import type { LoggedEvent, NewEvents } from '../core/bus.js';
+import type { ServiceContext } from '../core/context.js';
+import { isShared, type Query } from '../core/database.js';
+import { listEvents } from '../store/events.js';
+import { listDelivered, listPending, listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
+import { listMembers, type MemberRow } from '../store/participants.js';
+import { findLastSequence } from '../store/sessions.js';
+import { createDelivery, type Delivery, type Frame, toFrame } from './delivery.js';
+import { readPage } from './events.js';
+import { closeForFault, type LiveSocket } from './live-socket.js';
+
+const POLL_MS = 1_000;
+const ROWS_PER_READ = 200;
+/** A channel that is further behind sends its sockets to the log. */
+const EVENTS_PER_CHANNEL_MAX = 64;
+const CHARACTERS_PER_CHANNEL_MAX = 1024 * 1024;
+/** Across all channels: each counts as its members, plus a few. */
+const WEIGHT_MAX = 200_000;
+const CHANNEL_WEIGHT = 4;
+
+/** These do not change who is joined. */
+const KEEPS_MEMBERS: ReadonlySet<string> = new Set(['session.message', 'session.disconnected', 'session.reconnected']);
+
+/** The sockets of one agent, and whether their missing events are being looked for. */
+interface Audience {
+  readonly deliveries: Map<LiveSocket, Delivery>;
+  isLooking: boolean;
+  mustLookAgain: boolean;
+}
+
+/** A session as this process follows it. */
+interface Channel {
+  readonly sessionId: string;
+  /** Everything up to here was passed to the sockets. */
+  through: number;
+  /** The last known event. */
+  last: number;
+  /** The joined agents as of `through`; undefined: not known yet. */
+  members: readonly string[] | undefined;
+  /** Events after `through`, in order and without a gap, unless some were dropped for lack of room. */
+  waiting: LoggedEvent[];
+  characters: number;
+  isBusy: boolean;
+}
+
+/** Delivers the events of every socket's agent, from memory if possible and otherwise from the log. */
+export interface Feed {
+  add(socket: LiveSocket): void;
+  stop(): void;
+}
+
+/**
+ * An event that was committed here goes to all sockets whose agents have joined its session, serialized once. The list
+ * of joined agents is read once and stays valid until an event changes it, because every change is an event with a
+ * number: as long as the numbers are consecutive, nothing was missed. Everything else is read from the log: commits of
+ * other processes, events whose notification was lost, and events from before a socket connected.
+ */
+export function createFeed(context: ServiceContext, processId: string): Feed {
+  const { bus, clock, inboxes } = context;
+  const audiences = new Map<string, Audience>();
+  const channels = new Map<string, Channel>();
+  const due = new Set<Channel>();
+  let weight = 0;
+  let isTurnDue = false;
+  let isStopped = false;
+  let cancelPoll: (() => void) | undefined;
+
+  const forget = (channel: Channel): void => {
+    if (!channels.delete(channel.sessionId)) return;
+    due.delete(channel);
+    weight -= weightOf(channel);
+  };
+  const keepMembers = (channel: Channel, members: readonly string[]): void => {
+    const before = weightOf(channel);
+    channel.members = members;
+    if (channels.get(channel.sessionId) === channel) weight += weightOf(channel) - before;
+    for (const oldest of channels.values()) {
+      if (weight <= WEIGHT_MAX) return;
+      if (oldest !== channel && !oldest.isBusy && !due.has(oldest)) forget(oldest);
+    }
+  };
+  const forgetAll = (): void => {
+    for (const channel of [...channels.values()]) forget(channel);
+  };
+  const failAll = (error: unknown): void => {
+    context.log.error('feed_failed', error);
+    for (const { deliveries } of audiences.values())
+      for (const socket of deliveries.keys()) closeForFault(socket, error);
+  };
+
+  const hear = (signal: NewEvents): void => {
+    if (audiences.size === 0) return;
+    const known = channels.get(signal.sessionId);
+    const channel = known ?? openChannel(signal);
+    if (known === undefined) weight += weightOf(channel);
+    // Least recently used first.
+    channels.delete(channel.sessionId);
+    channels.set(channel.sessionId, channel);
+    if (signal.last <= channel.last) return;
+    takeIn(channel, signal);
+    due.add(channel);
+    takeTurn();
+  };
+  /** After the current acknowledgements have been sent: senders do not wait for recipients. */
+  const takeTurn = (): void => {
+    if (isTurnDue) return;
+    isTurnDue = true;
+    setImmediate(() => {
+      isTurnDue = false;
+      for (const channel of [...due]) {
+        due.delete(channel);
+        if (!channel.isBusy) void advance(channel);
+      }
+    });
+  };
+  const advance = async (channel: Channel): Promise<void> => {
+    channel.isBusy = true;
+    try {
+      while (!isStopped && audiences.size > 0 && channel.last > channel.through) await step(channel);
+    } catch (error) {
+      // The recipients of the lost notification are unknown; pending sessions are known.
+      context.log.error('channel_failed', error, { session: channel.sessionId });
+      forget(channel);
+      void pollOnce();
+    } finally {
+      channel.isBusy = false;
+    }
+  };
+  const step = (channel: Channel): Promise<void> | void => {
+    const events = channel.waiting;
+    const isWhole = events[0]?.sequence === channel.through + 1;
+    if (channel.members === undefined || !isWhole || events.some(({ type }) => !KEEPS_MEMBERS.has(type)))
+      return readOn(channel);
+    channel.waiting = [];
+    channel.characters = 0;
+    channel.through = events.at(-1)?.sequence ?? channel.through;
+    return giveTo(channel, channel.members, events);
+  };
+  /** Reads new events that are not in memory, and the joined agents if they may have changed. */
+  const readOn = async (channel: Channel): Promise<void> => {
+    const { sessionId, through, members: known } = channel;
+    const atHand = channel.waiting;
+    const found = await context.database.behind.read(async (query) => {
+      const last = await findLastSequence(query, sessionId);
+      const isAtHand = atHand[0]?.sequence === through + 1 && (atHand.at(-1)?.sequence ?? 0) === last;
+      const events = isAtHand ? atHand : await readEvents(query, sessionId, through, last);
+      const isSame = known !== undefined && events.every(({ type }) => KEEPS_MEMBERS.has(type));
+      return { last, events, members: isSame ? undefined : await listMembers(query, sessionId, through) };
+    });
+    const { events, members } = found;
+    // After a failover the log may end before events that were announced.
+    channel.through = events.at(-1)?.sequence ?? found.last;
+    channel.last = events.length === 0 ? found.last : Math.max(channel.last, found.last);
+    channel.waiting = channel.waiting.filter(({ sequence }) => sequence > channel.through);
+    channel.characters = channel.waiting.reduce((sum, { payload }) => sum + payload.length, 0);
+    if (members !== undefined) {
+      const joined = members.filter(({ status }) => status === 'joined');
+      keepMembers(
+        channel,
+        joined.map((member) => member.agent_id),
+      );
+      lookForOthers(members, events);
+    }
+    await giveTo(channel, channel.members ?? [], events);
+  };
+
+  /** Sends to the sockets of agents that have joined. */
+  const giveTo = (
+    channel: Channel,
+    agentIds: readonly string[],
+    events: readonly LoggedEvent[],
+  ): Promise<void> | void => {
+    const { sessionId } = channel;
+    let frames: Frame[] | undefined;
+    const unknown: string[] = [];
+    for (const agentId of agentIds) {
+      const audience = audiences.get(agentId);
+      if (audience === undefined) continue;
+      frames ??= events.map(toFrame);
+      let isKnown = true;
+      for (const delivery of audience.deliveries.values())
+        if (delivery.knows(sessionId)) delivery.give(sessionId, frames);
+        else isKnown = false;
+      if (!isKnown) unknown.push(agentId);
+    }
+    if (unknown.length > 0 && frames !== undefined) return beginFor(unknown, sessionId, frames);
+  };
+  /** A socket without deliveries of this session starts at its agent's delivery cursor, and before the new events. */
+  const beginFor = async (agentIds: readonly string[], sessionId: string, frames: readonly Frame[]): Promise<void> => {
+    const first = frames[0]?.sequence ?? 0;
+    const cursors = await context.database.behind.read((query) => listDelivered(query, sessionId, agentIds));
+    for (const agentId of agentIds)
+      for (const delivery of audiences.get(agentId)?.deliveries.values() ?? []) {
+        if (!delivery.knows(sessionId)) delivery.begin(sessionId, Math.min(cursors.get(agentId) ?? 0, first - 1));
+        delivery.give(sessionId, frames);
+      }
+  };
+  const offerToAgent = (agentId: string, sessionId: string, delivered: number, last: number): void => {
+    for (const delivery of audiences.get(agentId)?.deliveries.values() ?? [])
+      delivery.offer(sessionId, delivered, last);
+  };
+  /**
+   * Agents that have not joined see some events of some types, and those that left see earlier ones; the log decides.
+   */
+  const lookForOthers = (members: readonly MemberRow[], events: readonly LoggedEvent[]): void => {
+    const concernsInvited = events.some(({ type }) => type === 'session.invited' || type === 'session.ended');
+    for (const { agent_id: agentId, status } of members) {
+      const audience = audiences.get(agentId);
+      if (audience === undefined || status === 'joined' || (status === 'invited' && !concernsInvited)) continue;
+      void look(context, agentId, audience);
+    }
+  };
+
+  /** The delay after a lost notification. */
+  const poll = (): void => {
+    if (isStopped || bus.isReliable) return;
+    cancelPoll ??= clock.schedule(
+      POLL_MS,
+      async () => {
+        await pollOnce();
+        cancelPoll = undefined;
+        if (audiences.size > 0) poll();
+      },
+      true,
+    );
+  };
+  const pollOnce = async (): Promise<void> => {
+    try {
+      await inboxes.settle();
+      let after = { agentId: '', sessionId: '' };
+      let rows: PendingRow[];
+      do {
+        rows = await context.database.behind.read((query) =>
+          listPendingOfProcess(query, processId, after, ROWS_PER_READ),
+        );
+        for (const row of rows) offerToAgent(row.agent_id, row.session_id, row.delivered_sequence, row.last_sequence);
+        const last = rows.at(-1);
+        if (last !== undefined) after = { agentId: last.agent_id, sessionId: last.session_id };
+      } while (rows.length === ROWS_PER_READ && !isStopped);
+    } catch (error) {
+      failAll(error);
+    }
+  };
+
+  const stopListening = bus.listen((signal) => {
+    if (signal.kind === 'events') hear(signal);
+  });
+  // The same numbers may be used again.
+  const stopWatchingEpochs = isShared(context.database) ? context.database.onNewEpoch(forgetAll) : () => {};
+
+  return {
+    add(socket) {
+      const { agentId } = socket;
+      const audience = audiences.get(agentId) ?? { deliveries: new Map(), isLooking: false, mustLookAgain: false };
+      audiences.set(agentId, audience);
+      audience.deliveries.set(socket, createDelivery(context, socket));
+      socket.onClosed(() => {
+        audience.deliveries.get(socket)?.stop();
+        audience.deliveries.delete(socket);
+        if (audience.deliveries.size === 0 && audiences.get(agentId) === audience) audiences.delete(agentId);
+        if (audiences.size === 0) forgetAll();
+      });
+      void look(context, agentId, audience);
+      poll();
+    },
+    stop() {
+      isStopped = true;
+      stopListening();
+      stopWatchingEpochs();
+      cancelPoll?.();
+      audiences.clear();
+      forgetAll();
+    },
+  };
+}
+
+function weightOf({ members }: Channel): number {
+  return CHANNEL_WEIGHT + (members?.length ?? 0);
+}
+
+/** The next events of a session, as many as a channel takes. */
+async function readEvents(
+  query: Query,
+  sessionId: string,
+  after: number,
+  last: number,
+): Promise<readonly LoggedEvent[]> {
+  const list = (from: number, limit: number): Promise<LoggedEvent[]> => listEvents(query, sessionId, from, last, limit);
+  return (await readPage(list, after, EVENTS_PER_CHANNEL_MAX, CHARACTERS_PER_CHANNEL_MAX)).events;
+}
+
+function openChannel({ sessionId, first }: NewEvents): Channel {
+  return {
+    sessionId,
+    through: first - 1,
+    last: first - 1,
+    members: undefined,
+    waiting: [],
+    characters: 0,
+    isBusy: false,
+  };
+}
+
+/** Records new events; events without room are read from the log. */
+function takeIn(channel: Channel, { last, events = [] }: NewEvents): void {
+  channel.last = last;
+  let next = (channel.waiting.at(-1)?.sequence ?? channel.through) + 1;
+  for (const event of events) {
+    if (event.sequence !== next) continue;
+    next += 1;
+    channel.characters += event.payload.length;
+    channel.waiting.push(event);
+  }
+  if (channel.waiting.length <= EVENTS_PER_CHANNEL_MAX && channel.characters <= CHARACTERS_PER_CHANNEL_MAX) return;
+  channel.waiting = [];
+  channel.characters = 0;
+}
+
+/** Offers the sockets of an agent everything that it has not received yet. */
+async function look(context: ServiceContext, agentId: string, audience: Audience): Promise<void> {
+  audience.mustLookAgain = true;
+  if (audience.isLooking) return;
+  audience.isLooking = true;
+  try {
+    while (audience.mustLookAgain && audience.deliveries.size > 0) {
+      audience.mustLookAgain = false;
+      // Later events are announced; earlier ones are in the inbox after this.
+      await context.inboxes.settle();
+      await offerPending(context, agentId, audience.deliveries);
+    }
+  } catch (error) {
+    context.log.error('feed_failed', error);
+    for (const socket of audience.deliveries.keys()) closeForFault(socket, error);
+  } finally {
+    audience.isLooking = false;
+  }
+}
+
+/** Every socket learns about a session before any of them can confirm it, and so take it off the list. */
+async function offerPending(
+  context: ServiceContext,
+  agentId: string,
+  deliveries: ReadonlyMap<LiveSocket, Delivery>,
+): Promise<void> {
+  let after = '';
+  while (deliveries.size > 0) {
+    const rows = await context.database.behind.read((query) => listPending(query, agentId, after, ROWS_PER_READ));
+    for (const { session_id, delivered_sequence, last_sequence } of rows)
+      for (const delivery of deliveries.values()) delivery.offer(session_id, delivered_sequence, last_sequence);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < ROWS_PER_READ) return;
+    after = last.session_id;
+  }
+}

@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import { isErrorCode } from '../../wire/error.js';
+import { IDEMPOTENCY_KEY_LIFETIME_S } from '../../wire/limit.js';
+import type { ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import {
+  deleteIdempotencyRecords,
+  findIdempotencyRecord,
+  type IdempotencyRow,
+  putIdempotencyRecord,
+} from '../store/idempotency-keys.js';
+import { keyLock } from '../store/lock-names.js';
+
+const LIFETIME_MS = IDEMPOTENCY_KEY_LIFETIME_S * 1000;
+const FORGOTTEN_PER_BATCH = 500;
+
+/** One logical operation: the same for every attempt (spec: Idempotency, rule 2). */
+export interface KeyedOperation {
+  /** The agent, or the account if it acts itself. */
+  readonly actorId: string;
+  /** Method and concrete path: one key in two sessions is two operations (D-20). */
+  readonly endpoint: string;
+  readonly key: string;
+}
+
+export interface KeyedRequest extends KeyedOperation {
+  /** Equal for equal bodies (D-22). */
+  readonly fingerprint: string;
+}
+
+export interface KeyedAnswer {
+  readonly status: number;
+  /** The bytes of the first answer. */
+  readonly body: string;
+}
+
+/**
+ * Runs `work` once for a key and returns its answer to every later call with that key. The answer is recorded in the
+ * transaction of the effect, so that no crash can come between them. Calls with the same key take turns, so of two
+ * simultaneous calls the second finds the record of the first (D-23). A business refusal (404, 409) is an answer too:
+ * the work's writes are rolled back, the refusal is recorded, and thrown only once the record is durable. Every other
+ * failure rolls everything back, and the key stays unused (D-21).
+ */
+export async function withIdempotency(
+  context: Pick<ServiceContext, 'clock' | 'database'>,
+  request: KeyedRequest,
+  work: (transaction: Transaction) => Promise<KeyedAnswer>,
+): Promise<KeyedAnswer> {
+  const keyHash = hashOf(request.key);
+  const result = await context.database.write(async (transaction) => {
+    const now = context.clock.now();
+    const { actorId, endpoint, fingerprint } = request;
+    const known = await findRecord(transaction, { actorId, endpoint, keyHash }, now);
+    if (known !== undefined) {
+      if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
+      return readResult(known.status, known.body);
+    }
+    const fresh = await runOnce(transaction, work);
+    putIdempotencyRecord(transaction, {
+      actor_id: actorId,
+      endpoint,
+      key_hash: keyHash,
+      fingerprint,
+      status: fresh.status,
+      body: fresh.kind === 'answer' ? fresh.body : fresh.error.code,
+      created_at: now,
+    });
+    return fresh;
+  });
+  if (result.kind === 'refusal') throw result.error;
+  return { status: result.status, body: result.body };
+}
+
+/** Whether the key already has its answer, or is about to get it from an open request. */
+export function isKeyKnown(
+  context: Pick<ServiceContext, 'clock' | 'database'>,
+  { actorId, endpoint, key }: KeyedOperation,
+): Promise<boolean> {
+  return context.database.write(async (transaction) => {
+    const known = await findRecord(transaction, { actorId, endpoint, keyHash: hashOf(key) }, context.clock.now());
+    return known !== undefined;
+  });
+}
+
+/** The record of a key that is still valid. No other transaction adds one before this one ends. */
+async function findRecord(
+  transaction: Transaction,
+  { actorId, endpoint, keyHash }: { readonly actorId: string; readonly endpoint: string; readonly keyHash: string },
+  now: number,
+): Promise<IdempotencyRow | undefined> {
+  const [, known] = await Promise.all([
+    transaction.lock([keyLock(actorId, endpoint, keyHash)]),
+    findIdempotencyRecord(transaction, actorId, endpoint, keyHash),
+  ]);
+  return known !== undefined && now < known.created_at + LIFETIME_MS ? known : undefined;
+}
+
+function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
+}
+
+type KeyedResult =
+  | { readonly kind: 'answer'; readonly status: number; readonly body: string }
+  | { readonly kind: 'refusal'; readonly status: number; readonly error: ServiceError };
+
+async function runOnce(
+  transaction: Transaction,
+  work: (transaction: Transaction) => Promise<KeyedAnswer>,
+): Promise<KeyedResult> {
+  try {
+    return { kind: 'answer', ...(await transaction.attempt(work)) };
+  } catch (error) {
+    if (error instanceof ServiceError && (error.status === 404 || error.status === 409))
+      return { kind: 'refusal', status: error.status, error };
+    throw error;
+  }
+}
+
+/** A refusal is stored as its code alone: its text is always that of the table. */
+function readResult(status: number, body: string): KeyedResult {
+  if (isErrorCode(body)) return { kind: 'refusal', status, error: new ServiceError(body) };
+  return { kind: 'answer', status, body };
+}
+
+/** Deletes expired records, in batches small enough not to delay the writes between them. */
+export async function forgetOldKeys(context: Pick<ServiceContext, 'clock' | 'database'>): Promise<number> {
+  let forgotten = 0;
+  while (true) {
+    const moment = context.clock.now() - LIFETIME_MS;
+    const count = await context.database.write((transaction) =>
+      deleteIdempotencyRecords(transaction, moment, FORGOTTEN_PER_BATCH),
+    );
+    forgotten += count;
+    if (count < FORGOTTEN_PER_BATCH) return forgotten;
+  }
+}

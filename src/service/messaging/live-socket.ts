@@ -1,0 +1,182 @@
+import type { RawData, WebSocket } from 'ws';
+import { beatEvery } from '../../kit/beat.js';
+import { SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../wire/limit.js';
+import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
+import type { ServiceContext } from '../core/context.js';
+import { isDatabaseLost } from '../core/errors.js';
+import type { Faults } from '../core/faults.js';
+
+/** Sends over a `ws` socket, and limits how much may wait to be read by the other side. */
+export interface BoundedSender {
+  /** False, and nothing sent: the buffer has no room for this frame now. A single frame always fits. */
+  send(frame: string | Buffer): boolean;
+  /** Resolves when a frame of this many bytes fits, or the socket is closed. */
+  hasRoom(bytes: number): Promise<void>;
+  /** Call this when the socket is closed. */
+  release(): void;
+}
+
+const AS_TEXT = { binary: false };
+
+export function createBoundedSender(ws: WebSocket): BoundedSender {
+  const waiting: { bytes: number; resume: () => void }[] = [];
+  const isOpen = (): boolean => ws.readyState === ws.OPEN;
+  const fits = (bytes: number): boolean =>
+    ws.bufferedAmount === 0 || ws.bufferedAmount + bytes <= SOCKET_BUFFER_MAX_BYTES;
+  const wake = (): void => {
+    for (const waiter of waiting.splice(0))
+      if (isOpen() && !fits(waiter.bytes)) waiting.push(waiter);
+      else waiter.resume();
+  };
+  return {
+    send(frame) {
+      if (!isOpen() || !fits(Buffer.byteLength(frame))) return false;
+      ws.send(frame, AS_TEXT, wake);
+      return true;
+    },
+    hasRoom(bytes) {
+      if (!isOpen() || fits(bytes)) return Promise.resolve();
+      return new Promise((resume) => waiting.push({ bytes, resume }));
+    },
+    release: wake,
+  };
+}
+
+/** Asks the other side's WebSocket layer to prove that it has read everything sent before (RFC 6455 §5.5.2, §5.5.3). */
+export interface Proofs {
+  /** True once it did, false if it never will. */
+  ask(): Promise<boolean>;
+  /** Call this when the socket is closed. */
+  release(): void;
+}
+
+export function createProofs(ws: WebSocket): Proofs {
+  const asked = new Map<string, (didArrive: boolean) => void>();
+  let count = 0;
+  ws.on('pong', (data) => {
+    const payload = data.toString();
+    asked.get(payload)?.(true);
+    asked.delete(payload);
+  });
+  return {
+    ask() {
+      if (ws.readyState !== ws.OPEN) return Promise.resolve(false);
+      count += 1;
+      const payload = String(count);
+      return new Promise((resolve) => {
+        asked.set(payload, resolve);
+        ws.ping(payload);
+      });
+    },
+    release() {
+      for (const settle of asked.values()) settle(false);
+      asked.clear();
+    },
+  };
+}
+
+const KEEP_ALIVE_MS = 20_000;
+const MISSED_PINGS_MAX = 2;
+const CLIENT_PING_MAX_LENGTH = 64;
+
+/** The agent of the socket, and what ends it. */
+export interface SocketOwner {
+  readonly socketId: string;
+  readonly agentId: string;
+  readonly grantId: string;
+  readonly expiresAtMs: number;
+}
+
+/** A connection as the feed uses it. */
+export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'hasRoom'> {
+  readonly isOpen: boolean;
+  /** Whether everything sent before has arrived: true once the other side proves it, false if it never will. */
+  confirm(): Promise<boolean>;
+  close(code: number, reason: string): void;
+  onClosed(listener: () => void): void;
+}
+
+/** A `ws` socket with a bounded buffer, a keep-alive and an end at its token's expiry. */
+export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws: WebSocket): LiveSocket {
+  const sender = createBoundedSender(ws);
+  const { faults } = context;
+  context.meter.socketOpened();
+  const proofs = createProofs(ws);
+  const closed: (() => void)[] = [
+    keepAlive(context, ws),
+    sender.release,
+    faults?.endLater(() => ws.terminate()) ?? (() => {}),
+    proofs.release,
+    context.clock.schedule(
+      owner.expiresAtMs - context.clock.now(),
+      () => ws.close(CLOSE_CODE.tokenEnded, 'token expired'),
+      true,
+    ),
+  ];
+  ws.on('message', (data, isBinary) => {
+    if (!isBinary && isClientPing(data)) sender.send(PONG_FRAME);
+  });
+  // If a peer violates the protocol, ws closes it with the matching code.
+  ws.on('error', () => {});
+  ws.on('close', (code) => {
+    context.meter.socketClosed(code);
+    for (const listener of closed) listener();
+  });
+  return {
+    ...owner,
+    get isOpen() {
+      return ws.readyState === ws.OPEN;
+    },
+    send: faults === undefined ? sender.send : (frame) => sendAndPerhapsEnd(faults, sender, ws, frame),
+    hasRoom: sender.hasRoom,
+    confirm: proofs.ask,
+    close: (code, reason) => ws.close(code, reason),
+    onClosed: (listener) => closed.push(listener),
+  };
+}
+
+/** Unread events are not skipped: the client comes back for them. */
+export function closeForFault(socket: LiveSocket, error: unknown): void {
+  if (isDatabaseLost(error)) socket.close(CLOSE_CODE.outOfTouch, 'the database does not respond');
+  else socket.close(CLOSE_CODE.fault, 'delivery failed');
+}
+
+/** The event may arrive, but that remains unknown. */
+function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: string | Buffer): boolean {
+  const isSent = sender.send(frame);
+  if (isSent && faults.endsSocket()) ws.terminate();
+  return isSent;
+}
+
+/**
+ * Pings, and ends a socket that missed two pings, or that sends far more frames than it has reason to: no rate limit
+ * counts frames. The returned function stops it.
+ */
+function keepAlive(context: ServiceContext, ws: WebSocket): () => void {
+  let missedPings = 0;
+  let frames = 0;
+  const isAlive = (): void => {
+    missedPings = 0;
+    frames += 1;
+    if (frames > SOCKET_FRAMES_MAX) ws.close(CLOSE_CODE.tooManyFrames, 'too many frames');
+  };
+  for (const event of ['message', 'ping', 'pong']) ws.on(event, isAlive);
+  return beatEvery(context.clock, KEEP_ALIVE_MS, () => {
+    frames = 0;
+    if (missedPings >= MISSED_PINGS_MAX) return ws.terminate();
+    missedPings += 1;
+    if (ws.readyState === ws.OPEN) ws.ping();
+  });
+}
+
+function isClientPing(data: RawData): boolean {
+  if (!(data instanceof Buffer) || data.length > CLIENT_PING_MAX_LENGTH) return false;
+  const text = data.toString();
+  if (text === PING_FRAME) return true;
+  try {
+    const frame: unknown = JSON.parse(text);
+    return typeof frame === 'object' && frame !== null && 'type' in frame && frame.type === 'ping';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,308 @@
+import { beatEvery } from '../../kit/beat.js';
+import { createMutex } from '../../kit/mutex.js';
+import { repeat } from '../../kit/repeat.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { sessionLock } from '../store/lock-names.js';
+import {
+  type AbsenceRow,
+  deleteAbsence,
+  findParticipation,
+  insertAbsence,
+  listAbsences,
+  listAbsencesOf,
+  listPresences,
+  type ParticipantRow,
+} from '../store/participants.js';
+import {
+  deleteGoneProcess,
+  deleteSocket,
+  hasSocket,
+  insertSocket,
+  listOtherProcesses,
+  listSocketsOf,
+  type ProcessRow,
+  type SocketOfAgent,
+} from '../store/processes.js';
+import { append } from './events.js';
+import type { LiveSocket, SocketOwner } from './live-socket.js';
+import { removeParticipant } from './sessions.js';
+
+/** Sessions per transaction, so that a hundred agents that drop at once do not block others. */
+const BATCH = 25;
+
+/** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
+export function createGraceRule(context: ServiceContext, graceMs: number) {
+  let cancel: (() => void) | undefined;
+  let isStopped = false;
+  const mutex = createMutex();
+  let work: Promise<void> = Promise.resolve();
+  /** Agents whose absence could not be written. */
+  const unmarked = new Set<string>();
+
+  /** One piece of work after the other, with other writes in between. */
+  const inTurn = (step: () => Promise<void>): Promise<void> => {
+    work = mutex(step).catch((error) => context.log.error('presence_failed', error));
+    return work;
+  };
+  const settleDue = async (): Promise<void> => {
+    const now = context.clock.now();
+    let rows: AbsenceRow[];
+    do {
+      rows = await context.database.write((transaction) => settleOldest(context, transaction, now - graceMs));
+    } while (rows.length === BATCH && !isStopped);
+    const [next] = await context.database.read((query) => listAbsences(query, 1));
+    if (next !== undefined) arm(next.since + graceMs - now);
+  };
+  const mark = async (agentId: string): Promise<void> => {
+    unmarked.delete(agentId);
+    try {
+      await markAbsent(context, agentId);
+    } catch (error) {
+      unmarked.add(agentId);
+      throw error;
+    }
+    arm(graceMs);
+  };
+  const arm = (delayMs: number): void => {
+    if (isStopped) return;
+    cancel ??= context.clock.schedule(
+      delayMs,
+      () => {
+        cancel = undefined;
+        void inTurn(settleDue);
+      },
+      true,
+    );
+  };
+
+  return {
+    dropped: (agentId: string) => inTurn(() => mark(agentId)),
+    returned: (agentId: string) => inTurn(() => markBack(context, agentId)),
+    settle() {
+      for (const agentId of unmarked) void inTurn(() => mark(agentId));
+      return inTurn(settleDue);
+    },
+    stop() {
+      isStopped = true;
+      cancel?.();
+      return work;
+    },
+  };
+}
+
+async function markAbsent(context: ServiceContext, agentId: string): Promise<void> {
+  let after = '';
+  while (true) {
+    const marked = await context.database.write(async (transaction) => {
+      if (await hasSocket(transaction, agentId)) return [];
+      const present = await listPresences(transaction, agentId, after, BATCH);
+      await transaction.lock(present.map((row) => sessionLock(row.session_id)));
+      for (const participant of present) {
+        if (!(await isStillThere(transaction, participant))) continue;
+        await appendPresence(context, transaction, participant, 'session.disconnected');
+        await insertAbsence(transaction, { ...participant, since: context.clock.now() });
+      }
+      return present;
+    });
+    if (marked.length < BATCH) return;
+    after = marked.at(-1)?.session_id ?? after;
+  }
+}
+
+async function markBack(context: ServiceContext, agentId: string): Promise<void> {
+  let count = BATCH;
+  while (count === BATCH) {
+    count = await context.database.write(async (transaction) => {
+      const rows = await listAbsencesOf(transaction, agentId, BATCH);
+      await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
+      for (const row of rows) {
+        if (!(await deleteAbsence(transaction, row))) continue;
+        const participant = await findJoined(transaction, row);
+        if (participant !== undefined) await appendPresence(context, transaction, participant, 'session.reconnected');
+      }
+      return rows.length;
+    });
+  }
+}
+
+/** Ends the participations of agents whose grace period is over. */
+async function settleOldest(context: ServiceContext, transaction: Transaction, dueAt: number): Promise<AbsenceRow[]> {
+  const rows = (await listAbsences(transaction, BATCH)).filter((row) => row.since <= dueAt);
+  await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
+  for (const row of rows) {
+    if (!(await deleteAbsence(transaction, row))) continue;
+    const participant = await findJoined(transaction, row);
+    if (participant === undefined) continue;
+    if (await hasSocket(transaction, row.agent_id))
+      await appendPresence(context, transaction, participant, 'session.reconnected');
+    else await removeParticipant(context, transaction, participant, 'grace_expired');
+  }
+  return rows;
+}
+
+async function isStillThere(transaction: Transaction, { session_id, agent_id }: ParticipantRow): Promise<boolean> {
+  const participant = await findParticipation(transaction, session_id, agent_id);
+  return participant?.status === 'joined' && participant.session_state === 'active';
+}
+
+/** Undefined unless it is still the same participation: an agent that has joined again has not been disconnected. */
+async function findJoined(transaction: Transaction, row: AbsenceRow): Promise<ParticipantRow | undefined> {
+  const participant = await findParticipation(transaction, row.session_id, row.agent_id);
+  if (participant?.status !== 'joined' || participant.session_state !== 'active') return undefined;
+  return (participant.joined_at ?? 0) <= row.since ? participant : undefined;
+}
+
+async function appendPresence(
+  context: ServiceContext,
+  transaction: Transaction,
+  participant: ParticipantRow,
+  type: 'session.disconnected' | 'session.reconnected',
+): Promise<void> {
+  await append(context, transaction, participant.session_id, 1, async () => [
+    { type, payload: { agent: participant.handle } },
+  ]);
+}
+
+/** How often a process writes its heartbeat, and how long it may fail to before its sockets are closed. */
+const BEAT_MS = 5_000;
+const SILENT_MAX_S = 25;
+/**
+ * How often it checks for dead processes, and after how many checks without a new heartbeat a process counts as dead.
+ */
+const SWEEP_MS = 10_000;
+const SILENT_LOOKS_MAX = 6;
+
+/** The agents with a socket, in the store; and, with the grace rule on, the effects of their absence (D-13, D-45). */
+export interface Presence {
+  opened(owner: SocketOwner): Promise<void>;
+  closed(owner: SocketOwner): Promise<void>;
+  /** Reconciles the records of dead processes, now and whenever one dies. */
+  start(): Promise<void>;
+  /** From now on a closing socket is the service's doing and does not count as an absence. */
+  release(): void;
+  stop(): Promise<void>;
+}
+
+/** `sockets` are the open ones; `opened` has announced each of them. */
+export function createPresence(context: ServiceContext, processId: string, sockets: ReadonlySet<LiveSocket>): Presence {
+  const { clock, database, log, settings } = context;
+  const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
+  const held = new Set<string>();
+  let isReleased = false;
+  const forget = (socketId: string): Promise<void> => database.write((query) => deleteSocket(query, socketId));
+  const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
+    for (const row of rows) await forget(row.id);
+    for (const row of rows) await rule?.dropped(row.agent_id);
+  };
+  const beat = createBeat(context, processId, { sockets, held });
+  const findGone = createRollCall();
+  const sweep = async (): Promise<void> => {
+    const others = await database.read((query) => listOtherProcesses(query, processId));
+    const gone = database.isExclusive ? others : findGone(others);
+    for (const row of gone) {
+      await drop(await database.read((query) => listSocketsOf(query, row.id)));
+      await database.write((query) => deleteGoneProcess(query, row));
+    }
+    await drop(beat.strays());
+    await rule?.settle();
+  };
+  const onFault = (error: unknown): void => log.error('presence_failed', error);
+  let stops: (() => unknown)[] = [];
+
+  return {
+    async opened({ socketId, agentId, grantId }) {
+      held.add(socketId);
+      const row = { id: socketId, process_id: processId, agent_id: agentId, grant_id: grantId };
+      await database.write((query) => insertSocket(query, { ...row, opened_at: clock.now() }));
+      // Not awaited: a handshake need not wait for the effects of others' absence.
+      void rule?.returned(agentId);
+    },
+    async closed({ socketId, agentId }) {
+      if (isReleased) return;
+      // If this fails now, a later heartbeat finds it.
+      await forget(socketId).finally(() => held.delete(socketId));
+      await rule?.dropped(agentId);
+    },
+    async start() {
+      await sweep();
+      stops = [
+        beat.watch(),
+        repeat(clock, BEAT_MS, beat.once, onFault, true),
+        repeat(clock, SWEEP_MS, sweep, onFault, true),
+      ];
+    },
+    release() {
+      isReleased = true;
+    },
+    async stop() {
+      for (const stop of stops) await stop();
+      await rule?.stop();
+    },
+  };
+}
+
+interface Books {
+  /** The open ones, each with its row. */
+  readonly sockets: ReadonlySet<LiveSocket>;
+  /** Every agent that has a row, or is about to have one. */
+  readonly held: ReadonlySet<string>;
+}
+
+/**
+ * A socket may stay open only while the store knows it: an unknown socket is not closed when its grant is
+ * revoked, and does not count as online. So each heartbeat compares the two (D-190).
+ */
+function createBeat({ clock, database }: ServiceContext, processId: string, { sockets, held }: Books) {
+  let silentS = 0;
+  let strays: readonly SocketOfAgent[] = [];
+  const close = (list: Iterable<LiveSocket>, reason: string): void => {
+    for (const socket of list) socket.close(CLOSE_CODE.outOfTouch, reason);
+  };
+  return {
+    async once(): Promise<void> {
+      const known = [...sockets];
+      const rows = await database.read((query) => listSocketsOf(query, processId));
+      silentS = 0;
+      const ids = new Set(rows.map((row) => row.id));
+      close(
+        known.filter((socket) => !ids.has(socket.socketId)),
+        'was considered dead',
+      );
+      strays = rows.filter((row) => !held.has(row.id));
+    },
+    /** Rows without a socket, as of the last heartbeat. Another process may take longer than one to reconcile them. */
+    strays: () => strays,
+    /**
+     * Closes all of them if the store cannot be reached for too long. Seconds in which this process was frozen do not
+     * count.
+     */
+    watch: () =>
+      beatEvery(clock, 1_000, () => {
+        silentS += 1;
+        if (silentS < SILENT_MAX_S) return;
+        silentS = 0;
+        close(sockets, 'the database does not respond');
+      }),
+  };
+}
+
+/**
+ * Finds dead processes: those that were checked often enough without a new heartbeat. It counts checks instead of
+ * comparing times, because the clocks of others may differ, and because a process that was itself frozen has not heard
+ * from them meanwhile.
+ */
+function createRollCall() {
+  let known = new Map<string, { readonly seenAt: number; readonly looks: number }>();
+  return (rows: readonly ProcessRow[]): ProcessRow[] => {
+    const before = known;
+    known = new Map(
+      rows.map(({ id, seen_at }) => {
+        const last = before.get(id);
+        return [id, { seenAt: seen_at, looks: last?.seenAt === seen_at ? last.looks + 1 : 0 }];
+      }),
+    );
+    return rows.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
+  };
+}

@@ -1,0 +1,83 @@
+import type { PathOf } from '../../wire/endpoint.js';
+import type { ReplyOf } from '../../wire/schemas/endpoint.js';
+import { findOwnAgent, refreshSearchTerms } from '../agents/agents.js';
+import type { AccountActor, ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { markAccountRemoved, markAccountSuspended } from '../store/accounts.js';
+import {
+  type AgentRecordRow,
+  listActiveParticipations,
+  listAgentsOfAccount,
+  markAgentRemoved,
+} from '../store/agents.js';
+import { listClientIdsOfAccount, revokeGrantsOfAgent, revokeSignInsOfAccount } from '../store/authorizations.js';
+import { deleteAccountSessions } from '../store/browser-sessions.js';
+import { agentLock, sessionLock } from '../store/lock-names.js';
+import { closeSockets } from './close-sockets.js';
+import { removeParticipant } from './sessions.js';
+
+export async function removeAgent(
+  context: ServiceContext,
+  actor: AccountActor,
+  input: { path: PathOf<'removeAgent'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'removeAgent'>> {
+  await removeAgentRecord(context, transaction, await findOwnAgent(transaction, actor, input.path));
+  return undefined;
+}
+
+/**
+ * Removes an agent for good: it leaves its active sessions as if on its own, can no longer get tokens, and can no
+ * longer be found. Its row and its handle stay, so that no one else can ever speak under its name.
+ */
+export async function removeAgentRecord(
+  context: Pick<ServiceContext, 'clock' | 'ids' | 'bus'>,
+  transaction: Transaction,
+  row: AgentRecordRow,
+): Promise<void> {
+  const now = context.clock.now();
+  await transaction.lock([agentLock(row.handle)]);
+  const held = new Set((await listActiveParticipations(transaction, row.id)).map((one) => one.session_id));
+  await transaction.lock([...held].map(sessionLock));
+  for (const participation of await listActiveParticipations(transaction, row.id))
+    if (held.has(participation.session_id)) await removeParticipant(context, transaction, participation, 'left');
+  await markAgentRemoved(transaction, row.id, now);
+  await refreshSearchTerms(transaction, { ...row, removed_at: now });
+  const grantIds = await revokeGrantsOfAgent(transaction, { id: row.id, accountId: row.account_id }, now);
+  await closeSockets(context, transaction, grantIds);
+}
+
+/**
+ * From now on no one acts for the account: its tokens are refused, its sockets closed, its browsers and apps signed
+ * out.
+ */
+export async function suspendAccount(
+  context: Pick<ServiceContext, 'clock' | 'bus'>,
+  transaction: Transaction,
+  accountId: string,
+): Promise<void> {
+  const now = context.clock.now();
+  await markAccountSuspended(transaction, accountId, now);
+  await deleteAccountSessions(transaction, accountId, undefined);
+  const families = await revokeSignInsOfAccount(transaction, accountId, now);
+  await closeSockets(context, transaction, [...families, ...(await listClientIdsOfAccount(transaction, accountId))]);
+}
+
+/**
+ * Removes an account for good, with its agents, each as if it were removed on its own. One transaction per agent,
+ * because others would have to wait for a large one; an account that was only partly removed is suspended, and can be
+ * removed again.
+ */
+export async function removeAccount(
+  context: Pick<ServiceContext, 'clock' | 'ids' | 'bus' | 'database'>,
+  accountId: string,
+): Promise<void> {
+  const { clock, database } = context;
+  await database.write((transaction) => suspendAccount(context, transaction, accountId));
+  for (;;) {
+    const [agent] = await database.read((query) => listAgentsOfAccount(query, accountId, { limit: 1 }));
+    if (agent === undefined) break;
+    await database.write((transaction) => removeAgentRecord(context, transaction, agent));
+  }
+  await database.write((transaction) => markAccountRemoved(transaction, accountId, clock.now()));
+}

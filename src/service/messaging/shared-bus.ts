@@ -1,0 +1,165 @@
+import * as z from 'zod/mini';
+import { type Clock, systemClock } from '../../kit/clock.js';
+import type { Bus, NewEvents, Signal } from '../core/bus.js';
+import type { Calls } from '../core/database.js';
+
+/**
+ * Notifications within this process. A listener that throws does not keep the others from getting them; `onFault` gets
+ * the error.
+ */
+export function createLocalBus(onFault: (error: unknown) => void): Bus {
+  const listeners = new Set<(signal: Signal) => void>();
+  return {
+    isReliable: true,
+    ring(signal) {
+      for (const listener of [...listeners]) {
+        try {
+          listener(signal);
+        } catch (error) {
+          onFault(error);
+        }
+      }
+    },
+    listen(listener) {
+      // Wrapped, so that listening twice with one function counts as two listeners.
+      const entry = (signal: Signal): void => listener(signal);
+      listeners.add(entry);
+      return () => {
+        listeners.delete(entry);
+      };
+    },
+    async close() {
+      listeners.clear();
+    },
+  };
+}
+
+/** Notifications within this time are sent together. */
+const BATCH_MS = 3;
+/** PostgreSQL accepts less than 8000 bytes in one call; ids have about 30 characters. */
+const SESSIONS_PER_CALL = 100;
+const GRANTS_PER_CALL = 150;
+
+/** Longer texts do not come from a service: ours stay below the limit of NOTIFY. */
+const TEXT_MAX_LENGTH = 8_000;
+const VERSION = 1;
+const Id = z.string().check(z.maxLength(64));
+
+/**
+ * The messages between services, version 1. Members may be added: unknown ones are ignored. A text of another version
+ * is ignored as a whole, so two versions of asp can run side by side; each finds by polling what it did not understand.
+ */
+const NotificationText = z.object({
+  v: z.literal(VERSION),
+  /** The process that sent it. */
+  from: Id,
+  /** Sessions with new events, each with the first and the last of them. */
+  sessions: z.optional(z.array(z.tuple([Id, z.int(), z.int()]))),
+  /** Revoked grants. */
+  revoked: z.optional(z.array(Id)),
+});
+type NotificationText = z.infer<typeof NotificationText>;
+
+interface SharedBusOptions {
+  /** Tells this process's own notifications from those of others. */
+  readonly processId: string;
+  readonly onFault: (error: unknown) => void;
+  readonly clock?: Clock;
+}
+
+/**
+ * Notifies this process at once, and everyone else who uses the data a moment later, with many notifications in one
+ * call.
+ */
+export function createSharedBus(calls: Calls, { processId, onFault, clock = systemClock }: SharedBusOptions): Bus {
+  const here = createLocalBus(onFault);
+  const sessions = new Map<string, { readonly first: number; readonly last: number }>();
+  const grantIds = new Set<string>();
+  let sending: Promise<void> = Promise.resolve();
+  let isDue = false;
+
+  const sendAll = async (): Promise<void> => {
+    isDue = false;
+    const grown = [...sessions].map(([id, { first, last }]): [string, number, number] => [id, first, last]);
+    const revoked = [...grantIds];
+    sessions.clear();
+    grantIds.clear();
+    const texts = [
+      ...inParts(grown, SESSIONS_PER_CALL).map(
+        (part): NotificationText => ({ v: VERSION, from: processId, sessions: part }),
+      ),
+      ...inParts(revoked, GRANTS_PER_CALL).map(
+        (part): NotificationText => ({ v: VERSION, from: processId, revoked: part }),
+      ),
+    ];
+    for (const text of texts) await calls.send(JSON.stringify(text)).catch(onFault);
+  };
+  const arm = (): void => {
+    if (isDue) return;
+    isDue = true;
+    clock.schedule(
+      BATCH_MS,
+      () => {
+        sending = sending.then(sendAll);
+      },
+      true,
+    );
+  };
+  const stop = calls.listen((text) => {
+    for (const signal of readNotification(text, processId)) here.ring(signal);
+  });
+
+  return {
+    isReliable: false,
+    ring(signal) {
+      here.ring(signal);
+      if (signal.kind === 'events') addTo(sessions, signal);
+      else grantIds.add(signal.grantId);
+      arm();
+    },
+    listen: here.listen,
+    async close() {
+      stop();
+      await sending;
+      await sendAll();
+      await here.close();
+    },
+  };
+}
+
+function addTo(
+  sessions: Map<string, { readonly first: number; readonly last: number }>,
+  { sessionId, first, last }: NewEvents,
+): void {
+  const known = sessions.get(sessionId);
+  sessions.set(sessionId, {
+    first: Math.min(first, known?.first ?? first),
+    last: Math.max(last, known?.last ?? last),
+  });
+}
+
+function inParts<T>(list: readonly T[], size: number): T[][] {
+  const parts: T[][] = [];
+  for (let start = 0; start < list.length; start += size) parts.push(list.slice(start, start + size));
+  return parts;
+}
+
+/** Anyone who can reach the channel may have sent the text: anything but a notification of this version is ignored. */
+function readNotification(text: string, processId: string): Signal[] {
+  const { data } = NotificationText.safeParse(parseJson(text));
+  if (data === undefined || data.from === processId) return [];
+  const { sessions = [], revoked = [] } = data;
+  return [
+    ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
+    ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),
+  ];
+}
+
+function parseJson(text: string): unknown {
+  if (text.length > TEXT_MAX_LENGTH) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,112 @@
+import { type Handle, ownerGlobOf, splitHandle } from '../../wire/handle.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { type GateRow, weighHandles } from '../store/allowlists.js';
+import { agentLock } from '../store/lock-names.js';
+
+/** An agent that may be invited. */
+export interface Invitee {
+  readonly id: string;
+  readonly handle: Handle;
+}
+
+type Inviter = Pick<AgentActor, 'agentId' | 'handle' | 'accountId'>;
+type GateContext = Pick<ServiceContext, 'settings' | 'limits'>;
+
+/**
+ * The members of `handles`, in order, that `inviter` may invite (wire: Agents, search, trust). The others are silently
+ * left out, and each costs the same lookups, whatever the reason (spec: Non-enumeration, rule 1).
+ */
+export async function admits(
+  transaction: Transaction,
+  context: GateContext,
+  inviter: Inviter,
+  handles: readonly Handle[],
+): Promise<Invitee[]> {
+  await transaction.lock([...locksOf(inviter), ...handles.map(agentLock)], 'shared');
+  const admitted: Invitee[] = [];
+  for (const weighed of await weigh(transaction, context, inviter, handles)) {
+    const isWithinShare = await takeStrangersShare(context, inviter, weighed);
+    if (weighed.id !== undefined && isWithinShare) admitted.push({ id: weighed.id, handle: weighed.handle });
+  }
+  return admitted;
+}
+
+/**
+ * The same for existing participants: one call does not limit their number, and they have met the inviter before. Only
+ * a block must not come in between, and a block by or of the inviter waits for the inviter's own lock.
+ */
+export async function admitsAgain(
+  transaction: Transaction,
+  context: GateContext,
+  inviter: Inviter,
+  handles: readonly Handle[],
+): Promise<Invitee[]> {
+  await transaction.lock(locksOf(inviter), 'shared');
+  const weighed = await weigh(transaction, context, inviter, handles);
+  return weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }]));
+}
+
+/** A block names an agent, or all agents of an owner. */
+function locksOf({ handle }: Inviter): string[] {
+  return [handle, ownerGlobOf(handle)].map(agentLock);
+}
+
+interface Weighed {
+  readonly handle: Handle;
+  /** Undefined: the gate refuses it. */
+  readonly id: string | undefined;
+  readonly isStranger: boolean;
+}
+
+async function weigh(
+  query: Query,
+  { settings }: GateContext,
+  inviter: Inviter,
+  handles: readonly Handle[],
+): Promise<Weighed[]> {
+  const question = {
+    inviterId: inviter.agentId,
+    inviterHandle: inviter.handle,
+    inviterGlob: ownerGlobOf(inviter.handle),
+  };
+  const rows = await weighHandles(query, question, [inviter.handle, ...handles]);
+  const mustList = settings.trust === 'symmetric' && rows.get(inviter.handle)?.inbound_policy !== 'open';
+  return handles.map((handle) => {
+    const row = rows.get(handle);
+    if (row === undefined) throw new Error('The gate gave no answer.');
+    const isAdmitted = isReachable(row) && (!mustList || row.is_listed_by_inviter === 1);
+    const id = isAdmitted && row.id !== null ? row.id : undefined;
+    return { handle, id, isStranger: row.is_listed === 0 };
+  });
+}
+
+function isReachable(row: GateRow): boolean {
+  if (row.removed_at !== null || row.suspended_at !== null || row.is_paused === 1 || row.is_blocked === 1) return false;
+  return row.inbound_policy === 'open' || row.is_listed === 1;
+}
+
+/**
+ * False if strangers have already invited this agent often enough. Handles that the gate refuses, and inviters that are
+ * not strangers, cost the same work on a budget that decides nothing, so that timing reveals nothing.
+ */
+async function takeStrangersShare(
+  { limits }: GateContext,
+  inviter: Inviter,
+  { handle, id, isStranger }: Weighed,
+): Promise<boolean> {
+  if (splitHandle(handle).owner === splitHandle(inviter.handle).owner) return true;
+  const counts = id !== undefined && isStranger;
+  const subject = counts ? id : `none ${inviter.agentId}`;
+  try {
+    await limits.takeAll([
+      { name: 'inviteAsStranger', subjectId: `${subject} ${inviter.accountId}` },
+      { name: 'inviteByStrangers', subjectId: subject },
+    ]);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return !counts;
+  }
+}

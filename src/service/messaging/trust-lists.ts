@@ -1,0 +1,182 @@
+import type { PathOf } from '../../wire/endpoint.js';
+import { type Handle, isHandle, isOwnerGlob, joinHandle, type OwnerGlob, ownerGlobOf } from '../../wire/handle.js';
+import { ID_PREFIX, isId } from '../../wire/id.js';
+import type { Block } from '../../wire/schemas/agent.js';
+import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
+import { AllowlistEntry } from '../../wire/schemas/requests.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { findAgentByHandle, listAgentIdsOfOwner } from '../store/agents.js';
+import {
+  type BlockRow,
+  deleteAllowlistEntry,
+  deleteBlock,
+  findBlock,
+  findLatestBlockTime,
+  insertAllowlistEntry,
+  insertBlock,
+  listAllowlistEntries,
+  listBlockRows,
+} from '../store/allowlists.js';
+import { decodeCursor, encodeCursor } from '../store/cursor.js';
+import { seal } from '../store/keys.js';
+import { agentLock } from '../store/lock-names.js';
+import { removeFromShared } from './sessions.js';
+
+/** A list belongs to the acting agent alone; any other agent's is FORBIDDEN, whether or not that agent exists. */
+export function requireOwnList(
+  actor: Pick<AgentActor, 'handle'>,
+  path: { readonly owner: string; readonly name: string },
+): void {
+  const handle = joinHandle(path.owner, path.name);
+  if (!isHandle(handle)) throw new ServiceError('INVALID_HANDLE');
+  if (handle !== actor.handle) throw new ServiceError('FORBIDDEN');
+}
+
+/** Every answer contains the whole list, so it cannot grow without limit. */
+export const ALLOWLIST_MAX_ENTRIES = 10_000;
+
+/** Whether an entry names an existing agent is not checked, and so not revealed. */
+export async function addToAllowlist(
+  context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'addToAllowlist'>; body: BodyOf<'addToAllowlist'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'addToAllowlist'>> {
+  requireOwnList(actor, input.path);
+  await transaction.lock([agentLock(actor.handle)]);
+  const now = context.clock.now();
+  for (const entry of input.body.entries) await insertAllowlistEntry(transaction, actor.agentId, entry, now);
+  const entries = await listAllowlistEntries(transaction, actor.agentId);
+  if (entries.length > ALLOWLIST_MAX_ENTRIES)
+    throw new ServiceError('VALIDATION_ERROR', `An allowlist has at most ${ALLOWLIST_MAX_ENTRIES} entries.`);
+  return { entries };
+}
+
+export async function listAllowlist(
+  _context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'listAllowlist'> },
+  query: Query,
+): Promise<ReplyOf<'listAllowlist'>> {
+  requireOwnList(actor, input.path);
+  return { entries: await listAllowlistEntries(query, actor.agentId) };
+}
+
+export async function removeFromAllowlist(
+  _context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'removeFromAllowlist'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'removeFromAllowlist'>> {
+  requireOwnList(actor, input.path);
+  const entry = AllowlistEntry.safeParse(input.path.entry);
+  if (!entry.success) throw new ServiceError('INVALID_HANDLE');
+  if (!(await deleteAllowlistEntry(transaction, actor.agentId, entry.data))) throw new ServiceError('NOT_FOUND');
+  return { entries: await listAllowlistEntries(transaction, actor.agentId) };
+}
+
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const TIME_LENGTH = 10;
+const CHANCE_LENGTH = 16;
+const EARLIEST_MS = Date.UTC(2025, 0, 1);
+const SPAN_MS = 365 * 24 * 60 * 60 * 1000;
+
+/**
+ * The id shown for a handle whose agent the caller may not know about, or that does not exist: always the same, and
+ * indistinguishable from others.
+ */
+export async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<string> {
+  const bytes = await seal(query, 'hidden-agent', handle);
+  let time = EARLIEST_MS + (bytes.readUIntBE(0, 6) % SPAN_MS);
+  let text = '';
+  for (let place = 0; place < TIME_LENGTH; place += 1) {
+    text = ALPHABET.charAt(time % 32) + text;
+    time = Math.floor(time / 32);
+  }
+  const chance = [...bytes.subarray(6, 6 + CHANCE_LENGTH)].map((byte) => ALPHABET.charAt(byte % 32));
+  return `${ID_PREFIX.agent}${text}${chance.join('')}`;
+}
+
+export async function listBlocks(
+  _context: ServiceContext,
+  actor: AgentActor,
+  input: { query: QueryOf<'listBlocks'> },
+  query: Query,
+): Promise<ReplyOf<'listBlocks'>> {
+  const { limit, cursor } = input.query;
+  const scope = ['blocks', actor.agentId];
+  const [createdAt, handle] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
+  const rows = await listBlockRows(query, actor.agentId, { createdAt, handle }, limit + 1);
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  const hasMore = rows.length > limit && last !== undefined;
+  const nextCursor = hasMore ? encodeCursor(scope, [last.created_at, last.blocked_handle]) : null;
+  return { blocks: page.map(toBlock), next_cursor: nextCursor };
+}
+
+export function toBlock(row: BlockRow): Block {
+  return {
+    blocked_agent_id: row.blocked_agent_id,
+    blocked_handle: row.blocked_handle,
+    created_at: row.created_at,
+  };
+}
+
+/**
+ * A handle without an agent is blocked like any other: the answer does not reveal that, and the handle may get an agent
+ * later. `@owner.*` blocks all agents of an owner, including future ones.
+ */
+export async function blockAgent(
+  context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'blockAgent'>; body: BodyOf<'blockAgent'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'blockAgent'>> {
+  const { handle } = input.body;
+  if (handle === actor.handle || handle === ownerGlobOf(actor.handle))
+    throw new ServiceError('VALIDATION_ERROR', 'An agent cannot block itself.');
+  await transaction.lock([actor.handle, handle].map(agentLock));
+  const known = await findBlock(transaction, actor.agentId, handle);
+  if (known !== undefined) return toBlock(known);
+  const { agentIds, shownId } = await resolve(transaction, actor, handle);
+  const block = {
+    agent_id: actor.agentId,
+    blocked_handle: handle,
+    blocked_agent_id: shownId,
+    // Later than the agent's other blocks, so that "newest first" is a total order.
+    created_at: Math.max(context.clock.now(), (await findLatestBlockTime(transaction, actor.agentId)) + 1),
+  };
+  await insertBlock(transaction, block);
+  await removeFromShared(context, transaction, actor, agentIds);
+  return toBlock(block);
+}
+
+/**
+ * The real id is shown only for an agent that the caller could look up; a hidden agent looks like a nonexistent one.
+ */
+async function resolve(
+  transaction: Transaction,
+  actor: Pick<AgentActor, 'accountId'>,
+  entry: Handle | OwnerGlob,
+): Promise<{ agentIds: readonly string[]; shownId: string }> {
+  const hiddenId = await hiddenAgentId(transaction, entry);
+  if (isOwnerGlob(entry)) return { agentIds: await listAgentIdsOfOwner(transaction, entry), shownId: hiddenId };
+  const row = await findAgentByHandle(transaction, entry);
+  if (row === undefined) return { agentIds: [], shownId: hiddenId };
+  const isVisible = row.visibility === 'public' || row.account_id === actor.accountId;
+  return { agentIds: [row.id], shownId: isVisible ? row.id : hiddenId };
+}
+
+export async function unblockAgent(
+  _context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'unblockAgent'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'unblockAgent'>> {
+  const { blocked } = input.path;
+  if (!isHandle(blocked) && !isOwnerGlob(blocked) && !isId('agent', blocked)) throw new ServiceError('INVALID_HANDLE');
+  if (!(await deleteBlock(transaction, actor.agentId, blocked))) throw new ServiceError('NOT_FOUND');
+  return { unblocked: true };
+}

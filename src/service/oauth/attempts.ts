@@ -1,0 +1,85 @@
+import { isIPv6 } from 'node:net';
+import type { Clock } from '../../kit/clock.js';
+import { createWindow } from '../../kit/sliding-window.js';
+import { OAuthError } from './parameters.js';
+
+const SUBJECTS_MAX = 50_000;
+
+/** Counts attempts by where they come from, for limits that the specification's table does not have. */
+export interface Attempts {
+  /** Whole seconds to wait before the next attempt; 0 if it may come now. */
+  waitS(subject: string): number;
+  add(subject: string): void;
+  /** Whether one was added within the window. */
+  has(subject: string): boolean;
+  forget(subject: string): void;
+}
+
+/** Counts nothing. */
+export const UNCOUNTED: Attempts = { waitS: () => 0, add: () => {}, has: () => false, forget: () => {} };
+
+/** At most `count` attempts in any window of `windowMs`. */
+export function createAttempts(clock: Clock, limit: { readonly count: number; readonly windowMs: number }): Attempts {
+  const window = createWindow(clock, limit.windowMs, SUBJECTS_MAX);
+  return {
+    waitS: (subject) => Math.ceil(window.waitMs(subject, limit.count) / 1000),
+    add: (subject) => window.add(subject, limit.count),
+    has: window.has,
+    forget: window.forget,
+  };
+}
+
+export function tooManyRequests(waitS: number): OAuthError {
+  return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
+    headers: { 'retry-after': String(waitS) },
+  });
+}
+
+const GROUPS = 8;
+
+/**
+ * The subject of a limit by address: an IPv4 address by itself, even if it is mapped into IPv6, and an IPv6 address by
+ * its first 64 bits, the minimum that one subscriber gets (D-121).
+ */
+export function networkOf(address: string): string {
+  const groups = groupsOf(address);
+  if (groups === undefined) return address.replace(/%.*$/, '');
+  if (isMapped(groups)) return groups.slice(6).flatMap(bytesOf).join('.');
+  return `${prefixOf(groups, 4)}::/64`;
+}
+
+/** The first 48 bits of an IPv6 address, the maximum that a site gets; undefined for IPv4. */
+export function widerNetworkOf(address: string): string | undefined {
+  const groups = groupsOf(address);
+  return groups === undefined || isMapped(groups) ? undefined : `${prefixOf(groups, 3)}::/48`;
+}
+
+const prefixOf = (groups: readonly number[], count: number): string =>
+  groups
+    .slice(0, count)
+    .map((group) => group.toString(16))
+    .join(':');
+
+const isMapped = (groups: readonly number[]): boolean =>
+  groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+
+/** Undefined: it is not an IPv6 address. */
+function groupsOf(address: string): number[] | undefined {
+  const plain = address.replace(/%.*$/, '');
+  return isIPv6(plain) ? expand(plain) : undefined;
+}
+
+/** The eight groups of an IPv6 address. `URL` writes every form of it in the same way. */
+function expand(address: string): number[] {
+  const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
+  const [before, after] = [head, tail].map((half) => half.split(':').filter((group) => group !== '')) as [
+    string[],
+    string[],
+  ];
+  const zeros = Array<string>(GROUPS - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
+}
+
+function bytesOf(group: number): [number, number] {
+  return [group >> 8, group & 0xff];
+}

@@ -1,0 +1,334 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { constants, type Dirent, existsSync } from 'node:fs';
+import { type FileHandle, lstat, mkdtemp, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { isFileError, makeDirectory, publishFile, syncDirectory } from '../../kit/private-file.js';
+import { isId } from '../../wire/id.js';
+import { isUnusable, OperatorError } from '../core/errors.js';
+import { ATTACHMENTS_FOLDER, DATABASE_FILE, IDENTITY_FILE, LOCK_FILE, TRASH_FOLDER } from '../store/data-directory.js';
+import { loadSqlite, lockDataDirectory } from '../store/sqlite-driver.js';
+import { checkDatabase, isOwnDatabase, type Snapshot, takeSnapshot } from '../store/sqlite-snapshot.js';
+import { type FoundEntry, listTar, TAR_END, tarHeader, tarPadding } from './tar.js';
+
+const OWNER_ONLY = 0o600;
+
+export interface BackupOptions {
+  /** The data directory; a service may be using it. */
+  readonly directory: string;
+  /** The archive to write. */
+  readonly file: string;
+  /** Replaces an existing archive once the new one is complete. */
+  readonly isForced: boolean;
+  /** Whether to include the signing keys. */
+  readonly withKeys: boolean;
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+export interface Backup {
+  readonly attachments: number;
+  readonly bytes: number;
+  readonly schemaVersion: number;
+}
+
+/**
+ * Writes a tar archive with a snapshot of the data: the database, then its attachments, which never change. The archive
+ * is complete and on disk before it gets its name (D-64).
+ */
+export async function createBackup(options: BackupOptions): Promise<Backup> {
+  const file = resolve(options.file);
+  if (!options.isForced && (await exists(file))) throw inTheWay(file);
+  const folder = dirname(file);
+  const work = await mkdtemp(join(folder, `.${basename(file)}.`));
+  try {
+    const database = join(work, DATABASE_FILE);
+    await (await open(database, 'wx', OWNER_ONLY)).close();
+    const snapshot = await snapshotOf(options, database);
+    const archive = join(work, `${randomBytes(6).toString('hex')}.tar`);
+    const written = await writeArchive(archive, database, snapshot, options);
+    await publishFile(archive, file, options.isForced).catch((error: unknown) => {
+      throw isFileError(error, 'EEXIST') ? inTheWay(file) : error;
+    });
+    await syncDirectory(folder);
+    return { ...written, schemaVersion: snapshot.schemaVersion };
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function snapshotOf({ directory, withKeys }: BackupOptions, file: string): Promise<Snapshot> {
+  try {
+    return await takeSnapshot(directory, file, withKeys);
+  } catch (error) {
+    if (isUnusable(error)) throw new OperatorError('NO_DATA', error.message, error);
+    throw error;
+  }
+}
+
+async function writeArchive(
+  archive: string,
+  database: string,
+  snapshot: Snapshot,
+  { directory, now }: BackupOptions,
+): Promise<Omit<Backup, 'schemaVersion'>> {
+  const out = await open(archive, 'wx', OWNER_ONLY);
+  try {
+    const modifiedAtS = Math.floor(now / 1000);
+    await append(out, DATABASE_FILE, await open(database, 'r'), modifiedAtS);
+    await out.write(tarHeader({ name: `${ATTACHMENTS_FOLDER}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
+    let attachments = 0;
+    for (const { id, isClaimed } of snapshot.attachments) {
+      const source = await openAttachment(join(directory, ATTACHMENTS_FOLDER, id), isClaimed);
+      if (source === undefined) continue;
+      await append(out, `${ATTACHMENTS_FOLDER}/${id}`, source, modifiedAtS);
+      attachments += 1;
+    }
+    await out.write(TAR_END);
+    await out.sync();
+    const { size } = await out.stat();
+    return { attachments, bytes: size };
+  } finally {
+    await out.close();
+  }
+}
+
+async function append(out: FileHandle, name: string, source: FileHandle, modifiedAtS: number): Promise<void> {
+  try {
+    const { size } = await source.stat();
+    await out.write(tarHeader({ name, kind: 'file', size }, { modifiedAtS }));
+    let copied = 0;
+    for await (const chunk of source.createReadStream({ autoClose: false, end: Math.max(0, size - 1) })) {
+      await out.write(chunk as Buffer);
+      copied += (chunk as Buffer).length;
+    }
+    if (copied !== size) throw new Error(`${name} changed while it was read.`);
+    await out.write(tarPadding(size));
+  } finally {
+    await source.close();
+  }
+}
+
+/** An attachment that no message refers to may be swept while this runs. */
+async function openAttachment(path: string, isClaimed: boolean): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  } catch (error) {
+    if (!isClaimed && isFileError(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function inTheWay(file: string): OperatorError {
+  return new OperatorError('EXISTS', `${file} exists and was not changed.`);
+}
+
+const OWNER_ONLY_FILE = 0o600;
+const UNFINISHED = '.restoring';
+
+export interface Restored {
+  readonly attachments: number;
+  readonly schemaVersion: number;
+}
+
+/**
+ * Restores a backup into `directory`, which must be empty and is created if necessary. The data are unpacked beside it
+ * and checked there: the database for integrity and version, each attachment against its row.
+ */
+export async function restoreBackup(file: string, directory: string): Promise<Restored> {
+  const archive = await open(file, 'r');
+  try {
+    await requireEmpty(directory);
+    const work = join(directory, UNFINISHED);
+    try {
+      const hashes = await unpack(archive, work);
+      const snapshot = await check(work);
+      requireAttachments(snapshot, hashes);
+      await putInPlace(work, directory);
+      return { attachments: hashes.size, schemaVersion: snapshot.schemaVersion };
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  } finally {
+    await archive.close();
+  }
+}
+
+async function requireEmpty(directory: string): Promise<void> {
+  makeDirectory(directory);
+  const [first] = await readdir(directory);
+  if (first !== undefined)
+    throw new OperatorError('NOT_EMPTY', `${directory} is not empty (${first} is in it), and was not changed.`);
+}
+
+/** The SHA-256 of each unpacked attachment. */
+async function unpack(archive: FileHandle, work: string): Promise<Map<string, string>> {
+  makeDirectory(join(work, ATTACHMENTS_FOLDER));
+  const hashes = new Map<string, string>();
+  let hasDatabase = false;
+  for await (const entry of listTar(archive)) {
+    const [folder, id = '', ...more] = entry.name.split('/');
+    if (entry.kind === 'directory') {
+      if (folder !== ATTACHMENTS_FOLDER || id !== '') throw foreign(entry);
+    } else if (entry.name === DATABASE_FILE && !hasDatabase) {
+      hasDatabase = true;
+      await extract(archive, entry, join(work, DATABASE_FILE));
+    } else if (folder === ATTACHMENTS_FOLDER && more.length === 0 && isId('attachment', id) && !hashes.has(id)) {
+      hashes.set(id, await extract(archive, entry, join(work, ATTACHMENTS_FOLDER, id)));
+    } else throw foreign(entry);
+  }
+  if (!hasDatabase) throw new OperatorError('BROKEN', 'Not an asp backup: it contains no database.');
+  return hashes;
+}
+
+/** A name that is not part of a backup may be a path to anywhere. */
+function foreign({ name }: FoundEntry): OperatorError {
+  return new OperatorError('BROKEN', `Not an asp backup: it contains ${JSON.stringify(name)}.`);
+}
+
+async function extract(archive: FileHandle, { offset, size }: FoundEntry, path: string): Promise<string> {
+  const hash = createHash('sha256');
+  const out = await open(path, 'wx', OWNER_ONLY_FILE);
+  try {
+    if (size > 0)
+      for await (const chunk of archive.createReadStream({ autoClose: false, start: offset, end: offset + size - 1 })) {
+        hash.update(chunk as Buffer);
+        await out.write(chunk as Buffer);
+      }
+    await out.sync();
+  } finally {
+    await out.close();
+  }
+  return hash.digest('hex');
+}
+
+async function check(work: string): Promise<Snapshot> {
+  try {
+    return await checkDatabase(join(work, DATABASE_FILE));
+  } catch (error) {
+    if (isUnusable(error)) throw new OperatorError('BROKEN', error.message, error);
+    throw error;
+  }
+}
+
+function requireAttachments({ attachments }: Snapshot, hashes: ReadonlyMap<string, string>): void {
+  for (const { id, sha256, isClaimed } of attachments) {
+    const found = hashes.get(id);
+    if (found === undefined ? isClaimed : found !== sha256)
+      throw new OperatorError('BROKEN', `The backup is damaged: the attachment ${id} is missing or was changed.`);
+  }
+}
+
+/** The database comes last: without it nothing is restored. */
+async function putInPlace(work: string, directory: string): Promise<void> {
+  await syncDirectory(join(work, ATTACHMENTS_FOLDER));
+  await rename(join(work, ATTACHMENTS_FOLDER), join(directory, ATTACHMENTS_FOLDER));
+  await rename(join(work, DATABASE_FILE), join(directory, DATABASE_FILE));
+  await syncDirectory(directory);
+}
+
+/**
+ * The database comes after its journals: without them it is still a database, while journals alone would be applied to
+ * the next one.
+ */
+const DATABASE_FILES = [`${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`, DATABASE_FILE];
+const PARTIAL_UPLOAD = '.part';
+
+/** The data to delete in a data folder. */
+export interface Found {
+  readonly attachments: number;
+  readonly bytes: number;
+}
+
+/** A data folder that no one else can use until it is released. */
+export interface HeldData {
+  readonly found: Found;
+  /** Deletes only the data: other files stay, and so do the folder and its lock. */
+  delete(): Promise<void>;
+  letGo(): void;
+}
+
+/**
+ * Takes the data of a stopped service, to delete them. Refused is a folder that a service uses (`DATA_IN_USE`), one whose
+ * database is not this program's, and one with links in place of the data. Undefined: there is nothing in it.
+ */
+export async function holdData(directory: string): Promise<HeldData | undefined> {
+  const entries = await listFolder(directory);
+  if (entries.every(({ name }) => name === LOCK_FILE)) return undefined;
+  requireOurs(directory, entries);
+  const open = await loadSqlite();
+  const { release: letGo } = lockDataDirectory(open, join(directory, LOCK_FILE), directory);
+  try {
+    if (!(await isOwnDatabase(join(directory, DATABASE_FILE))))
+      throw notOurs(directory, `${DATABASE_FILE} in it is damaged, or belongs to another program.`);
+    const folder = join(directory, ATTACHMENTS_FOLDER);
+    const hasAttachments = entries.some(({ name }) => name === ATTACHMENTS_FOLDER);
+    const attachments = hasAttachments ? await listAttachments(folder) : [];
+    const trash = join(folder, TRASH_FOLDER);
+    const discarded = existsSync(trash) ? await listAttachments(trash) : [];
+    const paths = [...DATABASE_FILES.map((name) => join(directory, name)), ...attachments];
+    return {
+      found: {
+        attachments: attachments.filter((path) => !path.endsWith(PARTIAL_UPLOAD)).length,
+        bytes: await sizeOf(paths),
+      },
+      async delete() {
+        for (const path of [...paths, ...discarded, join(folder, IDENTITY_FILE)]) await rm(path, { force: true });
+        for (const path of [trash, folder]) if (existsSync(path)) await removeIfEmpty(path);
+      },
+      letGo,
+    };
+  } catch (error) {
+    letGo();
+    throw error;
+  }
+}
+
+async function listFolder(directory: string): Promise<Dirent[]> {
+  try {
+    if ((await lstat(directory)).isSymbolicLink())
+      throw notOurs(directory, 'it is a link. Name the target folder instead.');
+    return await readdir(directory, { withFileTypes: true });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function requireOurs(directory: string, entries: readonly Dirent[]): void {
+  const find = (name: string): Dirent | undefined => entries.find((entry) => entry.name === name);
+  if (find(DATABASE_FILE) === undefined) throw notOurs(directory, `there is no ${DATABASE_FILE} in it.`);
+  for (const name of [...DATABASE_FILES, LOCK_FILE])
+    if (find(name)?.isFile() === false) throw notOurs(directory, `${name} in it is a link, or not a file.`);
+  if (find(ATTACHMENTS_FOLDER)?.isDirectory() === false)
+    throw notOurs(directory, `${ATTACHMENTS_FOLDER} in it is a link, or not a folder.`);
+}
+
+function notOurs(directory: string, why: string): OperatorError {
+  return new OperatorError('NO_DATA', `${directory} does not look like the data of a service: ${why}`);
+}
+
+async function listAttachments(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && isId('attachment', entry.name.replace(/\.part$/, '')))
+    .map(({ name }) => join(folder, name));
+}
+
+async function sizeOf(paths: readonly string[]): Promise<number> {
+  let bytes = 0;
+  for (const path of paths) bytes += (await lstat(path).catch(() => undefined))?.size ?? 0;
+  return bytes;
+}
+
+/** Files of others stay, and the folder with them. */
+async function removeIfEmpty(folder: string): Promise<void> {
+  const [first] = await readdir(folder);
+  if (first === undefined) await rmdir(folder);
+}

@@ -1,0 +1,195 @@
+import { createServer } from 'node:http';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { Log } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import type { Meter } from '../core/meter.js';
+import { LIMIT } from '../core/rate-limits.js';
+import { createHostGuard, listen, loopbackNames } from '../http/app.js';
+
+const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/** Codes that peers choose themselves are told apart only if a standard names them (RFC 6455 §7.4.1). */
+const STANDARD_CODES = new Set([1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1010, 1011, 1012, 1013]);
+
+export interface Metrics {
+  readonly meter: Meter;
+  /** Evaluated when someone reads the metrics. */
+  observe(sources: MetricSources): void;
+  /** The text for Prometheus, and its type. */
+  read(): Promise<{ readonly type: string; readonly text: string }>;
+  /** Forgets everything and stops watching the event loop. */
+  close(): void;
+}
+
+export interface MetricSources {
+  readonly databaseBytes: () => Promise<number | undefined>;
+}
+
+/** The metrics of one service. Every label has a fixed, small set of values. */
+export function createMetrics(version: string): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const info = new Gauge({ name: 'asp_info', help: 'The running version.', labelNames: ['version'], registers });
+  info.set({ version }, 1);
+  return {
+    meter: createMeter(registers),
+    observe: (sources) => observe(registers, sources),
+    read: async () => ({ type: registry.contentType, text: await registry.metrics() }),
+    close: () => registry.clear(),
+  };
+}
+
+function createMeter(registers: Registry[]): Meter {
+  const requests = new Counter({
+    name: 'asp_requests_total',
+    help: 'Requests answered, by method, route pattern and status.',
+    labelNames: ['method', 'route', 'status'],
+    registers,
+  });
+  const latency = new Histogram({
+    name: 'asp_request_duration_seconds',
+    help: 'From the head of a request to the end of its answer.',
+    labelNames: ['method', 'route'],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const deliveries = new Counter({ name: 'asp_feed_events_total', help: 'Events sent over sockets.', registers });
+  const sockets = new Gauge({ name: 'asp_sockets', help: 'Open sockets.', registers });
+  const closes = new Counter({
+    name: 'asp_socket_closes_total',
+    help: 'Sockets closed, by close code.',
+    labelNames: ['code'],
+    registers,
+  });
+  const refusals = new Counter({
+    name: 'asp_rate_limit_refusals_total',
+    help: 'Calls refused by a rate limit.',
+    labelNames: ['limit'],
+    registers,
+  });
+  const batches = new Histogram({
+    name: 'asp_commit_writes',
+    help: 'Writes that shared one commit.',
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  const ready = new Gauge({
+    name: 'asp_ready',
+    help: 'Whether requests should be sent here, as of the last heartbeat.',
+    registers,
+  });
+  const offset = new Gauge({
+    name: 'asp_clock_offset_seconds',
+    help: "How far this machine's clock is ahead of the database's.",
+    registers,
+  });
+  const orphans = new Gauge({
+    name: 'asp_attachment_orphans',
+    help: 'Attachment files without a row, as of the last sweep.',
+    registers,
+  });
+  const missing = new Counter({
+    name: 'asp_attachment_files_missing_total',
+    help: 'Downloads of attachments whose file is missing.',
+    registers,
+  });
+  const failedSignIns = new Counter({
+    name: 'asp_failed_sign_ins_total',
+    help: 'Wrong passwords, and attempts that came too soon.',
+    registers,
+  });
+  const reuses = new Counter({
+    name: 'asp_refresh_token_reuses_total',
+    help: 'Refresh tokens that were used twice and ended their family.',
+    registers,
+  });
+  const faults = new Counter({
+    name: 'asp_injected_faults_total',
+    help: 'Faults injected on purpose, by kind.',
+    labelNames: ['fault'],
+    registers,
+  });
+  for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
+  for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
+  return {
+    answered({ method, route, status, ms }) {
+      requests.inc({ method, route, status: String(status) });
+      latency.observe({ method, route }, ms / 1000);
+    },
+    delivered: () => deliveries.inc(),
+    socketOpened: () => sockets.inc(),
+    socketClosed(code) {
+      sockets.dec();
+      closes.inc({ code: STANDARD_CODES.has(code) ? String(code) : 'other' });
+    },
+    refused: (limit) => refusals.inc({ limit }),
+    committed: (writes) => batches.observe(writes),
+    readiness: (isReady) => ready.set(isReady ? 1 : 0),
+    clockOffset: (ms) => offset.set(ms / 1000),
+    orphansFound: (count) => orphans.set(count),
+    fileMissing: () => missing.inc(),
+    signInFailed: () => failedSignIns.inc(),
+    refreshTokenReused: () => reuses.inc(),
+    injected: (fault) => faults.inc({ fault }),
+  };
+}
+
+function observe(registers: Registry[], { databaseBytes }: MetricSources): void {
+  new Gauge({
+    name: 'asp_database_bytes',
+    help: 'Size of the database.',
+    registers,
+    async collect() {
+      const bytes = await databaseBytes();
+      if (bytes !== undefined) this.set(bytes);
+    },
+  });
+}
+
+const HOST = '127.0.0.1';
+const PATH = '/metrics';
+
+export interface MetricsServer {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Offers the metrics to programs on this machine, on a separate port: the service's own address never shows them
+ * (D-60).
+ */
+export async function serveMetrics(metrics: Metrics, port: number, log: Log): Promise<MetricsServer> {
+  const server = createServer((request, response) => {
+    const answer = (status: number, type: string, text: string): void => {
+      response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(text);
+    };
+    try {
+      guardHost(request);
+    } catch (error) {
+      return answer(error instanceof ServiceError ? error.status : 500, 'text/plain', '');
+    }
+    if (request.url?.split('?', 1)[0] !== PATH) return answer(404, 'text/plain', '');
+    if (request.method !== 'GET') return answer(405, 'text/plain', '');
+    metrics.read().then(
+      ({ type, text }) => answer(200, type, text),
+      (error) => {
+        log.error('metrics_failed', error);
+        answer(500, 'text/plain', '');
+      },
+    );
+  });
+  const bound = await listen(server, HOST, port);
+  const url = `http://${HOST}:${bound}${PATH}`;
+  const guardHost = createHostGuard(loopbackNames(bound, url));
+  return {
+    url,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

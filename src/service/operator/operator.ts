@@ -1,0 +1,330 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { RequestListener } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type * as z from 'zod/mini';
+import { isHandle } from '../../wire/handle.js';
+import {
+  type AddOperatorAgentRequest,
+  type AddOperatorClientRequest,
+  OPERATOR_ENDPOINT,
+  type OperatorAgent,
+  type OperatorClient,
+  type OperatorClientSummary,
+  type OperatorKey,
+  type OperatorOperation,
+  type OperatorStatus,
+  type UpdateOperatorAgentRequest,
+} from '../../wire/schemas/operator.js';
+import { AGENT_SCOPES, isAccountScope } from '../../wire/scope.js';
+import { changeAgent } from '../agents/agents.js';
+import type { ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
+import { createApp, createHostGuard, createHttpServer, isFromThisMachine, listen, loopbackNames } from '../http/app.js';
+import { readBearer } from '../http/pipeline.js';
+import { readJsonBody, validate } from '../http/request.js';
+import { removeAgentRecord } from '../messaging/remove-agent.js';
+import type { SigningKeys } from '../oauth/access-tokens.js';
+import { createConfidentialClient, revokeConfidentialClient } from '../oauth/clients.js';
+import { type AgentRecordRow, findAgentByHandle } from '../store/agents.js';
+import { agentLock } from '../store/lock-names.js';
+import { findOAuthClient } from '../store/oauth-clients.js';
+import { countAll, listAllAgents, listAllClients, type OperatorAgentRow } from '../store/operator.js';
+import {
+  createInvitation,
+  createPasswordLink,
+  createSignInLink,
+  listOperatorAccounts,
+  listOperatorInvitations,
+  readOperatorAccount,
+  removeOperatorAccount,
+  revokeInvitation,
+  type SignInLinkParts,
+  toOperatorQuota,
+  updateOperatorAccount,
+} from './accounts.js';
+import { addLocalAgent, putLocalAgent } from './local-agent.js';
+
+/** The operator's actions on a local service, beyond the specification. */
+
+export async function listOperatorAgents(context: ServiceContext): Promise<{ agents: OperatorAgent[] }> {
+  const rows = await context.database.read(listAllAgents);
+  return { agents: rows.map(toOperatorAgent) };
+}
+
+export async function addOperatorAgent(context: ServiceContext, body: AddOperatorAgentRequest): Promise<OperatorAgent> {
+  const row = await context.database.write((transaction) =>
+    addLocalAgent(context, transaction, {
+      handle: body.handle,
+      inboundPolicy: body.inbound_policy,
+      displayName: body.display_name,
+    }),
+  );
+  return toOperatorAgent({ ...row, is_online: 0 });
+}
+
+export async function updateOperatorAgent(
+  context: ServiceContext,
+  handle: string,
+  body: z.infer<typeof UpdateOperatorAgentRequest>,
+): Promise<OperatorAgent> {
+  const changed = await context.database.write(async (transaction) =>
+    changeAgent(context, transaction, await holdByHandle(transaction, handle), body),
+  );
+  return toOperatorAgent(changed);
+}
+
+export async function removeOperatorAgent(context: ServiceContext, handle: string): Promise<{ ok: true }> {
+  await context.database.write(async (transaction) =>
+    removeAgentRecord(context, transaction, await holdByHandle(transaction, handle)),
+  );
+  return { ok: true };
+}
+
+/** A client bound to one agent, which is added if it is new. Its secret is returned only this once. */
+export async function addOperatorClient(
+  context: ServiceContext,
+  { handle, scopes = [...AGENT_SCOPES] }: AddOperatorClientRequest,
+): Promise<OperatorClient> {
+  if (scopes.length === 0 || scopes.some(isAccountScope))
+    throw new ServiceError('VALIDATION_ERROR', 'A client that acts as an agent needs agent scopes, and no others.');
+  return await context.database.write(async (transaction) => {
+    const { row, isNew } = await putLocalAgent(context, transaction, { handle });
+    const client = await createConfidentialClient(context, transaction, {
+      name: `${row.handle} (added by the operator)`,
+      accountId: row.account_id,
+      agentId: row.id,
+      scopes,
+    });
+    return {
+      client_id: client.clientId,
+      client_secret: client.clientSecret,
+      handle: row.handle,
+      scope: scopes.join(' '),
+      created_agent: isNew,
+    };
+  });
+}
+
+export async function listOperatorClients({ database }: ServiceContext): Promise<{ clients: OperatorClientSummary[] }> {
+  const rows = await database.read(listAllClients);
+  return {
+    clients: rows.map(({ id, handle, name, scope, created_at, last_used_at }) => ({
+      client_id: id,
+      handle,
+      name,
+      scope,
+      created_at,
+      last_used_at,
+    })),
+  };
+}
+
+/** From now on the secret gets no tokens, and the sockets of the client close. */
+export async function revokeOperatorClient(context: ServiceContext, clientId: string): Promise<{ ok: true }> {
+  const isRevoked = await context.database.write(async (transaction) => {
+    const client = await findOAuthClient(transaction, clientId);
+    return client?.kind === 'confidential' && revokeConfidentialClient(context, transaction, clientId);
+  });
+  if (!isRevoked) throw new ServiceError('NOT_FOUND');
+  return { ok: true };
+}
+
+/** The published keys, as the operator sees them. */
+export async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
+  const facts = await keys.listKeys();
+  return facts.map(({ kid, state, createdAt, signsFrom, publishedUntil }) => ({
+    kid,
+    state,
+    created_at: createdAt,
+    signs_from: signsFrom,
+    published_until: publishedUntil,
+  }));
+}
+
+async function holdByHandle(transaction: Transaction, handle: string): Promise<AgentRecordRow> {
+  if (!isHandle(handle)) throw new ServiceError('INVALID_HANDLE');
+  await transaction.lock([agentLock(handle)]);
+  const row = await findAgentByHandle(transaction, handle);
+  if (row === undefined) throw new ServiceError('AGENT_NOT_FOUND');
+  return row;
+}
+
+function toOperatorAgent(row: OperatorAgentRow): OperatorAgent {
+  return {
+    handle: row.handle,
+    inbound_policy: row.inbound_policy,
+    paused: row.is_paused === 1,
+    is_online: row.is_online === 1,
+    created_at: row.created_at,
+  };
+}
+
+/** Below the service's root. */
+export const OPERATOR_PATH = '/operator';
+
+export interface OperatorOptions {
+  readonly secret: string;
+  readonly keys: SigningKeys;
+  readonly signIn: SignInLinkParts;
+  readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
+  /** The operator has asked the service to stop. */
+  readonly askToStop: () => void;
+}
+
+type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] extends {
+  body: infer Schema extends z.ZodMiniType;
+}
+  ? z.output<Schema>
+  : undefined;
+type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
+type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name>> };
+
+/**
+ * Mounts the operator endpoints. Peers on other machines, or behind a proxy, find nothing there, whatever they know.
+ */
+export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
+  const { settings } = context;
+  const handlers: Handlers = {
+    readStatus: async () => ({
+      ...options.status,
+      ...(await context.database.read(countAll)),
+      sign_up: settings.accountPolicy.signUp,
+      quota: settings.areLimitsOn ? toOperatorQuota(settings.accountPolicy.quota) : null,
+    }),
+    stopService: async () => {
+      options.askToStop();
+      return { ok: true };
+    },
+    listOperatorAgents: () => listOperatorAgents(context),
+    addOperatorAgent: (body) => addOperatorAgent(context, body),
+    updateOperatorAgent: (body, handle) => updateOperatorAgent(context, handle, body),
+    removeOperatorAgent: (_, handle) => removeOperatorAgent(context, handle),
+    listOperatorAccounts: () => listOperatorAccounts(context),
+    readOperatorAccount: (_, account) => readOperatorAccount(context, account),
+    updateOperatorAccount: (body, account) => updateOperatorAccount(context, account, body),
+    removeOperatorAccount: (_, account) => removeOperatorAccount(context, account),
+    createPasswordLink: (_, account) => createPasswordLink(context, account),
+    createInvitation: (body) => createInvitation(context, body),
+    listInvitations: () => listOperatorInvitations(context),
+    revokeInvitation: (_, id) => revokeInvitation(context, id),
+    listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
+    rotateSigningKeys: async () => {
+      const rotated = await options.keys.rotateKeys();
+      return { rotated, keys: await listOperatorKeys(options.keys) };
+    },
+    createSignInLink: (body) => createSignInLink(context, options.signIn, body),
+    listOperatorClients: () => listOperatorClients(context),
+    revokeOperatorClient: (_, clientId) => revokeOperatorClient(context, clientId),
+    addOperatorClient: (body) => addOperatorClient(context, body),
+  };
+  app.register(
+    async (scope) => {
+      scope.removeAllContentTypeParsers();
+      scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+      for (const name of Object.keys(OPERATOR_ENDPOINT) as OperatorOperation[]) {
+        const row = OPERATOR_ENDPOINT[name];
+        const handle: (body: never, named: string) => Promise<unknown> = handlers[name];
+        scope.route({
+          method: row.method,
+          url: row.path.replace(/\{\w+\}/, ':named'),
+          handler: async (request, reply) => {
+            requireOperator(request, options.secret);
+            const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
+            const { named = '' } = request.params as { named?: string };
+            const answer = await tellOf(context, name, named, () => handle(body as never, named));
+            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
+          },
+        });
+      }
+    },
+    { prefix: OPERATOR_PATH },
+  );
+}
+
+/** Runs the operator's requests, and records changes in the security log. */
+async function tellOf<Answer>(
+  { log }: ServiceContext,
+  operation: OperatorOperation,
+  target: string,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
+  const tell = (outcome: string): void => {
+    if (OPERATOR_ENDPOINT[operation].method === 'GET') return;
+    log.security?.('operator_acted', { operation, ...(target !== '' && { target }), outcome });
+  };
+  try {
+    const answer = await work();
+    tell('done');
+    return answer;
+  } catch (error) {
+    tell(error instanceof ServiceError ? error.code : 'failed');
+    throw error;
+  }
+}
+
+function requireOperator(request: FastifyRequest, secret: string): void {
+  if (!isFromThisMachine(request.raw)) throw new ServiceError('NOT_FOUND');
+  const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
+  if (!timingSafeEqual(hash(readBearer(request.headers.authorization)), hash(secret)))
+    throw new ServiceError('UNAUTHORIZED');
+}
+
+const HOST = '127.0.0.1';
+
+export interface OperatorServer {
+  /** The operator's endpoints are below this address. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+interface Offer {
+  /** The service's own address for this machine; undefined if there is none. */
+  readonly root: string | undefined;
+  readonly options: OperatorOptions;
+}
+
+/**
+ * Mounts the operator's endpoints on the service's own address if that shows which callers are local, otherwise on a
+ * separate one.
+ */
+export async function offerOperator(
+  app: FastifyInstance,
+  context: ServiceContext,
+  { root, options }: Offer,
+): Promise<OperatorServer> {
+  if (root === undefined) return serveOperator(context, options);
+  registerOperator(app, context, options);
+  return { url: `${root}${OPERATOR_PATH}`, close: async () => {} };
+}
+
+/** The operator's endpoints on a separate port, for a service whose own address is behind a proxy. */
+async function serveOperator(context: ServiceContext, options: OperatorOptions): Promise<OperatorServer> {
+  let listener: RequestListener = (_request, response) => response.writeHead(503).end();
+  const server = createHttpServer((request, response) => listener(request, response));
+  const port = await listen(server, HOST, 0);
+  const root = `http://${HOST}:${port}`;
+  const app = createApp({
+    server,
+    useListener: (next) => {
+      listener = next;
+    },
+    guardHost: createHostGuard(loopbackNames(port, root)),
+    isBehindProxy: false,
+    clock: context.clock,
+    log: context.log,
+    meter: context.meter,
+  });
+  registerOperator(app.fastify, context, options);
+  await app.fastify.ready();
+  return {
+    url: `${root}${OPERATOR_PATH}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+      await app.fastify.close();
+    },
+  };
+}

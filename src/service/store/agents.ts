@@ -1,0 +1,234 @@
+import type { InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
+import type { Query, Transaction } from '../core/database.js';
+import { insertRow } from './insert.js';
+
+export interface AgentRow {
+  readonly id: string;
+  readonly account_id: string;
+  readonly handle: string;
+  readonly owner: string;
+  readonly name: string;
+  readonly display_name: string;
+  readonly description: string | null;
+  readonly image_url: string | null;
+  readonly visibility: Visibility;
+  readonly inbound_policy: InboundPolicy;
+  readonly can_initiate_sessions: number;
+  readonly is_paused: number;
+  /** Whether senders may learn which messages it has processed. */
+  readonly reports_taken: number;
+  readonly card_body: string | null;
+  /** JSON: an array of skills. */
+  readonly skills: string;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly removed_at: number | null;
+}
+
+/** An agent with facts from its account and its sockets. */
+export interface AgentRecordRow extends AgentRow {
+  readonly owner_display_name: string;
+  readonly is_online: number;
+  /** Its account is suspended: no one can act for it, or invite it. */
+  readonly is_suspended: number;
+}
+
+const RECORD = `SELECT agent.*, account.display_name AS owner_display_name,
+    CASE WHEN account.suspended_at IS NULL THEN 0 ELSE 1 END AS is_suspended,
+    CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
+  FROM agent JOIN account ON account.id = agent.account_id`;
+
+/** False: the handle is or was in use. */
+export async function insertAgent(transaction: Transaction, row: AgentRow): Promise<boolean> {
+  const changed = await insertRow(
+    transaction,
+    'agent',
+    row,
+    [
+      'id',
+      'account_id',
+      'handle',
+      'owner',
+      'name',
+      'display_name',
+      'description',
+      'image_url',
+      'visibility',
+      'inbound_policy',
+      'can_initiate_sessions',
+      'is_paused',
+      'card_body',
+      'skills',
+      'created_at',
+      'updated_at',
+      'removed_at',
+      'reports_taken',
+    ],
+    '(handle) DO NOTHING',
+  );
+  return changed === 1;
+}
+
+/** The functions below never find removed agents. */
+export function findAgent(query: Query, agentId: string): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(`${RECORD} WHERE agent.id = $1 AND agent.removed_at IS NULL`, agentId);
+}
+
+export function findAgentByHandle(query: Query, handle: string): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(`${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL`, handle);
+}
+
+/**
+ * The same if `accountId` may know about it: it is public, or the account's own. A hidden one costs the same as a
+ * missing one.
+ */
+export function findAgentVisibleTo(
+  query: Query,
+  accountId: string,
+  handle: string,
+): Promise<AgentRecordRow | undefined> {
+  return query.get<AgentRecordRow>(
+    `${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL AND (agent.visibility = 'public' OR agent.account_id = $2)`,
+    handle,
+    accountId,
+  );
+}
+
+/** Agents of the owner in `@owner.*`, including removed ones. */
+export async function listAgentIdsOfOwner(query: Query, glob: string): Promise<string[]> {
+  const beginning = glob.slice(0, -1);
+  const rows = await query.all<{ id: string }>(
+    'SELECT id FROM agent WHERE handle >= $1 AND handle < $2',
+    beginning,
+    `${beginning.slice(0, -1)}/`,
+  );
+  return rows.map((row) => row.id);
+}
+
+export interface AgentSelection {
+  /** Those with a greater id; ids grow with time. */
+  readonly afterId?: string;
+  readonly limit?: number;
+  /** A part of the handle or the display name. */
+  readonly text?: string | undefined;
+}
+
+/** Sorted by id. */
+export function listAgentsOfAccount(
+  query: Query,
+  accountId: string,
+  { afterId = '', limit = 1000, text = '' }: AgentSelection = {},
+): Promise<AgentRecordRow[]> {
+  return query.all<AgentRecordRow>(
+    `${RECORD}
+     WHERE agent.account_id = $1 AND agent.id > $2 AND agent.removed_at IS NULL
+       AND (LOWER(agent.handle) LIKE $4 ESCAPE '!' OR LOWER(agent.display_name) LIKE $4 ESCAPE '!')
+     ORDER BY agent.id LIMIT $3`,
+    accountId,
+    afterId,
+    limit,
+    `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`,
+  );
+}
+
+/** Including removed ones, sorted by id. */
+export function listEveryAgentOfAccount(
+  query: Query,
+  accountId: string,
+  afterId: string,
+  limit: number,
+): Promise<AgentRecordRow[]> {
+  return query.all<AgentRecordRow>(
+    `${RECORD} WHERE agent.account_id = $1 AND agent.id > $2 ORDER BY agent.id LIMIT $3`,
+    accountId,
+    afterId,
+    limit,
+  );
+}
+
+export async function countAgents(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    'SELECT COUNT(*) AS count FROM agent WHERE account_id = $1 AND removed_at IS NULL',
+    accountId,
+  );
+  return Number(row?.count ?? 0);
+}
+
+/** How many agents of an account anyone may find. */
+export async function countPublicAgents(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM agent WHERE account_id = $1 AND visibility = 'public' AND removed_at IS NULL`,
+    accountId,
+  );
+  return row?.count ?? 0;
+}
+
+export interface SharedSessionRow {
+  readonly id: string;
+  readonly topic: string | null;
+  readonly state: 'active' | 'ended';
+  readonly last_activity_at: number;
+  readonly created_at: number;
+}
+
+/**
+ * Of the 1000 sessions that changed last, the latest 20 that the viewer has joined and the other agent has not left.
+ */
+export function listSharedSessions(query: Query, viewerId: string, otherId: string): Promise<SharedSessionRow[]> {
+  return query.all<SharedSessionRow>(
+    `SELECT session.id AS id, session.topic AS topic, session.state AS state,
+       COALESCE(last.created_at, session.created_at) AS last_activity_at, session.created_at AS created_at
+     FROM (
+       SELECT inbox.session_id, inbox.changed_at FROM inbox CROSS JOIN participant AS mine
+       WHERE inbox.agent_id = $1 AND mine.session_id = inbox.session_id AND mine.agent_id = inbox.agent_id
+         AND mine.status = 'joined'
+       ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1000
+     ) AS recent
+     JOIN participant AS other
+       ON other.session_id = recent.session_id AND other.agent_id = $2 AND other.status IN ('joined', 'invited')
+     JOIN session ON session.id = recent.session_id
+     LEFT JOIN event AS last ON last.session_id = session.id AND last.sequence = session.last_sequence
+     ORDER BY recent.changed_at DESC, recent.session_id DESC LIMIT 20`,
+    viewerId,
+    otherId,
+  );
+}
+
+export interface ActiveParticipationRow {
+  readonly session_id: string;
+  readonly agent_id: string;
+  readonly handle: string;
+}
+
+/** Active sessions in which an agent is invited or joined. */
+export function listActiveParticipations(query: Query, agentId: string): Promise<ActiveParticipationRow[]> {
+  return query.all<ActiveParticipationRow>(
+    `SELECT session_id, agent_id, handle FROM participant
+     WHERE agent_id = $1 AND session_state = 'active' AND status <> 'left' ORDER BY session_id`,
+    agentId,
+  );
+}
+
+/** Writes everything that an owner or the agent itself may change. */
+export async function updateAgentRow(transaction: Transaction, row: AgentRow): Promise<void> {
+  await transaction.run(
+    `UPDATE agent SET display_name = $2, description = $3, visibility = $4, inbound_policy = $5,
+       can_initiate_sessions = $6, is_paused = $7, card_body = $8, skills = $9, updated_at = $10, reports_taken = $11
+     WHERE id = $1`,
+    row.id,
+    row.display_name,
+    row.description,
+    row.visibility,
+    row.inbound_policy,
+    row.can_initiate_sessions,
+    row.is_paused,
+    row.card_body,
+    row.skills,
+    row.updated_at,
+    row.reports_taken,
+  );
+}
+
+export async function markAgentRemoved(transaction: Transaction, agentId: string, removedAt: number): Promise<void> {
+  await transaction.run('UPDATE agent SET removed_at = $2, updated_at = $2 WHERE id = $1', agentId, removedAt);
+}

@@ -1,0 +1,181 @@
+import type { Dialect, Query, Transaction } from '../core/database.js';
+import type { AgentRow } from './agents.js';
+import { insertRow } from './insert.js';
+import { valuesOf } from './participants.js';
+
+/** True: it is new on the list. */
+export async function insertAllowlistEntry(
+  transaction: Transaction,
+  agentId: string,
+  entry: string,
+  createdAt: number,
+): Promise<boolean> {
+  const changed = await transaction.run(
+    `INSERT INTO allowlist_entry (agent_id, entry, created_at) VALUES ($1, $2, $3)
+     ON CONFLICT (agent_id, entry) DO NOTHING`,
+    agentId,
+    entry,
+    createdAt,
+  );
+  return changed === 1;
+}
+
+/** False: there was none. */
+export async function deleteAllowlistEntry(transaction: Transaction, agentId: string, entry: string): Promise<boolean> {
+  return (
+    (await transaction.run('DELETE FROM allowlist_entry WHERE agent_id = $1 AND entry = $2', agentId, entry)) === 1
+  );
+}
+
+/** The whole list of an agent, sorted. */
+export async function listAllowlistEntries(query: Query, agentId: string): Promise<string[]> {
+  const rows = await query.all<{ entry: string }>(
+    'SELECT entry FROM allowlist_entry WHERE agent_id = $1 ORDER BY entry',
+    agentId,
+  );
+  return rows.map((row) => row.entry);
+}
+
+/** The next `limit` entries of an agent after a position, sorted. */
+export async function listAllowlistPage(
+  query: Query,
+  agentId: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await query.all<{ entry: string }>(
+    'SELECT entry FROM allowlist_entry WHERE agent_id = $1 AND entry > $2 ORDER BY entry LIMIT $3',
+    agentId,
+    after,
+    limit,
+  );
+  return rows.map((row) => row.entry);
+}
+
+export interface BlockRow {
+  /** The blocking agent. */
+  readonly agent_id: string;
+  readonly blocked_handle: string;
+  /** The id that the blocker got; only the handle decides. */
+  readonly blocked_agent_id: string;
+  readonly created_at: number;
+}
+
+/** False: it already exists. */
+export async function insertBlock(transaction: Transaction, row: BlockRow): Promise<boolean> {
+  const changed = await insertRow(
+    transaction,
+    'block',
+    row,
+    ['agent_id', 'blocked_handle', 'blocked_agent_id', 'created_at'],
+    '(agent_id, blocked_handle) DO NOTHING',
+  );
+  return changed === 1;
+}
+
+export function findBlock(query: Query, agentId: string, blockedHandle: string): Promise<BlockRow | undefined> {
+  return query.get<BlockRow>('SELECT * FROM block WHERE agent_id = $1 AND blocked_handle = $2', agentId, blockedHandle);
+}
+
+/** When the agent last blocked another; 0 if it blocks no one. */
+export async function findLatestBlockTime(query: Query, agentId: string): Promise<number> {
+  const row = await query.get<{ latest: number | null }>(
+    'SELECT MAX(created_at) AS latest FROM block WHERE agent_id = $1',
+    agentId,
+  );
+  return row?.latest ?? 0;
+}
+
+/** By handle or by the id that the blocker got; false: there is none. */
+export async function deleteBlock(transaction: Transaction, agentId: string, blocked: string): Promise<boolean> {
+  const changed = await transaction.run(
+    'DELETE FROM block WHERE agent_id = $1 AND (blocked_handle = $2 OR blocked_agent_id = $2)',
+    agentId,
+    blocked,
+  );
+  return changed > 0;
+}
+
+/** The next `limit` after a position, newest first. */
+export function listBlockRows(
+  query: Query,
+  agentId: string,
+  after: { readonly createdAt: number; readonly handle: string },
+  limit: number,
+): Promise<BlockRow[]> {
+  return query.all<BlockRow>(
+    `SELECT * FROM block
+     WHERE agent_id = $1 AND (created_at < $2 OR (created_at = $2 AND blocked_handle < $3))
+     ORDER BY created_at DESC, blocked_handle DESC LIMIT $4`,
+    agentId,
+    after.createdAt,
+    after.handle,
+    limit,
+  );
+}
+
+/** Whether the agent blocks an owner, or any of that owner's agents. */
+export async function blocksAnyOf(query: Query, agentId: string, owner: string): Promise<boolean> {
+  const found = await query.get(
+    'SELECT 1 AS found FROM block WHERE agent_id = $1 AND blocked_handle >= $2 AND blocked_handle < $3 LIMIT 1',
+    agentId,
+    `@${owner}.`,
+    `@${owner}/`,
+  );
+  return found !== undefined;
+}
+
+/** The facts that the gate needs about one handle; if there is no such agent, the agent columns are null. */
+export interface GateRow {
+  readonly id: string | null;
+  readonly is_paused: number | null;
+  readonly suspended_at: number | null;
+  readonly removed_at: number | null;
+  readonly inbound_policy: AgentRow['inbound_policy'] | null;
+  /** One side blocks the other. */
+  readonly is_blocked: number;
+  /** The handle's own list holds the inviter or all agents of its owner. */
+  readonly is_listed: number;
+  /** The inviter's list holds the handle or all agents of its owner. */
+  readonly is_listed_by_inviter: number;
+}
+
+/** The inviter; the pattern stands for all agents of its owner. */
+export interface GateQuestion {
+  readonly inviterId: string;
+  readonly inviterHandle: string;
+  readonly inviterGlob: string;
+}
+
+/** The pattern of a handle in a column, `@owner.*`. */
+const globOf = (dialect: Dialect, handle: string): string =>
+  dialect === 'sqlite'
+    ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
+    : `(split_part(${handle}, '.', 1) || '.*')`;
+
+/** One row per handle. The lookups are the same whether or not it exists, so that timing reveals nothing. */
+export async function weighHandles(
+  query: Query,
+  question: GateQuestion,
+  handles: readonly string[],
+): Promise<ReadonlyMap<string, GateRow>> {
+  const glob = globOf(query.dialect, 'asked.value');
+  const rows = await query.all<GateRow & { readonly handle: string }>(
+    `SELECT asked.value AS handle, agent.id, agent.is_paused, account.suspended_at, agent.removed_at, agent.inbound_policy,
+       CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN (asked.value, ${glob}))
+         OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle IN ($2, $3))
+         THEN 1 ELSE 0 END AS is_blocked,
+       CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry IN ($2, $3))
+         THEN 1 ELSE 0 END AS is_listed,
+       CASE WHEN EXISTS (
+         SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN (asked.value, ${glob}))
+         THEN 1 ELSE 0 END AS is_listed_by_inviter
+     FROM ${valuesOf(query.dialect, '$4')} AS asked
+       LEFT JOIN agent ON agent.handle = asked.value LEFT JOIN account ON account.id = agent.account_id`,
+    question.inviterId,
+    question.inviterHandle,
+    question.inviterGlob,
+    JSON.stringify(handles),
+  );
+  return new Map(rows.map((row) => [row.handle, row]));
+}

@@ -1,0 +1,145 @@
+import type { Database, Query, Transaction } from '../core/database.js';
+import { insertRow } from './insert.js';
+import { valuesOf } from './participants.js';
+
+export interface AttachmentRow {
+  readonly id: string;
+  /** The uploader. */
+  readonly agent_id: string;
+  readonly filename: string;
+  readonly content_type: string;
+  readonly size: number;
+  readonly sha256: string;
+  /** Null while no message refers to it. */
+  readonly session_id: string | null;
+  readonly sequence: number | null;
+  readonly created_at: number;
+}
+
+export async function insertAttachment(
+  transaction: Transaction,
+  row: Omit<AttachmentRow, 'session_id' | 'sequence'>,
+): Promise<void> {
+  await insertRow(transaction, 'attachment', row, [
+    'id',
+    'agent_id',
+    'filename',
+    'content_type',
+    'size',
+    'sha256',
+    'created_at',
+  ]);
+}
+
+export function findAttachment(query: Query, attachmentId: string): Promise<AttachmentRow | undefined> {
+  return query.get<AttachmentRow>('SELECT * FROM attachment WHERE id = $1', attachmentId);
+}
+
+const KNOWN_PER_QUERY = 500;
+
+/** The members of `ids` that have a row. */
+export async function listKnownAttachments(
+  database: Pick<Database, 'read'>,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const known = new Set<string>();
+  for (let start = 0; start < ids.length; start += KNOWN_PER_QUERY) {
+    const part = JSON.stringify(ids.slice(start, start + KNOWN_PER_QUERY));
+    const rows = await database.read((query) =>
+      query.all<{ id: string }>(
+        `SELECT attachment.id FROM ${valuesOf(query.dialect, '$1')} AS asked CROSS JOIN attachment
+         WHERE attachment.id = asked.value`,
+        part,
+      ),
+    );
+    for (const { id } of rows) known.add(id);
+  }
+  return known;
+}
+
+export async function hasAttachments(query: Query): Promise<boolean> {
+  return (await query.get("SELECT id FROM attachment WHERE id > 'att_' ORDER BY id LIMIT 1")) !== undefined;
+}
+
+/** Assigns it to the message. Undefined: it does not exist, is not the agent's, or is no longer pending. */
+export async function claimAttachmentRow(
+  transaction: Transaction,
+  claim: {
+    readonly id: string;
+    readonly agentId: string;
+    readonly sessionId: string;
+    readonly sequence: number;
+    /** Attachments uploaded at this time or before count as removed. */
+    readonly expiredAt: number;
+  },
+): Promise<AttachmentRow | undefined> {
+  const changed = await transaction.run(
+    `UPDATE attachment SET session_id = $3, sequence = $4
+     WHERE id = $1 AND agent_id = $2 AND session_id IS NULL AND created_at > $5`,
+    claim.id,
+    claim.agentId,
+    claim.sessionId,
+    claim.sequence,
+    claim.expiredAt,
+  );
+  return changed === 1 ? findAttachment(transaction, claim.id) : undefined;
+}
+
+export type ExpiredAttachment = Pick<AttachmentRow, 'id' | 'created_at'>;
+
+/** Attachments that are still pending and were uploaded at `expiredAt` or before, oldest first. */
+export function listExpiredAttachments(query: Query, expiredAt: number, limit: number): Promise<ExpiredAttachment[]> {
+  return query.all<ExpiredAttachment>(
+    `SELECT id, created_at FROM attachment WHERE session_id IS NULL AND created_at <= $1 ORDER BY created_at LIMIT $2`,
+    expiredAt,
+    limit,
+  );
+}
+
+/** False: it was claimed, or is gone. */
+export async function deletePendingAttachment(transaction: Transaction, attachmentId: string): Promise<boolean> {
+  const [deleted] = await transaction.all<Pick<AttachmentRow, 'agent_id' | 'size'>>(
+    'DELETE FROM attachment WHERE id = $1 AND session_id IS NULL RETURNING agent_id, size',
+    attachmentId,
+  );
+  if (deleted === undefined) return false;
+  await transaction.run(
+    `UPDATE account SET attachment_bytes = attachment_bytes - $2
+     WHERE id = (SELECT account_id FROM agent WHERE agent.id = $1)`,
+    deleted.agent_id,
+    deleted.size,
+  );
+  return true;
+}
+
+/** The facts that decide whether an agent may see the message of an attachment. */
+export interface AttachmentViewer {
+  readonly status: 'invited' | 'joined' | 'left';
+  /** Null: it has not joined since it was last invited. */
+  readonly joined_at: number | null;
+  readonly left_sequence: number | null;
+}
+
+export function findAttachmentViewer(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+): Promise<AttachmentViewer | undefined> {
+  return query.get<AttachmentViewer>(
+    'SELECT status, joined_at, left_sequence FROM participant WHERE session_id = $1 AND agent_id = $2',
+    sessionId,
+    agentId,
+  );
+}
+
+/** The payloads of an agent's latest invitations to a session. */
+export async function listInvitations(query: Query, sessionId: string, agentId: string): Promise<string[]> {
+  const rows = await query.all<{ payload: string }>(
+    `SELECT payload FROM event
+     WHERE session_id = $1 AND subject_agent_id = $2 AND type = 'session.invited'
+     ORDER BY sequence DESC LIMIT 10`,
+    sessionId,
+    agentId,
+  );
+  return rows.map((row) => row.payload);
+}

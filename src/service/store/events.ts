@@ -1,0 +1,154 @@
+import type { LoggedEvent } from '../core/bus.js';
+import type { Query, Transaction } from '../core/database.js';
+
+export interface EventRow extends LoggedEvent {
+  /** The invitee of a `session.invited`, the leaver of a `session.left`; null elsewhere. */
+  readonly subject_agent_id: string | null;
+}
+
+/** The part of an event that readers get. */
+export type ReadEventRow = LoggedEvent;
+
+const READ = 'SELECT session_id, sequence, id, type, created_at, payload FROM event';
+
+const INSERT = `INSERT INTO event (session_id, sequence, id, type, subject_agent_id, created_at, payload)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)`;
+/** With its position in the queue that fills inboxes, if a log position is not enough. */
+const APPEND = {
+  sqlite: INSERT,
+  postgres: `WITH logged AS (${INSERT} RETURNING position) INSERT INTO inbox_queue (position) SELECT position FROM logged`,
+} as const;
+
+export function insertEvent(transaction: Transaction, row: EventRow): void {
+  transaction.send(
+    APPEND[transaction.dialect],
+    row.session_id,
+    row.sequence,
+    row.id,
+    row.type,
+    row.subject_agent_id,
+    row.created_at,
+    row.payload,
+  );
+}
+
+/** The stream of a session after `after` up to and including `through`. */
+export function listEvents(
+  query: Query,
+  sessionId: string,
+  after: number,
+  through: number,
+  limit: number,
+): Promise<ReadEventRow[]> {
+  return query.all<ReadEventRow>(
+    `${READ} WHERE session_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4`,
+    sessionId,
+    after,
+    through,
+    limit,
+  );
+}
+
+/** The invitations and departures of an account's agents, as far as each agent may see its own. */
+export function listEventsAboutAgentsOf(
+  query: Query,
+  accountId: string,
+  sessionId: string,
+  after: number,
+  limit: number,
+): Promise<ReadEventRow[]> {
+  return query.all<ReadEventRow>(
+    `SELECT event.session_id, event.sequence, event.id, event.type, event.created_at, event.payload
+     FROM participant JOIN agent ON agent.id = participant.agent_id
+       JOIN event ON event.session_id = participant.session_id AND event.subject_agent_id = participant.agent_id
+     WHERE participant.session_id = $1 AND agent.account_id = $2 AND event.sequence > $3
+       AND event.type IN ('session.invited', 'session.left')
+       AND (participant.status <> 'left' OR event.sequence <= participant.left_sequence)
+     ORDER BY event.sequence LIMIT $4`,
+    sessionId,
+    accountId,
+    after,
+    limit,
+  );
+}
+
+/** The ends of a session after `after` up to and including `through`. */
+export function listEnds(
+  query: Query,
+  sessionId: string,
+  after: number,
+  through: number,
+  limit: number,
+): Promise<ReadEventRow[]> {
+  return query.all<ReadEventRow>(
+    `${READ} WHERE session_id = $1 AND type = 'session.ended' AND sequence > $2 AND sequence <= $3
+     ORDER BY sequence LIMIT $4`,
+    sessionId,
+    after,
+    through,
+    limit,
+  );
+}
+
+/** The number of a session's last event up to this position of the whole log; 0 if there is none. */
+export async function findSequenceAt(query: Query, sessionId: string, position: number): Promise<number> {
+  const row = await query.get<{ sequence: number }>(
+    'SELECT sequence FROM event WHERE session_id = $1 AND position <= $2 ORDER BY sequence DESC LIMIT 1',
+    sessionId,
+    position,
+  );
+  return row?.sequence ?? 0;
+}
+
+/** The events for an agent that has not joined: events about itself, of `ownTypes`, and each end after `endsAfter`. */
+export function listEventsForOutsider(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+  ownTypes: readonly [string, string],
+  range: { readonly after: number; readonly endsAfter: number; readonly through: number },
+  limit: number,
+): Promise<ReadEventRow[]> {
+  return query.all<ReadEventRow>(
+    `SELECT * FROM (
+       ${READ}
+       WHERE session_id = $1 AND subject_agent_id = $2 AND sequence > $3 AND sequence <= $5 AND type IN ($6, $7)
+       UNION ALL
+       ${READ}
+       WHERE session_id = $1 AND type = 'session.ended' AND sequence > $3 AND sequence > $4 AND sequence <= $5
+     ) AS visible ORDER BY sequence LIMIT $8`,
+    sessionId,
+    agentId,
+    range.after,
+    range.endsAfter,
+    range.through,
+    ownTypes[0],
+    ownTypes[1],
+    limit,
+  );
+}
+
+/** The last of these; 0 if there is none. */
+export async function findLastForOutsider(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+  ownTypes: readonly [string, string],
+  range: { readonly endsAfter: number; readonly through: number },
+): Promise<number> {
+  const row = await query.get<{ sequence: number | null }>(
+    `SELECT MAX(sequence) AS sequence FROM (
+       SELECT sequence FROM event
+       WHERE session_id = $1 AND subject_agent_id = $2 AND sequence <= $4 AND type IN ($5, $6)
+       UNION ALL
+       SELECT sequence FROM event WHERE session_id = $1 AND type = 'session.ended' AND sequence > $3 AND sequence <= $4
+     ) AS visible`,
+    sessionId,
+    agentId,
+    range.endsAfter,
+    range.through,
+    ownTypes[0],
+    ownTypes[1],
+  );
+  return row?.sequence ?? 0;
+}

@@ -1,0 +1,20 @@
+import type { SqlValue, Transaction } from '../core/database.js';
+
+/**
+ * Inserts one row: these columns, by the members of `row` with their names. `conflict` is what follows `ON CONFLICT`. The
+ * answer is how many rows were written, which is 0 where a conflict is left alone.
+ */
+export function insertRow<Row extends { readonly [Name in keyof Row]: SqlValue }>(
+  transaction: Transaction,
+  table: string,
+  row: Row,
+  columns: readonly (keyof Row & string)[],
+  conflict?: string,
+): Promise<number> {
+  const places = columns.map((_, index) => `$${index + 1}`).join(', ');
+  const rest = conflict === undefined ? '' : ` ON CONFLICT ${conflict}`;
+  return transaction.run(
+    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${places})${rest}`,
+    ...columns.map((column) => row[column]),
+  );
+}

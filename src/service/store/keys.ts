@@ -1,0 +1,76 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Query, Transaction } from '../core/database.js';
+import { SIGNING_KEYS_LOCK } from './lock-names.js';
+
+export interface SigningKeyRow {
+  readonly kid: string;
+  /** JSON Web Keys (RFC 7517) as JSON. */
+  readonly private_jwk: string;
+  readonly public_jwk: string;
+  readonly created_at: number;
+  readonly signs_from: number;
+  /** When the next key starts to sign; null if there is no next one. */
+  readonly retired_at: number | null;
+}
+
+export function listSigningKeys(query: Query): Promise<SigningKeyRow[]> {
+  return query.all<SigningKeyRow>('SELECT * FROM signing_key ORDER BY signs_from, kid');
+}
+
+/** False: there is already a key. */
+export async function insertFirstSigningKey(transaction: Transaction, row: SigningKeyRow): Promise<boolean> {
+  await transaction.lock([SIGNING_KEYS_LOCK]);
+  const changed = await transaction.run(
+    `INSERT INTO signing_key (kid, private_jwk, public_jwk, created_at, signs_from, retired_at)
+     SELECT $1, $2, $3, CAST($4 AS BIGINT), CAST($5 AS BIGINT), NULL WHERE NOT EXISTS (SELECT 1 FROM signing_key)`,
+    row.kid,
+    row.private_jwk,
+    row.public_jwk,
+    row.created_at,
+    row.signs_from,
+  );
+  return changed === 1;
+}
+
+/** Adds the key that replaces all others at its `signs_from`. False: another key is already about to take over. */
+export async function insertNextSigningKey(transaction: Transaction, row: SigningKeyRow): Promise<boolean> {
+  await transaction.lock([SIGNING_KEYS_LOCK]);
+  const changed = await transaction.run(
+    `INSERT INTO signing_key (kid, private_jwk, public_jwk, created_at, signs_from, retired_at)
+     SELECT $1, $2, $3, CAST($4 AS BIGINT), CAST($5 AS BIGINT), NULL
+     WHERE NOT EXISTS (SELECT 1 FROM signing_key WHERE signs_from > CAST($4 AS BIGINT))`,
+    row.kid,
+    row.private_jwk,
+    row.public_jwk,
+    row.created_at,
+    row.signs_from,
+  );
+  if (changed === 0) return false;
+  await transaction.run(
+    'UPDATE signing_key SET retired_at = $2 WHERE kid <> $1 AND retired_at IS NULL',
+    row.kid,
+    row.signs_from,
+  );
+  return true;
+}
+
+export function deleteSigningKeysRetiredBefore(transaction: Transaction, epochMs: number): Promise<number> {
+  return transaction.run('DELETE FROM signing_key WHERE retired_at < $1', epochMs);
+}
+
+/** The purpose of each derived key: a seal for one purpose is invalid for another. */
+export type KeyPurpose = 'download' | 'hidden-agent' | 'bells' | 'attachments';
+
+/** HMAC-SHA-256 of `text` under the service's own secret. */
+export async function seal(query: Query, purpose: KeyPurpose, text: string): Promise<Buffer> {
+  const row = await query.get<{ secret: string }>('SELECT secret FROM service_key');
+  if (row === undefined) throw new Error('The data have no service key.');
+  const key = createHmac('sha256', Buffer.from(row.secret, 'base64url')).update(purpose).digest();
+  return createHmac('sha256', key).update(text).digest();
+}
+
+/** Whether `given`, base64url as a caller sent it, equals `expected`; in constant time. */
+export function isSeal(given: string, expected: Buffer): boolean {
+  const bytes = Buffer.from(given, 'base64url');
+  return bytes.length === expected.length && timingSafeEqual(bytes, expected) && bytes.toString('base64url') === given;
+}

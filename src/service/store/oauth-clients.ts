@@ -1,0 +1,126 @@
+import type { Query, Transaction } from '../core/database.js';
+import { insertRow } from './insert.js';
+
+export interface OAuthClientRow {
+  readonly id: string;
+  readonly kind: 'public' | 'confidential';
+  readonly name: string;
+  /** JSON: an array of URIs. */
+  readonly redirect_uris: string;
+  /** The maximum that it may be granted. */
+  readonly scope: string;
+  readonly secret_hash: string | null;
+  /** The account and the agent that a confidential client acts for. */
+  readonly account_id: string | null;
+  readonly agent_id: string | null;
+  readonly created_at: number;
+  readonly last_used_at: number | null;
+  readonly revoked_at: number | null;
+}
+
+export async function insertOAuthClient(transaction: Transaction, row: OAuthClientRow): Promise<void> {
+  await insertRow(transaction, 'oauth_client', row, [
+    'id',
+    'kind',
+    'name',
+    'redirect_uris',
+    'scope',
+    'secret_hash',
+    'account_id',
+    'agent_id',
+    'created_at',
+    'last_used_at',
+    'revoked_at',
+  ]);
+}
+
+/** Adds a public client that describes itself, or updates it. */
+export async function putOAuthClient(
+  transaction: Transaction,
+  row: Pick<OAuthClientRow, 'id' | 'name' | 'redirect_uris' | 'scope' | 'created_at'>,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at) VALUES ($1, 'public', $2, $3, $4, $5)
+     ON CONFLICT (id) DO UPDATE SET name = excluded.name, redirect_uris = excluded.redirect_uris, scope = excluded.scope,
+       created_at = excluded.created_at`,
+    row.id,
+    row.name,
+    row.redirect_uris,
+    row.scope,
+    row.created_at,
+  );
+}
+
+/** Revoked clients are not found. */
+export function findOAuthClient(query: Query, clientId: string): Promise<OAuthClientRow | undefined> {
+  return query.get<OAuthClientRow>('SELECT * FROM oauth_client WHERE id = $1 AND revoked_at IS NULL', clientId);
+}
+
+/** A confidential client with the agent that it acts as. */
+export interface ClientOfAccountRow extends OAuthClientRow {
+  readonly handle: string;
+  readonly agent_name: string;
+}
+
+const CLIENT_OF_ACCOUNT = `SELECT oauth_client.*, agent.handle AS handle, agent.name AS agent_name
+  FROM oauth_client JOIN agent ON agent.id = oauth_client.agent_id
+  WHERE oauth_client.account_id = $1 AND oauth_client.revoked_at IS NULL AND oauth_client.kind = 'confidential'`;
+
+export function findClientOfAccount(
+  query: Query,
+  accountId: string,
+  clientId: string,
+): Promise<ClientOfAccountRow | undefined> {
+  return query.get<ClientOfAccountRow>(`${CLIENT_OF_ACCOUNT} AND oauth_client.id = $2`, accountId, clientId);
+}
+
+/** The next `limit` created before the one with `beforeId`, newest first; ids grow with time. */
+export function listClientsOfAccount(
+  query: Query,
+  accountId: string,
+  beforeId: string,
+  limit: number,
+): Promise<ClientOfAccountRow[]> {
+  return query.all<ClientOfAccountRow>(
+    `${CLIENT_OF_ACCOUNT} AND oauth_client.id < $2 ORDER BY oauth_client.id DESC LIMIT $3`,
+    accountId,
+    beforeId,
+    limit,
+  );
+}
+
+export async function markOAuthClientUsed(transaction: Transaction, clientId: string, usedAt: number): Promise<void> {
+  await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
+}
+
+/** False: there is no such client, or it is already revoked. */
+export async function markOAuthClientRevoked(
+  transaction: Transaction,
+  clientId: string,
+  revokedAt: number,
+): Promise<boolean> {
+  const changed = await transaction.run(
+    'UPDATE oauth_client SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL',
+    clientId,
+    revokedAt,
+  );
+  return changed === 1;
+}
+
+/** Registered before `epochMs` and never approved since. */
+export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: number): Promise<number> {
+  return transaction.run(
+    `DELETE FROM oauth_client WHERE last_used_at IS NULL AND created_at < $1 AND kind = 'public'
+       AND NOT EXISTS (SELECT 1 FROM authorization_request WHERE authorization_request.client_id = oauth_client.id)`,
+    epochMs,
+  );
+}
+
+/** How many confidential clients an account has. */
+export async function countClients(query: Query, accountId: string): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    "SELECT COUNT(*) AS count FROM oauth_client WHERE account_id = $1 AND revoked_at IS NULL AND kind = 'confidential'",
+    accountId,
+  );
+  return Number(row?.count ?? 0);
+}

@@ -1,0 +1,103 @@
+import type { InboundPolicy } from '../../wire/schemas/agent.js';
+import type { Dialect, Query } from '../core/database.js';
+import type { AccountRow, EntryLinkRow } from './accounts.js';
+import type { OAuthClientRow } from './oauth-clients.js';
+
+export interface ServiceCounts {
+  readonly accounts: number;
+  readonly agents: number;
+  readonly sessions: number;
+  readonly sockets: number;
+}
+
+export async function countAll(query: Query): Promise<ServiceCounts> {
+  const row = await query.get<ServiceCounts>(
+    `SELECT (SELECT COUNT(*) FROM account WHERE removed_at IS NULL) AS accounts,
+       (SELECT COUNT(*) FROM agent WHERE removed_at IS NULL) AS agents,
+       (SELECT COUNT(*) FROM session) AS sessions,
+       (SELECT COUNT(*) FROM socket) AS sockets`,
+  );
+  return row ?? { accounts: 0, agents: 0, sessions: 0, sockets: 0 };
+}
+
+/** The version of the schema; the cheapest proof that the database responds. */
+export async function findSchemaVersion(query: Query): Promise<number> {
+  const row = await query.get<{ version: number | null }>('SELECT MAX(version) AS version FROM schema_version');
+  return row?.version ?? 0;
+}
+
+const SIZE: Readonly<Record<Dialect, string>> = {
+  sqlite: 'SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()',
+  postgres: 'SELECT pg_database_size(current_database()) AS bytes',
+};
+
+/** The size of the database in bytes, including reserved space. */
+export async function measureDatabase(query: Query): Promise<number | undefined> {
+  const row = await query.get<{ bytes: number }>(SIZE[query.dialect]);
+  return row?.bytes;
+}
+
+/** Accounts that no person signed up for, by name. */
+export function listLocalAccounts(query: Query, limit: number): Promise<AccountRow[]> {
+  return query.all<AccountRow>(
+    'SELECT * FROM account WHERE is_local = 1 AND removed_at IS NULL ORDER BY username LIMIT $1',
+    limit,
+  );
+}
+
+export interface OperatorAgentRow {
+  readonly handle: string;
+  readonly inbound_policy: InboundPolicy;
+  readonly is_paused: number;
+  readonly is_online: number;
+  readonly created_at: number;
+}
+
+/** Every agent of every account, by handle. */
+export function listAllAgents(query: Query): Promise<OperatorAgentRow[]> {
+  return query.all<OperatorAgentRow>(
+    `SELECT handle, inbound_policy, is_paused, created_at,
+       CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
+     FROM agent WHERE removed_at IS NULL ORDER BY handle`,
+  );
+}
+
+/** An account with its usage. */
+export interface OperatorAccountRow extends AccountRow {
+  readonly agents: number;
+  readonly clients: number;
+}
+
+const ACCOUNT = `SELECT account.*,
+    (SELECT COUNT(*) FROM agent WHERE agent.account_id = account.id AND agent.removed_at IS NULL) AS agents,
+    (SELECT COUNT(*) FROM oauth_client WHERE oauth_client.account_id = account.id AND oauth_client.revoked_at IS NULL) AS clients
+  FROM account`;
+
+/** Every account, by name. */
+export function listAllAccounts(query: Query): Promise<OperatorAccountRow[]> {
+  return query.all<OperatorAccountRow>(`${ACCOUNT} WHERE removed_at IS NULL ORDER BY username`);
+}
+
+export function findOperatorAccount(query: Query, username: string): Promise<OperatorAccountRow | undefined> {
+  return query.get<OperatorAccountRow>(`${ACCOUNT} WHERE username = $1 AND removed_at IS NULL`, username);
+}
+
+/** An invitation with the name of the account that signed up with it. */
+export type InvitationRow = EntryLinkRow & { readonly username: string | null };
+
+/** Newest first. */
+export function listInvitations(query: Query): Promise<InvitationRow[]> {
+  return query.all<InvitationRow>(
+    `SELECT entry_link.*, account.username FROM entry_link LEFT JOIN account ON account.id = entry_link.account_id
+     WHERE purpose = 'sign-up' ORDER BY entry_link.id DESC`,
+  );
+}
+
+/** Every client with a secret that is still valid, by its agent; newest first. */
+export function listAllClients(query: Query): Promise<(OAuthClientRow & { readonly handle: string })[]> {
+  return query.all(
+    `SELECT oauth_client.*, agent.handle AS handle FROM oauth_client JOIN agent ON agent.id = oauth_client.agent_id
+     WHERE oauth_client.kind = 'confidential' AND oauth_client.revoked_at IS NULL AND agent.removed_at IS NULL
+     ORDER BY agent.handle, oauth_client.id DESC`,
+  );
+}

@@ -1,0 +1,527 @@
+import type { Client, ClientBase, PoolClient } from 'pg';
+import { type Clock, systemClock, wait } from '../../kit/clock.js';
+import { keepOpen } from '../../kit/keep-open.js';
+import { systemRandom } from '../../kit/random.js';
+import type { Calls, Epoch, Query, SharedDatabase, Transaction, Work } from '../core/database.js';
+import { isDatabaseLost, OperatorError } from '../core/errors.js';
+import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
+import { isAtOrigin, openEpoch, readEpoch } from './epochs.js';
+import { seal } from './keys.js';
+import { EPOCH_LOCK } from './lock-names.js';
+import {
+  type ConnectionPool,
+  createDriver,
+  type Driver,
+  explainUnusable,
+  isCollision,
+  isLostConnection,
+  isOutOfSpace,
+  isReadOnly,
+  isStalePlan,
+  prepareConnection,
+  wasNeverSent,
+} from './postgres-driver.js';
+import { createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
+import { preparePostgres } from './prepare-postgres.js';
+
+interface CallsOptions {
+  readonly driver: Driver;
+  /** Refuses a new connection by throwing. */
+  readonly check: (client: Client) => Promise<void>;
+  readonly channel: string;
+  readonly aside: Query;
+  readonly onFault: (error: unknown) => void;
+}
+
+/**
+ * LISTEN on a connection of its own, which is reopened when it is lost; NOTIFY outside of every transaction, because
+ * inside one it would hold a lock on the whole server through COMMIT.
+ */
+export function createCalls({
+  driver,
+  check,
+  channel,
+  aside,
+  onFault,
+}: CallsOptions): Calls & { close(): Promise<void> } {
+  const listeners = new Set<(text: string) => void>();
+  const stop = new AbortController();
+  let running: Promise<void> | undefined;
+
+  /** Resolves when the connection is lost. */
+  const listenOnce = async (client: Client): Promise<void> => {
+    const ended = new Promise<void>((resolve) => {
+      client.on('error', () => resolve());
+      client.on('end', () => resolve());
+      stop.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    // A throw in an event of the driver would end the process.
+    client.on('notification', ({ payload = '' }) => {
+      for (const listener of [...listeners]) {
+        try {
+          listener(payload);
+        } catch (error) {
+          onFault(error);
+        }
+      }
+    });
+    await check(client);
+    await client.query(`LISTEN ${channel}`);
+    await ended;
+  };
+  return {
+    async send(text) {
+      await aside.all('SELECT pg_notify($1, $2)', channel, text);
+    },
+    listen(listener) {
+      listeners.add(listener);
+      running ??= keepOpen(systemClock, () => driver.useClient(listenOnce), onFault, stop.signal);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    async close() {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+/** How long a call waits for a database that is away, so that a restart or a failover does not fail any call. */
+export const PATIENCE_MS = 5_000;
+const NOTICED_AFTER_MS = 1_000;
+/** How often one call goes through to a database that has been away for longer. */
+const PROBE_EVERY_MS = 250;
+
+/** Whether the database responds. */
+export interface Outage {
+  /**
+   * Throws at once while the database has been away for long, except for an occasional call that finds out whether it
+   * is back.
+   */
+  admit(): void;
+  succeeded(): void;
+  failed(error: unknown): void;
+  /** Whether a retry makes sense: not once every caller has waited enough. */
+  readonly isLong: boolean;
+  /** Calls have succeeded just now, so waiting calls wait for each other and not for the database. */
+  readonly isAnswering: boolean;
+  /** Nothing has succeeded for this long, whatever the reason. */
+  readonly isStuck: boolean;
+  /** The failure, if nothing has succeeded for a while: a single lost connection is replaced by the next call. */
+  readonly fault: unknown;
+}
+
+const ANSWERING_MS = 1_000;
+
+export interface OutageOptions {
+  readonly clock: Clock;
+  /** Called once when the database is away for longer than callers wait, and once when it is back. */
+  readonly onChange: (fault: unknown) => void;
+}
+
+export function createOutage({ clock, onChange }: OutageOptions): Outage {
+  let fault: unknown;
+  let sinceMs = 0;
+  let probedAtMs = 0;
+  let succeededAtMs = clock.monotonic();
+  let isTold = false;
+  const isLong = (): boolean => fault !== undefined && clock.monotonic() - sinceMs >= PATIENCE_MS;
+  return {
+    admit() {
+      if (!isLong()) return;
+      const now = clock.monotonic();
+      if (now - probedAtMs < PROBE_EVERY_MS) throw new OperatorError('DATABASE_LOST', 'The database is away.', fault);
+      probedAtMs = now;
+    },
+    succeeded() {
+      succeededAtMs = clock.monotonic();
+      fault = undefined;
+      if (isTold) onChange(undefined);
+      isTold = false;
+    },
+    failed(error) {
+      if (fault === undefined) sinceMs = clock.monotonic();
+      fault = error;
+      if (!isLong() || isTold) return;
+      isTold = true;
+      onChange(error);
+    },
+    get isLong() {
+      return isLong();
+    },
+    get isAnswering() {
+      return fault === undefined && clock.monotonic() - succeededAtMs < ANSWERING_MS;
+    },
+    get isStuck() {
+      return clock.monotonic() - succeededAtMs >= PATIENCE_MS;
+    },
+    get fault() {
+      return clock.monotonic() - sinceMs >= NOTICED_AFTER_MS ? fault : undefined;
+    },
+  };
+}
+
+/** Lets this many run at once; the others wait in line, up to a limit. */
+export interface Slots {
+  /** How long the first in line has waited. */
+  waitedMs(): number;
+  /** Throws `DATABASE_LOST` after a wait in which no call made progress. */
+  use<T>(work: () => Promise<T>): Promise<T>;
+  /** Accepts nothing new, and resolves when all accepted work has ended. */
+  close(): Promise<void>;
+}
+
+export interface SlotsOptions {
+  readonly clock: Clock;
+  readonly patienceMs: number;
+  /** Whether the running calls make no progress. */
+  readonly isStuck: () => boolean;
+}
+
+export function createSlots(count: number, waitingMax: number, options: SlotsOptions): Slots {
+  /** Since when each has waited, the first in line first. */
+  const waiting = new Map<() => void, number>();
+  let free = count;
+  let isClosed = false;
+  let onIdle: (() => void) | undefined;
+
+  const leave = (): void => {
+    const [next] = waiting.keys();
+    if (next === undefined) free += 1;
+    else next();
+    if (free === count) onIdle?.();
+  };
+
+  return {
+    waitedMs() {
+      const [since] = waiting.values();
+      return since === undefined ? 0 : options.clock.monotonic() - since;
+    },
+    async use(work) {
+      if (isClosed) throw new Error('The database is closed.');
+      if (waiting.size >= waitingMax)
+        throw new OperatorError('DATABASE_LOST', 'Too many calls are waiting for the database.');
+      if (free > 0) free -= 1;
+      else await waitForTurn(waiting, options);
+      try {
+        return await work();
+      } finally {
+        leave();
+      }
+    },
+    close() {
+      isClosed = true;
+      if (free === count) return Promise.resolve();
+      return new Promise((resolve) => {
+        onIdle = resolve;
+      });
+    },
+  };
+}
+
+function waitForTurn(waiting: Map<() => void, number>, { clock, patienceMs, isStuck }: SlotsOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let cancel = (): void => {};
+    const go = (): void => {
+      cancel();
+      waiting.delete(go);
+      resolve();
+    };
+    const look = (): void => {
+      if (!isStuck()) {
+        cancel = clock.schedule(patienceMs, look);
+        return;
+      }
+      waiting.delete(go);
+      reject(new OperatorError('DATABASE_LOST', 'The database does not respond.'));
+    };
+    waiting.set(go, clock.monotonic());
+    cancel = clock.schedule(patienceMs, look);
+  });
+}
+
+/** For requests, and for what happens behind them: delivery, inboxes, presence. */
+const CONNECTIONS = 8;
+const CONNECTIONS_BEHIND = 2;
+const ASIDE_CONNECTIONS = 3;
+const WAITING_MAX = 10_000;
+const COLLISIONS_MAX = 12;
+const CHANNEL_LENGTH = 32;
+const RETRY_PAUSE_MS = 10;
+const RETRY_PAUSE_MAX_MS = 500;
+
+export interface PostgresOptions {
+  /** Called with errors of effects that run after COMMIT, and with changes of a connection. */
+  readonly onFault?: (error: unknown) => void;
+  /** Called with the number of writes in a commit. */
+  readonly onCommit?: (writes: number) => void;
+  /**
+   * Called when writes have failed for longer than callers wait, with the reason; then, with undefined, when they
+   * succeed again.
+   */
+  readonly onOutage?: (fault: unknown) => void;
+  /** Called with warnings about the database's settings. */
+  readonly onWarning?: (warning: string) => void;
+  /** Refuse a database without asp data instead of creating them. */
+  readonly mustExist?: boolean | undefined;
+}
+
+/** The database at `url`, which any number of services may use at the same time. */
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedDatabase> {
+  const { onFault = () => {}, onCommit = () => {}, onOutage = () => {}, onWarning = () => {} } = options;
+  const address = readDatabaseAddress(url);
+  const driver = createDriver(address);
+  const { schema, channel, epoch, warnings } = await prepare(driver, address, options.mustExist === true);
+  for (const warning of warnings) onWarning(warning);
+  const epochs = createEpochWatch(epoch);
+  const check = async (client: ClientBase): Promise<void> => {
+    await prepareConnection(client, schema);
+    epochs.enter(await enterEpoch(client, schema));
+  };
+  const pool = driver.createPool(CONNECTIONS + CONNECTIONS_BEHIND, check);
+  const asidePool = driver.createPool(ASIDE_CONNECTIONS, check);
+  const reads = createOutage({ clock: systemClock, onChange: () => {} });
+  const writes = createOutage({ clock: systemClock, onChange: onOutage });
+  const aside = createQuery((statement) =>
+    again(writes, isLostOrReadOnly, () => withClient(asidePool, (client) => client.query(statement))),
+  );
+  const calls = createCalls({ driver, check, channel, aside, onFault });
+  const slotsOptions = {
+    clock: systemClock,
+    patienceMs: PATIENCE_MS,
+    isStuck: () => reads.isStuck && writes.isStuck,
+  };
+  const slots = createSlots(CONNECTIONS, WAITING_MAX, slotsOptions);
+  const slotsBehind = createSlots(CONNECTIONS_BEHIND, WAITING_MAX, slotsOptions);
+  const writer: Writer = { pool, schema, outage: writes, onFault, onCommit };
+  const workOn = ({ use }: Slots): Work => ({
+    read: (work) => use(() => again(reads, isLostConnection, () => readOnce(pool, work))),
+    write: (work) => use(() => writeUntilCommitted(writer, work)),
+  });
+  return {
+    isExclusive: false,
+    aside,
+    calls,
+    writeFault: () => writes.fault,
+    epoch: epochs.epoch,
+    onNewEpoch: epochs.onNewEpoch,
+    refreshEpoch: async () => epochs.enter(await readEpoch(aside)),
+    queueMs: () => (reads.isAnswering || writes.isAnswering ? slots.waitedMs() : 0),
+    ...workOn(slots),
+    behind: workOn(slotsBehind),
+    async close() {
+      await Promise.all([slots.close(), slotsBehind.close()]);
+      await calls.close();
+      await Promise.all([pool.close(), asidePool.close()]);
+    },
+  };
+}
+
+/** Derived from the service's secret: any role that can connect may send on a channel whose name it knows. */
+async function findChannel(query: Query): Promise<string> {
+  const sealed = await seal(query, 'bells', 'channel');
+  return `asp_${sealed.toString('hex').slice(0, CHANNEL_LENGTH)}`;
+}
+
+interface Prepared {
+  readonly schema: string;
+  /** The channel for notifications. */
+  readonly channel: string;
+  readonly epoch: Epoch;
+  readonly warnings: readonly string[];
+}
+
+/** Connects to the first usable host. The refusal of the first one is the most informative. */
+async function prepare(driver: Driver, address: DatabaseAddress, mustExist: boolean): Promise<Prepared> {
+  const refusals: unknown[] = [];
+  for (const _ of address.connectionStrings)
+    try {
+      return await driver.useClient(async (client) => {
+        const prepared = await preparePostgres(driver, client, address, mustExist);
+        const channel = await findChannel(createQuery((statement) => client.query(statement)));
+        return { ...prepared, channel, epoch: await enterEpoch(client, prepared.schema) };
+      });
+    } catch (error) {
+      refusals.push(error);
+    }
+  throw explainUnusable(address, refusals[0]);
+}
+
+function createEpochWatch(first: Epoch) {
+  const listeners = new Set<() => void>();
+  let current = first;
+  return {
+    epoch: (): Epoch => current,
+    enter(epoch: Epoch): void {
+      if (epoch.token === current.token) return;
+      current = epoch;
+      for (const listener of [...listeners]) listener();
+    },
+    onNewEpoch(listener: () => void): () => void {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+  };
+}
+
+/**
+ * The epoch of the data that a new connection leads to. A new epoch begins before anything is written at a new origin:
+ * the first connection there begins it, and no other connection is used before it has checked.
+ */
+async function enterEpoch(client: ClientBase, schema: string): Promise<Epoch> {
+  const query = createQuery((statement) => client.query(statement));
+  const origin = (await query.get<{ origin: string }>('SELECT data_origin() AS origin'))?.origin ?? '';
+  if (await isAtOrigin(query, origin)) return readEpoch(query);
+  await client.query('BEGIN');
+  try {
+    await lockNames(query, schema, [EPOCH_LOCK], 'exclusive');
+    const epoch = await openEpoch(query, origin, systemClock.now());
+    await client.query('COMMIT');
+    return epoch;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
+  }
+}
+
+/** COMMIT was sent and no answer came: the work is done, or not at all. */
+const isUnknownCommit = (error: unknown): boolean => isDatabaseLost(error) && error.code === 'COMMIT_UNKNOWN';
+
+const isLostOrReadOnly = (error: unknown): boolean => isLostConnection(error) || isReadOnly(error);
+
+/** Runs `step` until it succeeds, fails in a way that a retry does not fix, or its caller has waited enough. */
+async function again<T>(
+  outage: Outage,
+  isWorthwhile: (error: unknown, tries: number) => boolean,
+  step: () => Promise<T>,
+): Promise<T> {
+  outage.admit();
+  const startedAt = systemClock.monotonic();
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const result = await step();
+      outage.succeeded();
+      return result;
+    } catch (error) {
+      const isOutage = isLostOrReadOnly(error) || isOutOfSpace(error);
+      if (isOutage) outage.failed(error);
+      if (!isWorthwhile(error, tries)) throw error;
+      const hasWaitedEnough = outage.isLong || systemClock.monotonic() - startedAt >= PATIENCE_MS;
+      if (isOutage && hasWaitedEnough) throw lost(error);
+      const pause = Math.min(RETRY_PAUSE_MAX_MS, RETRY_PAUSE_MS * 2 ** tries);
+      await wait(systemClock, pause * systemRandom.fraction());
+    }
+  }
+}
+
+function lost(cause: unknown): OperatorError {
+  const reason = cause instanceof Error ? `: ${cause.message}` : '';
+  return new OperatorError('DATABASE_LOST', `The database does not respond${reason}`, cause);
+}
+
+/** One snapshot for the whole of `work`. */
+function readOnce<T>(pool: ConnectionPool, work: (query: Query) => Promise<T>): Promise<T> {
+  return withClient(pool, async (client) => {
+    const begun = begin(client, 'REPEATABLE READ READ ONLY');
+    const { query, end } = openQuery(client);
+    try {
+      const result = await work(query);
+      await begun;
+      await client.query('COMMIT');
+      return result;
+    } catch (error) {
+      await rollBack(client, error);
+      throw error;
+    } finally {
+      end();
+    }
+  });
+}
+
+interface Writer extends Required<Pick<PostgresOptions, 'onFault' | 'onCommit'>> {
+  readonly pool: ConnectionPool;
+  readonly schema: string;
+  readonly outage: Outage;
+}
+
+/**
+ * READ COMMITTED: a transaction locks by name (`lock`) what it reads before writing, the first writer of a row holds
+ * it, and each statement sees everything committed before it. So writes to different sessions never fail each other,
+ * and those to one session wait in line. Work that collides anyway, or loses its connection before COMMIT, runs again.
+ */
+async function writeUntilCommitted<T>(
+  { pool, schema, outage, onFault, onCommit }: Writer,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
+  const isWorthwhile = (error: unknown, tries: number): boolean =>
+    (tries < COLLISIONS_MAX && isCollision(error, tries)) || isLostOrReadOnly(error);
+  const { result, effects } = await again(outage, isWorthwhile, () => writeOnce(pool, schema, work));
+  onCommit(1);
+  for (const effect of effects) {
+    try {
+      effect();
+    } catch (error) {
+      onFault(error);
+    }
+  }
+  return result;
+}
+
+function writeOnce<T>(
+  pool: ConnectionPool,
+  schema: string,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<Done<T>> {
+  return withClient(pool, async (client) => {
+    const begun = begin(client, 'READ COMMITTED');
+    try {
+      const done = await runWork(client, schema, work);
+      await Promise.all([begun, commit(client, done.failure)]);
+      return done;
+    } catch (error) {
+      await rollBack(client, error);
+      throw error;
+    }
+  });
+}
+
+/** A lost connection ends the transaction on its own; waiting for it would take as long as the failed statement. */
+async function rollBack(client: ClientBase, error: unknown): Promise<void> {
+  if (!(isUnknownCommit(error) || isLostConnection(error))) await client.query('ROLLBACK').catch(() => {});
+}
+
+/** Sent with the first statement. The caller of that statement sees its failure too. */
+function begin(client: ClientBase, level: string): Promise<unknown> {
+  const begun = client.query(`BEGIN ISOLATION LEVEL ${level}`);
+  begun.catch(() => {});
+  return begun;
+}
+
+/** Sent with the statements that were not awaited, and answered after them. */
+async function commit(client: ClientBase, failure: () => unknown): Promise<void> {
+  const { command } = await client.query('COMMIT').catch((error: unknown) => {
+    if (isLostConnection(error) && !wasNeverSent(error))
+      throw new OperatorError('COMMIT_UNKNOWN', 'The connection was lost while a write was committed.', error);
+    throw error;
+  });
+  // PostgreSQL answers ROLLBACK when a statement has failed.
+  if (command !== 'COMMIT') throw failure() ?? new Error('The database rolled back the transaction.');
+}
+
+async function withClient<T>(pool: ConnectionPool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let fault: unknown;
+  try {
+    return await work(client);
+  } catch (error) {
+    fault = error;
+    throw error;
+  } finally {
+    // A connection whose failure says something about it, or about its prepared statements, is not used again.
+    const isSpoilt = isUnknownCommit(fault) || isLostOrReadOnly(fault) || isStalePlan(fault);
+    client.release(isSpoilt);
+  }
+}

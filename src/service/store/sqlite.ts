@@ -1,0 +1,477 @@
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { systemClock } from '../../kit/clock.js';
+import { createMutex, type Mutex } from '../../kit/mutex.js';
+import type { Database, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
+import { OperatorError } from '../core/errors.js';
+import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
+import { openEpoch } from './epochs.js';
+import { decodeRow, encodeValue } from './postgres-query.js';
+import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
+import {
+  isDamage,
+  isSafeSqlite,
+  loadSqlite,
+  lockDataDirectory,
+  type SqliteConnection,
+  type SqliteStatement,
+} from './sqlite-driver.js';
+import { damaged, hasTable } from './sqlite-snapshot.js';
+
+const STATEMENTS_MAX = 400;
+
+/** A connection and its prepared statements. */
+export interface PreparedConnection {
+  readonly connection: SqliteConnection;
+  prepare(sql: string): SqliteStatement;
+}
+
+/** SQLite numbers `$1` by order of appearance; `?1` means the first parameter wherever it stands. */
+export function toSqlite(sql: string): string {
+  return sql.replace(/\$(\d+)/g, '?$1');
+}
+
+export function prepareOn(connection: SqliteConnection): PreparedConnection {
+  const statements = new Map<string, SqliteStatement>();
+  return {
+    connection,
+    prepare(sql) {
+      const known = statements.get(sql);
+      if (known !== undefined) return known;
+      if (statements.size >= STATEMENTS_MAX) statements.clear();
+      const statement = connection.prepare(toSqlite(sql));
+      statements.set(sql, statement);
+      return statement;
+    },
+  };
+}
+
+/** Valid until `end`: a query used after its work must not slip into another transaction. */
+export function openQuery(prepared: PreparedConnection): { query: Query; end: () => void } {
+  let isOver = false;
+  const statement = (sql: string): SqliteStatement => {
+    if (isOver) throw new Error('This query was used after its work ended.');
+    return prepared.prepare(sql);
+  };
+  const query: Query = {
+    dialect: 'sqlite',
+    all: async <Row>(sql: string, ...parameters: SqlValue[]) =>
+      (statement(sql).all(...parameters.map(encodeValue)) as Row[]).map(decodeRow),
+    get: async <Row>(sql: string, ...parameters: SqlValue[]) =>
+      decodeRow(statement(sql).get(...parameters.map(encodeValue)) as Row | undefined),
+    run: async (sql, ...parameters) => Number(statement(sql).run(...parameters.map(encodeValue)).changes),
+  };
+  const end = (): void => {
+    isOver = true;
+  };
+  return { query, end };
+}
+
+/**
+ * Runs one piece of work in a savepoint of a running transaction; returns its result and the effects to run after
+ * COMMIT.
+ */
+export async function runStep<T>(
+  prepared: PreparedConnection,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<{ result: T; effects: readonly (() => void)[] }> {
+  const effects: (() => void)[] = [];
+  /** For statements that were not awaited. */
+  const failures: unknown[] = [];
+  const { query, end } = openQuery(prepared);
+  const transaction: Transaction = {
+    ...query,
+    lock: async () => {},
+    send(sql, ...parameters) {
+      query.run(sql, ...parameters).catch((error) => failures.push(error));
+    },
+    afterCommit: (effect) => effects.push(effect),
+    async attempt(step) {
+      const kept = effects.length;
+      const before = failures.length;
+      prepared.prepare('SAVEPOINT step').run();
+      try {
+        const result = await step(transaction);
+        if (failures.length > before) throw failures[before];
+        prepared.prepare('RELEASE step').run();
+        return result;
+      } catch (error) {
+        effects.length = kept;
+        failures.length = before;
+        if (prepared.connection.isTransaction) {
+          prepared.prepare('ROLLBACK TO step').run();
+          prepared.prepare('RELEASE step').run();
+        }
+        throw error;
+      }
+    },
+  };
+  try {
+    return { result: await transaction.attempt(work), effects };
+  } finally {
+    end();
+  }
+}
+
+const WRITES_PER_COMMIT_MAX = 256;
+const WAITING_WRITES_MAX = 10_000;
+
+interface Waiting {
+  readonly sinceMs: number;
+  /** Runs the work; the returned function settles its caller once the outcome of the transaction is known. */
+  run(): Promise<() => void>;
+  fail(error: unknown): void;
+}
+
+export interface GroupCommit {
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Why the last commit failed; undefined: it succeeded. */
+  fault(): unknown;
+  /** How long the first in line has waited. */
+  waitedMs(): number;
+  drain(): Promise<void>;
+}
+
+/**
+ * Writes that arrive in one turn of the event loop share one transaction and one fsync. No caller gets an answer, not
+ * even a refusal, before COMMIT has returned: a refusal may depend on what other work in the same transaction wrote.
+ */
+export function createGroupCommit(
+  prepared: PreparedConnection,
+  turns: Mutex,
+  onFault: (error: unknown) => void,
+  onCommit: (writes: number) => void = () => {},
+): GroupCommit {
+  const waiting: Waiting[] = [];
+  let running: Promise<void> | undefined;
+  let fault: unknown;
+
+  const runAll = async (): Promise<void> => {
+    while (waiting.length > 0) {
+      await new Promise(setImmediate);
+      const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
+      fault = await turns(() => commitTogether(prepared, group));
+      onCommit(group.length);
+    }
+    running = undefined;
+  };
+
+  return {
+    write: (work) =>
+      new Promise((resolve, reject) => {
+        if (waiting.length >= WAITING_WRITES_MAX) return reject(new Error('Too many writes are waiting.'));
+        waiting.push({
+          sinceMs: systemClock.monotonic(),
+          async run() {
+            try {
+              const { result, effects } = await runStep(prepared, work);
+              return () => {
+                for (const effect of effects) runEffect(effect, onFault);
+                resolve(result);
+              };
+            } catch (error) {
+              return () => reject(error);
+            }
+          },
+          fail: reject,
+        });
+        running ??= runAll();
+      }),
+    fault: () => fault,
+    waitedMs: () => (waiting[0] === undefined ? 0 : systemClock.monotonic() - waiting[0].sinceMs),
+    async drain() {
+      await running;
+    },
+  };
+}
+
+/** Why it failed, if it did. */
+async function commitTogether(prepared: PreparedConnection, group: readonly Waiting[]): Promise<unknown> {
+  const { connection } = prepared;
+  try {
+    prepared.prepare('BEGIN IMMEDIATE').run();
+    const settlements: (() => void)[] = [];
+    for (const member of group) {
+      settlements.push(await member.run());
+      if (!connection.isTransaction) throw new Error('The database rolled back the transaction.');
+    }
+    prepared.prepare('COMMIT').run();
+    for (const settle of settlements) settle();
+    return undefined;
+  } catch (cause) {
+    rollBack(prepared);
+    const error = new Error('The write was not committed.', { cause });
+    for (const member of group) member.fail(error);
+    return error;
+  }
+}
+
+function rollBack(prepared: PreparedConnection): void {
+  try {
+    if (prepared.connection.isTransaction) prepared.prepare('ROLLBACK').run();
+  } catch {
+    // BEGIN of the next group fails while this transaction is open, so nothing is acknowledged meanwhile.
+  }
+}
+
+function runEffect(effect: () => void, onFault: (error: unknown) => void): void {
+  try {
+    effect();
+  } catch (error) {
+    onFault(error);
+  }
+}
+
+const BUSY_TIMEOUT_MS = 5000;
+const FULL = 2;
+
+/** Settings that durability and integrity depend on, as the connection reports them. */
+export interface SqliteSettings {
+  readonly version: string;
+  readonly journal_mode: string;
+  readonly synchronous: number;
+  readonly foreign_keys: number;
+  readonly busy_timeout: number;
+}
+
+/**
+ * A commit is on disk when it returns; readers do not wait for the writer; the log file shrinks again after a burst.
+ */
+const COMMON = [
+  `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`,
+  'PRAGMA journal_mode = WAL',
+  'PRAGMA synchronous = FULL',
+  'PRAGMA fullfsync = ON',
+  'PRAGMA checkpoint_fullfsync = ON',
+  'PRAGMA foreign_keys = ON',
+  'PRAGMA trusted_schema = OFF',
+  'PRAGMA temp_store = MEMORY',
+  'PRAGMA cache_size = -8192',
+  'PRAGMA journal_size_limit = 16777216',
+];
+
+export function applySettings(connection: SqliteConnection): void {
+  for (const pragma of COMMON) connection.prepare(pragma).all();
+}
+
+export function readSettings(connection: SqliteConnection): SqliteSettings {
+  const value = (sql: string): unknown => Object.values(connection.prepare(sql).get() as object)[0];
+  return {
+    version: String(value('SELECT sqlite_version()')),
+    journal_mode: String(value('PRAGMA journal_mode')),
+    synchronous: Number(value('PRAGMA synchronous')),
+    foreign_keys: Number(value('PRAGMA foreign_keys')),
+    busy_timeout: Number(value('PRAGMA busy_timeout')),
+  };
+}
+
+/** Throws unless the connection has the settings that durability depends on. Memory is never durable. */
+export function assertSettings(settings: SqliteSettings, isMemory: boolean): void {
+  if (!isSafeSqlite(settings.version))
+    throw new Error(`SQLite ${settings.version} can corrupt data in WAL mode; 3.51.3 or later is required.`);
+  const wanted: readonly [string, boolean][] = [
+    [`journal_mode is ${settings.journal_mode}, not wal`, isMemory || settings.journal_mode === 'wal'],
+    [`synchronous is ${settings.synchronous}, not FULL`, isMemory || settings.synchronous === FULL],
+    ['foreign_keys is off', settings.foreign_keys === 1],
+    [`busy_timeout is ${settings.busy_timeout} ms`, settings.busy_timeout >= BUSY_TIMEOUT_MS],
+  ];
+  for (const [complaint, isMet] of wanted)
+    if (!isMet) throw new Error(`The database did not accept a setting that durable writes need: ${complaint}.`);
+}
+
+export interface SqliteOptions {
+  /** Called with errors of effects that run after COMMIT. */
+  readonly onFault?: (error: unknown) => void;
+  /** Called with the number of writes in each commit. */
+  readonly onCommit?: (writes: number) => void;
+  /** Refuse a folder without a database instead of creating one. */
+  readonly mustExist?: boolean | undefined;
+  /** How a connection is opened: by the driver, unless a test replaces it. */
+  readonly openConnection?: (path: string) => SqliteConnection;
+}
+
+/** The database in `directory`, created if necessary, for this process alone; or one in memory. */
+export async function openSqlite(
+  location: { readonly directory: string } | 'memory',
+  options: SqliteOptions = {},
+): Promise<Database> {
+  const openConnection = options.openConnection ?? (await loadSqlite());
+  if (location === 'memory') {
+    const prepared = prepareOn(openWith(openConnection, ':memory:', true));
+    prepareSchema(prepared.connection);
+    const epoch = await openOwnEpoch(prepared);
+    const turns = createMutex();
+    return compose({ prepared, turns }, { prepared, turns }, epoch, options, () => prepared.connection.close());
+  }
+
+  const { directory } = location;
+  const path = join(directory, DATABASE_FILE);
+  if (options.mustExist === true && !existsSync(path)) throw missingData(`there is no ${path}`);
+  prepareDataDirectory(directory);
+  const lock = lockDataDirectory(openConnection, join(directory, LOCK_FILE), directory);
+  const opened: SqliteConnection[] = [];
+  const close = (): void => {
+    const [writer, ...others] = opened;
+    for (const connection of others) connection.close();
+    if (writer !== undefined) emptyLog(writer);
+    writer?.close();
+    lock.release();
+  };
+  try {
+    refuseMissingLog(path);
+    opened.push(openWith(openConnection, path, false));
+    const writer = prepareOn(opened[0] as SqliteConnection);
+    if (statSync(path).size <= CHECKED_MAX_BYTES) checkPages(writer.connection, path);
+    prepareSchema(writer.connection, options.mustExist);
+    const epoch = await openOwnEpoch(writer);
+    opened.push(openWith(openConnection, path, false));
+    const reader = prepareOn(opened[1] as SqliteConnection);
+    reader.connection.exec('PRAGMA query_only = ON');
+    const composed = compose(
+      { prepared: writer, turns: createMutex() },
+      { prepared: reader, turns: createMutex() },
+      epoch,
+      options,
+      close,
+    );
+    return { ...composed, keepLock: lock.keep };
+  } catch (error) {
+    close();
+    throw isDamage(error) ? damaged(String(error), path) : error;
+  }
+}
+
+/** SQLite keeps both files beside a database in use: if a killed process left one of them, it also left the other. */
+function refuseMissingLog(path: string): void {
+  const [log, index] = [`${path}-wal`, `${path}-shm`];
+  if (!existsSync(path) || existsSync(log) || !existsSync(index)) return;
+  throw new OperatorError(
+    'DATABASE_NOT_USABLE',
+    `${log} is missing. It held the latest writes. Nothing was changed. Put it back; if it is gone for good, ` +
+      `delete ${index}, and start without those writes.`,
+  );
+}
+
+/** Checking larger databases would delay startup; a backup reads the whole database too. */
+const CHECKED_MAX_BYTES = 128 * 1024 * 1024;
+
+function checkPages(connection: SqliteConnection, path: string): void {
+  const [finding] = Object.values(connection.prepare('PRAGMA quick_check(1)').get() as object);
+  if (finding !== 'ok') throw damaged(String(finding), path);
+}
+
+/** The copy in a backup has a different origin, so restoring it begins a new epoch. */
+const ORIGIN = 'sqlite';
+
+async function openOwnEpoch(prepared: PreparedConnection): Promise<Epoch> {
+  const { query, end } = openQuery(prepared);
+  prepared.prepare('BEGIN IMMEDIATE').run();
+  try {
+    const epoch = await openEpoch(query, ORIGIN, systemClock.now());
+    prepared.prepare('COMMIT').run();
+    return epoch;
+  } catch (error) {
+    if (prepared.connection.isTransaction) prepared.prepare('ROLLBACK').run();
+    throw error;
+  } finally {
+    end();
+  }
+}
+
+/**
+ * A driver that leaves statements open leaves the write-ahead log behind, with everything that was written since the
+ * last checkpoint. After a stop the database is complete without it, for people who copy only that file.
+ */
+function emptyLog(connection: SqliteConnection): void {
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch {
+    // For example a full disk. The log stays, and the next start reads it.
+  }
+}
+
+function openWith(
+  openConnection: (path: string) => SqliteConnection,
+  path: string,
+  isMemory: boolean,
+): SqliteConnection {
+  const connection = openConnection(path);
+  try {
+    applySettings(connection);
+    assertSettings(readSettings(connection), isMemory);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+interface Lane {
+  readonly prepared: PreparedConnection;
+  readonly turns: Mutex;
+}
+
+/** In memory, reader and writer are one connection and take turns, so that a read never sees uncommitted data. */
+function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
+  const { onFault = () => {}, onCommit } = options;
+  const commits = createGroupCommit(writer.prepared, writer.turns, onFault, onCommit);
+  let closing: Promise<void> | undefined;
+  const assertOpen = (): void => {
+    if (closing !== undefined) throw new Error('The database is closed.');
+  };
+  const work: Work = {
+    async read(work) {
+      assertOpen();
+      return reader.turns(() => readOnce(reader.prepared, work));
+    },
+    async write(work) {
+      assertOpen();
+      return commits.write(work);
+    },
+  };
+  return {
+    isExclusive: true,
+    writeFault: commits.fault,
+    epoch: () => epoch,
+    queueMs: commits.waitedMs,
+    ...work,
+    // One writer: all that waits for it shares its next commit.
+    behind: work,
+    close() {
+      closing ??= commits
+        .drain()
+        .then(() => reader.turns(async () => {}))
+        .then(close);
+      return closing;
+    },
+  };
+}
+
+/** One snapshot for the whole of `work`. */
+async function readOnce<T>(prepared: PreparedConnection, work: (query: Query) => Promise<T>): Promise<T> {
+  const { query, end } = openQuery(prepared);
+  prepared.prepare('BEGIN').run();
+  try {
+    return await work(query);
+  } finally {
+    end();
+    if (prepared.connection.isTransaction) prepared.prepare('COMMIT').run();
+  }
+}
+
+/** Creates the schema in an empty database, wholly or not at all. Throws for data of another version. */
+export function prepareSchema(connection: SqliteConnection, mustExist = false): void {
+  connection.exec(VERSION_TABLE);
+  const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
+  const found = Number((row as { version: number | null }).version ?? 0);
+  if (found === 0 && hasTable(connection, 'event')) throw damaged('it does not report its version');
+  if (!mustCreateSchema(found, mustExist)) return;
+  connection.exec('BEGIN IMMEDIATE');
+  try {
+    for (const statement of schemaStatements('sqlite')) connection.exec(statement);
+    connection.exec('COMMIT');
+  } catch (error) {
+    if (connection.isTransaction) connection.exec('ROLLBACK');
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { Log } from '../core/context.js';
+import { isDatabaseLost, ServiceError } from '../core/errors.js';
+import { tooManyRequests } from '../oauth/attempts.js';
+import { OAuthError } from '../oauth/parameters.js';
+import type { AuthorizationServer } from '../oauth/server.js';
+import { HEADERS_OF_REDIRECTS } from './layout.js';
+
+export const FORM_TYPE = 'application/x-www-form-urlencoded';
+const BODY_MAX_BYTES = 64 * 1024;
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+
+/** Accepts bodies of these types only, and leaves them undecoded. */
+export function acceptTypes(scope: FastifyInstance, types: string[]): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(types, { parseAs: 'string', bodyLimit: BODY_MAX_BYTES }, (_request, body, done) =>
+    done(null, body),
+  );
+}
+
+/** The host that pages show as the service's own. */
+export function placeOf({ context }: Pick<AuthorizationServer, 'context'>): string {
+  return new URL(context.settings.addresses.webUrl).host;
+}
+
+/** Redirects with 303, so that the browser does not post the form to the new address (RFC 9700 §4.12). */
+export function redirect(reply: FastifyReply, location: string): FastifyReply {
+  return reply.code(303).headers(HEADERS_OF_REDIRECTS).header('location', location).send();
+}
+
+/** Answers every method that `url` has no route for with 405 and `Allow`. */
+export function refuseOtherMethods(scope: FastifyInstance, url: string, allowed: readonly HTTPMethods[]): void {
+  scope.route({
+    method: METHODS.filter((method) => !allowed.includes(method)),
+    url,
+    handler: async () => {
+      throw new OAuthError('invalid_request', 'This method is not allowed here.', undefined, {
+        status: 405,
+        headers: { allow: allowed.join(', ') },
+      });
+    },
+  });
+}
+
+/** A thrown error as an OAuth error; undefined when the whole service answers it. */
+export function asOAuthError(error: unknown): OAuthError | undefined {
+  if (error instanceof OAuthError) return error;
+  if (error instanceof ServiceError) {
+    if (error.code !== 'RATE_LIMITED') return undefined;
+    return tooManyRequests(error.options.retryAfterS ?? 1);
+  }
+  if (isDatabaseLost(error))
+    return new OAuthError('server_error', 'The service cannot reach its data right now. Try again.', undefined, {
+      status: 503,
+      headers: { 'retry-after': '2' },
+    });
+  const { statusCode, code } = error as Partial<FastifyError>;
+  if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return undefined;
+  return new OAuthError('invalid_request', 'The request body cannot be read.', code, { status: statusCode });
+}
+
+/** Answers an error of an endpoint that programs call (RFC 6749 §5.2). */
+export function answerOAuthError(
+  log: Log,
+  thrown: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  // The whole service gives the same answer while its database is away.
+  if (isDatabaseLost(thrown)) throw thrown;
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) log.error('oauth_request_failed', thrown);
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
+  log.info('oauth_refused', {
+    endpoint: request.routeOptions.url ?? '',
+    error: error.error,
+    ...(error.detail !== undefined && { detail: error.detail }),
+  });
+  return reply
+    .code(error.status)
+    .headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...error.headers })
+    .send({ error: error.error, error_description: error.description });
+}

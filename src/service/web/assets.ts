@@ -1,0 +1,18 @@
+import { TIME_FORMS } from './time.js';
+
+type Asset = 'foundation.css' | 'page.css' | 'dashboard.css' | 'transcript.css' | 'time.js' | 'transcript.js';
+
+/** The files in the folder `assets`, inserted by the build. */
+declare const ASP_ASSETS: Readonly<Record<Asset, string>>;
+
+/** Sign-in, consent and messages. */
+export const STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['page.css']}`;
+
+/** The dashboard. */
+export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['dashboard.css']}${ASP_ASSETS['transcript.css']}`;
+
+/** Writes times in the reader's time zone. */
+export const TIME_SCRIPT = ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`);
+
+/** Updates a transcript while someone views it. */
+export const TRANSCRIPT_SCRIPT = ASP_ASSETS['transcript.js'];

@@ -1,0 +1,205 @@
+// Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this script
+// the page works by being reloaded. A hidden tab holds no connection, and all tabs of a browser together hold few streams,
+// because a browser opens only six connections to one host over HTTP/1.1: the other tabs ask every few seconds.
+(() => {
+  'use strict';
+  const KEPT = 500,
+    KEPT_WHILE_READING = 2000,
+    NEAR = 120;
+  const STREAMS = 3,
+    POLL = 3000,
+    POLLS_AFTER_REFUSAL = 5;
+  const FIRST_WAIT = 1000,
+    LONGEST_WAIT = 30000,
+    PATIENCE = 10000;
+  const WHY = { 401: 'signed-out', 404: 'gone' };
+  // Buttons that only work with this script are shown by it. Browsers lend the clipboard to secure pages alone.
+  if (navigator.clipboard) {
+    document.documentElement.classList.add('can-copy');
+    document.addEventListener('click', async ({ target }) => {
+      if (!target.classList.contains('copy')) return;
+      const copied = await navigator.clipboard
+        .writeText(target.closest('.code').querySelector('code').textContent)
+        .then(
+          () => true,
+          () => false,
+        );
+      target.textContent = copied ? 'Copied' : 'Copy failed';
+      setTimeout(() => {
+        target.textContent = 'Copy';
+      }, 2000);
+    });
+  }
+  const log = document.getElementById('log');
+  if (!log?.dataset.live || !window.EventSource) return;
+  const list = log.querySelector('ol');
+  const state = document.getElementById('live');
+  const head = document.getElementById('head');
+  const earlier = document.getElementById('earlier');
+  const jump = document.getElementById('jump');
+
+  // Only the reader's own scrolling decides whether the page follows the end: what arrives, and pictures that grow, do not.
+  let follows = !location.hash,
+    lastY = scrollY,
+    unseen = 0;
+  const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
+  const showUnseen = () => {
+    if (follows) unseen = 0;
+    jump.hidden = unseen === 0;
+    if (unseen > 0) jump.textContent = `${unseen + (unseen === 1 ? ' new message' : ' new messages')} ↓`;
+  };
+  const toEnd = () => {
+    scrollTo({ top: document.documentElement.scrollHeight });
+    lastY = scrollY;
+  };
+  const follow = () => {
+    follows = true;
+    toEnd();
+    showUnseen();
+  };
+  const keepUp = () => follows && toEnd();
+  const look = () => {
+    if (isAtEnd()) follows = true;
+    else if (scrollY < lastY) follows = false;
+    lastY = scrollY;
+    showUnseen();
+  };
+  addEventListener('scroll', look, { passive: true });
+  addEventListener('resize', keepUp);
+  new ResizeObserver(keepUp).observe(document.body);
+  jump.addEventListener('click', (event) => {
+    event.preventDefault();
+    follow();
+  });
+  // Data that the reader unfolds must stay in view.
+  log.addEventListener('click', (event) => {
+    if (event.target.closest('summary')) follows = false;
+  });
+  log.addEventListener('toggle', () => requestAnimationFrame(look), true);
+
+  let after = Number(log.dataset.after),
+    wait = FIRST_WAIT,
+    turn = 0,
+    refusals = 0,
+    isOver = false;
+  let source, release, asked, timer;
+  const say = (name) => {
+    if (state.dataset.state !== name) state.dataset.state = name;
+  };
+  const add = (markup) => {
+    const template = document.createElement('template');
+    template.innerHTML = markup;
+    const entry = template.content.firstElementChild;
+    const sequence = Number(entry.dataset.sequence);
+    if (sequence <= after) return;
+    entry.classList.add('fresh');
+    list.append(entry);
+    after = sequence;
+    if (entry.classList.contains('said')) unseen += 1;
+  };
+  const forgetOldest = () => {
+    const kept = follows ? KEPT : KEPT_WHILE_READING;
+    if (list.childElementCount <= kept) return;
+    while (list.childElementCount > kept) list.firstElementChild.remove();
+    const first = list.querySelector('[data-sequence]');
+    if (!first) return;
+    earlier.hidden = false;
+    earlier.firstElementChild.href = `${earlier.dataset.path}?before=${first.dataset.sequence}#end`;
+  };
+  const show = ({ entries, head: newHead }) => {
+    const nothing = document.getElementById('nothing');
+    if (nothing && entries.length > 0) nothing.remove();
+    for (const entry of entries) add(entry);
+    forgetOldest();
+    if (newHead) head.innerHTML = newHead;
+    keepUp();
+    showUnseen();
+  };
+
+  const close = () => {
+    turn += 1;
+    clearTimeout(timer);
+    if (source) source.close();
+    if (asked) asked.abort();
+    if (release) release();
+    source = asked = release = undefined;
+  };
+  const address = () => `${log.dataset.live}?after=${after}`;
+  const finish = (why) => {
+    isOver = true;
+    close();
+    say(why);
+  };
+  // One of the streams of this browser, shared by all its tabs; undefined: others have them all.
+  const takeStream = async () => {
+    if (!navigator.locks) return () => {};
+    for (let number = 0; number < STREAMS; number += 1) {
+      const free = await new Promise((resolve) => {
+        const hold = (lock) => (lock ? new Promise((give) => resolve(give)) : resolve(undefined));
+        navigator.locks.request(`asp-live-${number}`, { ifAvailable: true }, hold).catch(() => resolve(undefined));
+      });
+      if (free) return free;
+    }
+    return undefined;
+  };
+  // An EventSource does not get the reason for a refusal; a plain request does, and also gets the news.
+  const poll = async () => {
+    const mine = turn;
+    asked = new AbortController();
+    const patience = setTimeout(() => asked?.abort(), PATIENCE);
+    const headers = { accept: 'application/json' };
+    const answer = await fetch(address(), { headers, signal: asked.signal }).catch(() => undefined);
+    const found = answer?.ok ? await answer.json().catch(() => undefined) : undefined;
+    clearTimeout(patience);
+    if (mine !== turn) return;
+    if (answer && WHY[answer.status]) return finish(WHY[answer.status]);
+    if (found) {
+      wait = FIRST_WAIT;
+      show(found);
+      say('slow');
+      timer = setTimeout(open, found.hasMore ? 0 : POLL);
+      return;
+    }
+    say('off');
+    timer = setTimeout(open, wait);
+    wait = Math.min(wait * 2, LONGEST_WAIT);
+  };
+  const stream = () => {
+    source = new EventSource(address());
+    source.onopen = () => {
+      wait = FIRST_WAIT;
+      say('on');
+    };
+    source.addEventListener('entries', (event) => show(JSON.parse(event.data)));
+    source.addEventListener('end', (event) => finish(event.data));
+    source.onerror = () => {
+      if (source.readyState !== EventSource.CLOSED) return say('off');
+      close();
+      refusals = POLLS_AFTER_REFUSAL;
+      poll();
+    };
+  };
+  const open = async () => {
+    close();
+    const mine = turn;
+    if (isOver || document.hidden) return;
+    if (refusals > 0) {
+      refusals -= 1;
+      return poll();
+    }
+    const free = await takeStream();
+    if (mine !== turn) return free?.();
+    release = free;
+    if (free) stream();
+    else poll();
+  };
+  document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', (event) => event.persisted && open());
+  say('off');
+  if (follows) {
+    follow();
+    addEventListener('DOMContentLoaded', keepUp);
+  }
+  open();
+})();

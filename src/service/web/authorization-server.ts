@@ -1,0 +1,179 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AUTHORIZATION_REQUEST_LIFETIME_S, REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../wire/limit.js';
+import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
+import { SOCKET_PATH } from '../../wire/realtime.js';
+import type { ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
+import { PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
+import { OAuthError } from '../oauth/parameters.js';
+import { answerRegister } from '../oauth/register.js';
+import { answerRevoke } from '../oauth/revoke.js';
+import {
+  type AuthorizationServer,
+  type AuthorizationServerOptions,
+  createAuthorizationServer,
+} from '../oauth/server.js';
+import { answerToken } from '../oauth/token.js';
+import { deleteEntryLinksExpiredBefore } from '../store/accounts.js';
+import {
+  deleteAuthorizationCodesBefore,
+  deleteAuthorizationRequestsBefore,
+  deleteRefreshFamiliesUnusedSince,
+} from '../store/authorizations.js';
+import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js';
+import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
+import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, placeOf, refuseOtherMethods } from './api-scope.js';
+import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
+import { durationInWords } from './form.js';
+import { pageHeaders, renderErrorPage } from './layout.js';
+import { enterByLink, setNewPassword, showNewPassword, showSignIn, signIn, signOut, signUp } from './sign-in.js';
+
+const PUBLISHED = `public, max-age=${KEY_SET_MAX_AGE_S}`;
+
+/** Mounts the authorization server on the service's app. Everything it installs stays within its own scopes. */
+export function registerAuthorizationServer(
+  app: FastifyInstance,
+  context: ServiceContext,
+  options: AuthorizationServerOptions,
+): AuthorizationServer {
+  const server = createAuthorizationServer(context, options);
+  app.register(async (scope) => registerPublished(scope, server));
+  app.register(async (scope) => registerForms(scope, server));
+  app.register(async (scope) => registerRegistration(scope, server));
+  app.register(async (scope) => registerPages(scope, server));
+  return server;
+}
+
+/** Public documents, which caches may keep for a while. */
+function registerPublished(scope: FastifyInstance, server: AuthorizationServer): void {
+  const { addresses } = server.context.settings;
+  const pathOf = (resource: string): string => new URL(resource).pathname;
+  const documents: Record<string, () => unknown> = {
+    [SERVER_METADATA_PATH]: () => serverMetadata(addresses),
+    // Below each resource, and where RFC 9728 §3.1 puts it.
+    [`/v1${RESOURCE_METADATA_PATH}`]: () => restMetadata(addresses, server.context.database.epoch().token),
+    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.baseUrl)}`]: () =>
+      restMetadata(addresses, server.context.database.epoch().token),
+    [`${SOCKET_PATH}${RESOURCE_METADATA_PATH}`]: () => socketMetadata(addresses),
+    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.wsUrl)}`]: () => socketMetadata(addresses),
+    [PATH.keySet]: () => server.keys.publicKeySet(),
+  };
+  for (const [path, read] of Object.entries(documents)) {
+    scope.get(path, async (_request, reply) =>
+      reply.headers({ 'cache-control': PUBLISHED, 'x-content-type-options': 'nosniff' }).send(await read()),
+    );
+  }
+}
+
+function registerForms(scope: FastifyInstance, server: AuthorizationServer): void {
+  prepareApi(scope, server, [FORM_TYPE]);
+  scope.post(PATH.token, async (request, reply) => answerToken(server, request, reply));
+  scope.post(PATH.revoke, async (request, reply) => answerRevoke(server, request, reply));
+  for (const path of [PATH.token, PATH.revoke]) refuseOtherMethods(scope, path, ['POST']);
+}
+
+function registerRegistration(scope: FastifyInstance, server: AuthorizationServer): void {
+  prepareApi(scope, server, ['application/json']);
+  scope.post(PATH.register, async (request, reply) => answerRegister(server, request, reply));
+  refuseOtherMethods(scope, PATH.register, ['POST']);
+}
+
+function prepareApi(scope: FastifyInstance, { context }: AuthorizationServer, types: string[]): void {
+  acceptTypes(scope, types);
+  scope.setErrorHandler((error, request, reply) => answerOAuthError(context.log, error, request, reply));
+  scope.addHook('onRequest', async (_request, reply) => {
+    reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache', 'x-content-type-options': 'nosniff' });
+  });
+}
+
+/** HEAD is not answered like GET here, whatever the app does elsewhere. */
+const GET_ALONE = { exposeHeadRoute: false } as const;
+
+/** The pages a person sees in a browser, and the addresses of their forms. */
+function registerPages(scope: FastifyInstance, server: AuthorizationServer): void {
+  acceptTypes(scope, [FORM_TYPE]);
+  scope.setErrorHandler((error, request, reply) => answerPageError(server, error, request, reply));
+  scope.get(PATH.authorize, GET_ALONE, async (request, reply) => showAuthorization(server, request, reply));
+  scope.post(PATH.authorize, async (request, reply) =>
+    isForProgram(request) ? approveLocally(server, request, reply) : decide(server, request, reply),
+  );
+  scope.get(PATH.consent, GET_ALONE, async (request, reply) => showStoredRequest(server, request, reply));
+  scope.get(PATH.signIn, GET_ALONE, async (request, reply) => showSignIn(server, request, reply));
+  scope.get(PATH.signInLink, GET_ALONE, async (request, reply) => enterByLink(server, request, reply));
+  scope.get(PATH.newPassword, GET_ALONE, async (request, reply) => showNewPassword(server, request, reply));
+  scope.post(PATH.newPassword, async (request, reply) => setNewPassword(server, request, reply));
+  scope.post(PATH.signIn, async (request, reply) => signIn(server, request, reply));
+  scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
+  scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
+  refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
+  refuseOtherMethods(scope, PATH.consent, ['GET']);
+  refuseOtherMethods(scope, PATH.signInLink, ['GET']);
+  for (const path of [PATH.signIn, PATH.newPassword]) refuseOtherMethods(scope, path, ['GET', 'POST']);
+  for (const path of [PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
+}
+
+/** No browser sends this header on its own. */
+function isForProgram(request: FastifyRequest): boolean {
+  return request.headers.authorization !== undefined;
+}
+
+const ADVICE: Record<string, string> = {
+  invalid_client: 'Sign in again from the application. If this page comes back, the application must register again.',
+  invalid_redirect_uri: 'Nothing was sent there. Contact the developer of the application.',
+  access_denied: 'Nothing was changed. Start again from the application.',
+};
+const DEFAULT_ADVICE = 'Nothing was changed. Start again from the application.';
+
+function adviceFor({ error, headers }: OAuthError): string {
+  const waitS = Number(headers['retry-after']);
+  if (waitS > 0) return `Nothing was changed. Wait ${durationInWords(waitS)}, then start again from the application.`;
+  return ADVICE[error] ?? DEFAULT_ADVICE;
+}
+
+/** Shows the error to the person: the app's address may not be its own, so nothing is sent there. */
+function answerPageError(
+  server: AuthorizationServer,
+  thrown: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { log } = server.context;
+  if (isForProgram(request)) return answerOAuthError(log, thrown, request, reply);
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) log.error('page_failed', thrown);
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
+  const page = renderErrorPage({
+    place: placeOf(server),
+    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
+    message: error.description,
+    advice: adviceFor(error),
+    code: error.error,
+    onward: { href: PATH.dashboard, label: 'Dashboard' },
+  });
+  return reply
+    .code(error.status)
+    .headers({ ...pageHeaders(), ...error.headers })
+    .send(page);
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** A code is valid for one minute. It is kept for a day, so that a second use is recognized. */
+const CODE_KEPT_MS = DAY_MS;
+/** For a while, the operator can see who signed up with an invitation. */
+const ENTRY_LINK_KEPT_MS = 30 * DAY_MS;
+const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
+
+/** Deletes everything that has expired. */
+export async function sweep(context: ServiceContext): Promise<void> {
+  const now = context.clock.now();
+  await context.database.write(async (transaction) => {
+    await deleteAuthorizationRequestsBefore(transaction, now - AUTHORIZATION_REQUEST_LIFETIME_S * 1000);
+    await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
+    await deleteAccountSessionsExpiredBefore(transaction, now);
+    await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
+    await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
+    await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);
+  });
+}

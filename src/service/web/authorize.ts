@@ -1,0 +1,610 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Handle, isHandle, splitHandle } from '../../wire/handle.js';
+import { HandlePart } from '../../wire/schemas/requests.js';
+import { SCOPE_DESCRIPTION, type Scope } from '../../wire/scope.js';
+import { createAgentRecord } from '../agents/agents.js';
+import type { ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { isFromThisMachine } from '../http/app.js';
+import { isDocumentUrl } from '../oauth/client-documents.js';
+import { type AnswerTarget, describeRedirectUri, withParameters } from '../oauth/clients.js';
+import { isForAccount, PATH, parseScopes } from '../oauth/metadata.js';
+import { bodyOf, OAuthError, type Parameters, queryOf, readParameters } from '../oauth/parameters.js';
+import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
+import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
+import { type AccountRow, findAccount } from '../store/accounts.js';
+import { type AgentRow, findAgentByHandle, listAgentsOfAccount } from '../store/agents.js';
+import {
+  type AuthorizationRequestRow,
+  deleteAuthorizationRequest,
+  insertAuthorizationCode,
+} from '../store/authorizations.js';
+import { markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
+import { placeOf, redirect } from './api-scope.js';
+import {
+  type AnswerAddress,
+  type AuthorizationRequest,
+  answeredRequest,
+  type ReadRequest,
+  readAuthorizationRequest,
+  requireClient,
+  requireRedirectUri,
+  requireStoredRequest,
+  storeRequest,
+} from './authorization-request.js';
+import {
+  type Browser,
+  findAccountOf,
+  forgedForm,
+  isCsrfOf,
+  meetBrowser,
+  readBrowser,
+  requireSameOrigin,
+} from './browser.js';
+import { hidden, type Mistake, renderField, renderProblem } from './form.js';
+import { CAUTION, type Html, html, PLUS, renderFace, strangersText, TICK } from './html.js';
+import { layOut, pageHeaders, renderErrorPage } from './layout.js';
+import { sendSignInPage } from './sign-in.js';
+
+/** The value of the choice that creates an agent. */
+export const NEW_AGENT = 'new';
+
+/** With more agents than these, the app's permissions would be pushed far down the page. */
+const LISTED_WHOLE_MAX = 6;
+
+export interface ConsentAgent {
+  readonly handle: string;
+  readonly displayName: string;
+}
+
+export interface ConsentPage {
+  readonly place: string;
+  readonly request: string;
+  readonly csrf: string;
+  readonly decidePath: string;
+  readonly signOutPath: string;
+  readonly clientName: string;
+  /** Where the app describes itself; undefined for one that registered itself. */
+  readonly clientUrl: string | undefined;
+  readonly answerTarget: Pick<AnswerTarget, 'kind' | 'name'>;
+  readonly scopes: readonly Scope[];
+  readonly account: { readonly username: string; readonly displayName: string };
+  /** Undefined: the app requests the account itself. */
+  readonly agents: readonly ConsentAgent[] | undefined;
+  /** A handle, NEW_AGENT, or nothing yet. */
+  readonly chosen: string | undefined;
+  /** An agent that the app requested by name and that is not this account's. */
+  readonly missingHandle: string | undefined;
+  readonly mistakes: readonly Mistake[];
+  readonly filled: { readonly name?: string; readonly displayName?: string };
+}
+
+/** Asks a person whether an app may act as one of their agents, and as which. */
+export function renderConsentPage(page: ConsentPage): string {
+  const { clientName, agents } = page;
+  const name = strangersText(clientName);
+  const main = html`<form method="post" action="${page.decidePath}" class="stack">
+${hidden({ request: page.request, csrf: page.csrf })}
+<div class="stack-tight">
+<h1>${agents === undefined ? html`Let “${name}” use your account?` : html`Let “${name}” act as your agent?`}</h1>
+<p class="soft">${renderReturn(page)}</p>
+</div>
+${renderProblem('There is a problem', page.mistakes)}
+<div class="notice">${CAUTION}<p>${renderOrigin(page.clientUrl)} Only continue if you just started this sign-in yourself.</p></div>
+${agents !== undefined && renderPicker(page, agents)}
+<section class="stack-tight" aria-labelledby="can"><h2 id="can">This app will be able to</h2>
+<ul class="ticks">${page.scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul></section>
+<div class="actions"><button class="button primary" name="decision" value="allow">Allow</button><button class="button plain" name="decision" value="deny" formnovalidate>Deny</button></div>
+<p class="soft small">Access ends when the application signs out, or after 30 days without use.</p>
+</form>`;
+  const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
+<span>Signed in as <bdi>${page.account.displayName}</bdi> <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
+  const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
+  return layOut({
+    title: page.mistakes.length > 0 ? `Problem: ${title}` : title,
+    place: page.place,
+    main,
+    below,
+  });
+}
+
+/** Who stands for the name of the app: no one, or the owner of its address's host. */
+function renderOrigin(clientUrl: string | undefined): Html {
+  if (clientUrl === undefined) return html`This application registered itself, and its name is not verified.`;
+  return html`This application is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. This service has not verified it.`;
+}
+
+function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
+  if (kind === 'program')
+    return html`You will be returned to a program on this computer, at <span class="mono wrap">${name}</span>.`;
+  if (kind === 'app')
+    return html`You will be returned to the app on this device that opens <strong class="wrap">${name}:</strong> links.`;
+  return html`You will be returned to <strong class="wrap">${name}</strong>.`;
+}
+
+function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html {
+  const { account, chosen, missingHandle } = page;
+  const isLong = agents.length > LISTED_WHOLE_MAX;
+  // The selected item of a scrolling list must be visible.
+  const listed = isLong
+    ? agents.toSorted((one, other) => Number(other.handle === chosen) - Number(one.handle === chosen))
+    : agents;
+  return html`<fieldset>
+<legend>${agents.length === 0 ? 'Create the agent that it acts as' : 'Act as'}</legend>
+${missingHandle !== undefined && html`<p class="small soft wrap">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
+<div class="choices${isLong && ' many'}">
+${listed.map((agent, index) => renderAgent(agent, index, chosen === agent.handle))}
+${renderNewAgent(page, chosen === NEW_AGENT)}
+</div>
+</fieldset>`;
+}
+
+function renderAgent({ handle, displayName }: ConsentAgent, index: number, isChosen: boolean): Html {
+  return html`<div class="choice"><label for="agent-${index}">
+<input type="radio" id="agent-${index}" name="agent" value="${handle}" required${isChosen && html` checked`}>
+${renderFace(displayName)}
+<span class="who"><b><bdi>${displayName}</bdi></b><span class="mono">${handle}</span></span>
+</label></div>`;
+}
+
+function renderNewAgent({ account, mistakes, filled }: ConsentPage, isChosen: boolean): Html {
+  return html`<div class="choice"><label for="agent-new">
+<input type="radio" id="agent-new" name="agent" value="${NEW_AGENT}" required${isChosen && html` checked`}>
+<span class="face" aria-hidden="true">${PLUS}</span>
+<span class="who"><b>A new agent</b><span class="soft small">Choose a handle</span></span>
+</label>
+<div class="more">
+${renderField(
+  {
+    id: 'agent-name',
+    name: 'agent_name',
+    label: 'Handle',
+    prefix: `@${account.username}.`,
+    value: filled.name ?? '',
+    hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It cannot be changed later.`,
+    autocomplete: 'off',
+    maxLength: 64,
+    isIdentifier: true,
+    isRequired: false,
+  },
+  mistakes,
+)}
+${renderField(
+  {
+    id: 'agent-display-name',
+    name: 'agent_display_name',
+    label: 'Display name (optional)',
+    value: filled.displayName ?? '',
+    autocomplete: 'off',
+    maxLength: 100,
+    isRequired: false,
+  },
+  mistakes,
+)}
+</div></div>`;
+}
+
+const DISPLAY_NAME_MAX_LENGTH = 100;
+const BEARER = /^Bearer ([!-~]+)$/i;
+
+/** GET authorization endpoint: shows a page and grants nothing. */
+export async function showAuthorization(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const read = await readRequest(server, request);
+  if (read.kind === 'refused') return answerUnaskedError(server, reply, read.address, read.error);
+  await takeForAddress(context, 'authorize', request);
+  const browser = meetBrowser(server, request, reply);
+  const { id, row } = await storeRequest(context, read.request, browser.hash);
+  return showRequest(server, reply, { browser, id, row, client: read.request.client });
+}
+
+/**
+ * A client that describes itself is fetched before anything is read, because no transaction may wait for a stranger.
+ */
+async function readRequest(server: AuthorizationServer, request: FastifyRequest): Promise<ReadRequest> {
+  const { context } = server;
+  const parameters = readParameters(queryOf(request.raw.url ?? ''));
+  const [clientId, ...others] = parameters.every('client_id');
+  if (clientId !== undefined && others.length === 0)
+    await server.clientDocuments.learn(clientId, () => takeForAddress(context, 'fetchClientDocument', request));
+  return context.database.read((query) => readAuthorizationRequest(context, query, parameters));
+}
+
+/** Shows the page of a stored request again. */
+export async function showStoredRequest(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const id = readParameters(queryOf(request.raw.url ?? '')).one('request');
+  const browser = readBrowser(server, request);
+  const { row, client } = await context.database.read(async (query) => {
+    const stored = await requireStoredRequest(context, query, browser?.hash, id);
+    const known = await requireClient(query, stored.client_id);
+    requireRedirectUri(known, stored.redirect_uri);
+    return { row: stored, client: known };
+  });
+  if (browser === undefined || id === undefined) throw new Error('a stored request without its browser');
+  return showRequest(server, reply, { browser, id, row, client });
+}
+
+/** A stored request and the browser that answers it. */
+interface ShownRequest {
+  readonly browser: Browser;
+  readonly id: string;
+  readonly row: AuthorizationRequestRow;
+  readonly client: OAuthClientRow;
+}
+
+async function showRequest(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  shown: ShownRequest,
+): Promise<FastifyReply> {
+  const account = await server.context.database.read((query) => findAccountOf(server, query, shown.browser));
+  if (account !== undefined) return sendConsentPage(server, reply, shown, account);
+  return sendSignInPage(server, reply, {
+    browser: shown.browser,
+    waiting: { id: shown.id, clientName: shown.client.name },
+    returnTo: undefined,
+  });
+}
+
+/** The person's input, shown again after a mistake. */
+interface ConsentCorrection {
+  readonly mistakes: readonly Mistake[];
+  readonly chosen: string | undefined;
+  readonly filled: { readonly name?: string; readonly displayName?: string };
+}
+
+async function sendConsentPage(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  { browser, id, row, client }: ShownRequest,
+  account: AccountRow,
+  correction?: ConsentCorrection,
+): Promise<FastifyReply> {
+  const scopes = parseScopes(row.scope);
+  const agents = isForAccount(scopes)
+    ? undefined
+    : await server.context.database.read(listFor(account, row.agent_handle));
+  const answerTarget = describeRedirectUri(row.redirect_uri);
+  const page = renderConsentPage({
+    place: placeOf(server),
+    request: id,
+    csrf: browser.csrfFor(id),
+    decidePath: PATH.authorize,
+    signOutPath: PATH.signOut,
+    clientName: client.name,
+    clientUrl: isDocumentUrl(client.id) ? client.id : undefined,
+    answerTarget,
+    scopes,
+    account: { username: account.username, displayName: account.display_name },
+    agents: agents?.map(({ handle, display_name }) => ({ handle, displayName: display_name })),
+    mistakes: [],
+    ...preselect(row.agent_handle, account, agents ?? []),
+    ...correction,
+  });
+  return reply.headers(pageHeaders([answerTarget.policySource])).send(page);
+}
+
+/** As many agents as the page can show, always including the requested one. */
+const listFor =
+  (account: AccountRow, asked: Handle | null) =>
+  async (query: Query): Promise<AgentRow[]> => {
+    const agents = await listAgentsOfAccount(query, account.id);
+    if (asked === null || agents.some(({ handle }) => handle === asked)) return agents;
+    const named = await findAgentByHandle(query, asked);
+    return named?.account_id === account.id ? [named, ...agents] : agents;
+  };
+
+/** Preselects the requested agent, or the only one. Otherwise the person chooses. */
+function preselect(asked: Handle | null, account: AccountRow, agents: readonly AgentRow[]) {
+  const [first, ...others] = agents;
+  if (asked !== null) {
+    const { owner, name } = splitHandle(asked);
+    if (agents.some(({ handle }) => handle === asked)) return { chosen: asked, missingHandle: undefined, filled: {} };
+    const isOwn = owner === account.username;
+    return {
+      chosen: isOwn || first === undefined ? NEW_AGENT : undefined,
+      missingHandle: asked,
+      filled: isOwn ? { name } : {},
+    };
+  }
+  const chosen = first === undefined ? NEW_AGENT : others.length === 0 ? first.handle : undefined;
+  return { chosen, missingHandle: undefined, filled: {} };
+}
+
+/** POST authorization endpoint, from the consent page. Grants only what the stored request says. */
+export async function decide(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  requireSameOrigin(server, request);
+  const form = readParameters(bodyOf(request));
+  const id = form.one('request');
+  const browser = readBrowser(server, request);
+  if (browser === undefined || id === undefined || !isCsrfOf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
+
+  const { row, client, account } = await context.database.read(async (query) => {
+    const stored = await requireStoredRequest(context, query, browser.hash, id);
+    const known = await requireClient(query, stored.client_id);
+    requireRedirectUri(known, stored.redirect_uri);
+    return { row: stored, client: known, account: await findAccountOf(server, query, browser) };
+  });
+  if (account === undefined) return redirect(reply, `${PATH.consent}?request=${id}`);
+  const address = { redirectUri: row.redirect_uri, state: row.state };
+  const tell = (outcome: string): void =>
+    context.log.security?.('consent', {
+      account: account.username,
+      address: request.ip,
+      client: client.id,
+      scope: row.scope,
+      outcome,
+    });
+  if (form.one('decision') !== 'allow') {
+    await context.database.write((transaction) => answerOnce(transaction, row));
+    tell('denied');
+    return answerWithError(server, reply, address, denied('The request was denied.'));
+  }
+  const approved = await context.database.write((transaction) => approve(context, transaction, { row, account, form }));
+  if ('code' in approved) {
+    tell('allowed');
+    return answerWithCode(server, reply, address, approved.code);
+  }
+  return sendConsentPage(server, reply.code(400), { browser, id, row, client }, account, {
+    mistakes: [approved.mistake],
+    chosen: form.one('agent'),
+    filled: { name: form.one('agent_name') ?? '', displayName: form.one('agent_display_name') ?? '' },
+  });
+}
+
+/** A mistake that the person must correct before the request can be approved. Nothing was written yet. */
+interface Mistaken {
+  readonly mistake: Mistake;
+}
+
+const mistaken = (message: string, field?: string): Mistaken => ({
+  mistake: field === undefined ? { message } : { field, message },
+});
+
+interface Approval {
+  readonly row: AuthorizationRequestRow;
+  readonly account: AccountRow;
+  readonly form: Parameters;
+}
+
+/** One transaction: the answered request, a new agent and the code exist together or not at all. */
+async function approve(
+  context: ServiceContext,
+  transaction: Transaction,
+  approval: Approval,
+): Promise<{ readonly code: string } | Mistaken> {
+  const { row, account } = approval;
+  await requireClient(transaction, row.client_id);
+  const agentId = isForAccount(parseScopes(row.scope)) ? null : await chooseAgent(context, transaction, approval);
+  if (agentId !== null && typeof agentId !== 'string') return agentId;
+  await answerOnce(transaction, row);
+  const code = await issueCode(context, transaction, {
+    clientId: row.client_id,
+    redirectUri: row.redirect_uri,
+    scope: row.scope,
+    codeChallenge: row.code_challenge,
+    resources: row.resources,
+    accountId: account.id,
+    agentId,
+  });
+  return { code };
+}
+
+async function answerOnce(transaction: Transaction, row: AuthorizationRequestRow): Promise<void> {
+  if (!(await deleteAuthorizationRequest(transaction, row.id_hash))) throw answeredRequest();
+}
+
+/** An agent of another account gets the same answer as a nonexistent one. */
+async function chooseAgent(
+  context: ServiceContext,
+  transaction: Transaction,
+  { account, form }: Approval,
+): Promise<string | Mistaken> {
+  const choice = form.one('agent');
+  if (choice === NEW_AGENT) return createChosenAgent(context, transaction, account, form);
+  if (choice === undefined) return mistaken('Choose an agent.', 'agent-0');
+  const agent = isHandle(choice) ? await findAgentByHandle(transaction, choice) : undefined;
+  if (agent === undefined || agent.account_id !== account.id) {
+    return mistaken('This agent is not one of yours. Choose another.');
+  }
+  return agent.id;
+}
+
+async function createChosenAgent(
+  context: ServiceContext,
+  transaction: Transaction,
+  account: AccountRow,
+  form: Parameters,
+): Promise<string | Mistaken> {
+  const field = 'agent-name';
+  const name = (form.one('agent_name') ?? '').trim();
+  const displayName = (form.one('agent_display_name') ?? '').trim() || name;
+  if (name === '') return mistaken('Enter a handle for the new agent.', field);
+  if (!HandlePart.safeParse(name).success) {
+    return mistaken('Use lowercase letters, digits, underscores and hyphens only.', field);
+  }
+  if (displayName.length > DISPLAY_NAME_MAX_LENGTH) {
+    return mistaken('The display name is too long.', 'agent-display-name');
+  }
+  try {
+    return (await createAgentRecord(context, transaction, account, { name, displayName })).id;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    if (error.code === 'DUPLICATE_HANDLE') {
+      return mistaken('This handle is or was in use. Choose another.', field);
+    }
+    if (error.code === 'FEATURE_NOT_AVAILABLE') return mistaken(error.message);
+    throw new OAuthError('invalid_request', 'The agent cannot be created.', error.code);
+  }
+}
+
+/**
+ * Approves an authorization request without a page. With the secret of the local service's record, the caller proves
+ * that it is the OS user who runs the service and owns its local accounts.
+ */
+export async function approveLocally(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  requireLocalUser(server, request);
+  const { context } = server;
+  const read = await readRequest(server, request);
+  if (read.kind === 'refused') return answerWithError(server, reply, read.address, read.error);
+  const { request: asked } = read;
+  const owner = await context.database.read((query) => findLocalOwner(query, asked));
+  if (owner === undefined) {
+    return answerWithError(server, reply, asked, denied('No local account of this service has that agent.'));
+  }
+  const code = await context.database.write((transaction) =>
+    issueCode(context, transaction, {
+      clientId: asked.client.id,
+      redirectUri: asked.redirectUri,
+      scope: asked.scopes.join(' '),
+      codeChallenge: asked.codeChallenge,
+      resources: JSON.stringify(asked.resources),
+      accountId: owner.accountId,
+      agentId: isForAccount(asked.scopes) ? null : owner.agentId,
+    }),
+  );
+  return answerWithCode(server, reply, asked, code);
+}
+
+function requireLocalUser(server: AuthorizationServer, request: FastifyRequest): void {
+  const { settings } = server.context;
+  if (settings.isBehindProxy || !isFromThisMachine(request.raw)) {
+    throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
+  }
+  const given = BEARER.exec(request.headers.authorization ?? '')?.[1];
+  if (given === undefined || !isSameSecret(given, server.localSecret)) {
+    throw new OAuthError('access_denied', 'The secret of the local service is missing or wrong.', undefined, {
+      status: 401,
+      headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+    });
+  }
+}
+
+/** With account scopes, any agent's handle names its account. */
+async function findLocalOwner(
+  query: Query,
+  { agentHandle }: AuthorizationRequest,
+): Promise<{ accountId: string; agentId: string } | undefined> {
+  const agent = agentHandle === null ? undefined : await findAgentByHandle(query, agentHandle);
+  const account = agent === undefined ? undefined : await findAccount(query, agent.account_id);
+  if (agent === undefined || account === undefined || account.is_local !== 1) return undefined;
+  return { accountId: account.id, agentId: agent.id };
+}
+
+interface ApprovedAuthorization {
+  readonly clientId: string;
+  readonly redirectUri: string;
+  readonly scope: string;
+  readonly codeChallenge: string;
+  /** JSON: the granted resources. */
+  readonly resources: string;
+  readonly accountId: string;
+  readonly agentId: string | null;
+}
+
+/** Issues a code that is bound to everything that was approved. */
+async function issueCode(
+  context: ServiceContext,
+  transaction: Transaction,
+  approved: ApprovedAuthorization,
+): Promise<string> {
+  const now = context.clock.now();
+  const code = createSecret(context.random, 'authorizationCode');
+  await insertAuthorizationCode(transaction, {
+    code_hash: hashSecret(code),
+    client_id: approved.clientId,
+    account_id: approved.accountId,
+    agent_id: approved.agentId,
+    redirect_uri: approved.redirectUri,
+    scope: approved.scope,
+    code_challenge: approved.codeChallenge,
+    resources: approved.resources,
+    created_at: now,
+    used_at: null,
+    family_id: null,
+  });
+  await markOAuthClientUsed(transaction, approved.clientId, now);
+  return code;
+}
+
+/** Sends the browser back to the client with a code (RFC 6749 §4.1.2; RFC 9207 §2). */
+function answerWithCode(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  { redirectUri, state }: AnswerAddress,
+  code: string,
+): FastifyReply {
+  return redirect(reply, withParameters(redirectUri, { code, state, iss: issuerOf(server) }));
+}
+
+/** Sends the browser back to the client with an error (RFC 6749 §4.1.2.1; RFC 9207 §2). */
+function answerWithError(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  address: AnswerAddress,
+  error: OAuthError,
+): FastifyReply {
+  return redirect(reply, locationOfError(server, address, error));
+}
+
+function locationOfError(
+  server: AuthorizationServer,
+  { redirectUri, state }: AnswerAddress,
+  { error, description }: OAuthError,
+): string {
+  return withParameters(redirectUri, { error, error_description: description, state, iss: issuerOf(server) });
+}
+
+/**
+ * Reports an error before a person was asked. A program on this computer gets it at once; to a website or an app the
+ * person follows a link, because otherwise anyone who registers a client could send browsers anywhere through us
+ * (D-122).
+ */
+function answerUnaskedError(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  address: AnswerAddress,
+  error: OAuthError,
+): FastifyReply {
+  const target = describeRedirectUri(address.redirectUri);
+  if (target.kind === 'program') return answerWithError(server, reply, address, error);
+  const page = renderErrorPage({
+    place: placeOf(server),
+    title: 'This request cannot continue',
+    message: error.description,
+    advice: 'The app sent an invalid request. If you trust the address below, you can go there and report it.',
+    code: error.error,
+    onward: {
+      href: locationOfError(server, address, error),
+      label: target.kind === 'app' ? 'Go back to the app' : `Go to ${target.name}`,
+    },
+  });
+  return reply.code(400).headers(pageHeaders()).send(page);
+}
+
+function denied(description: string): OAuthError {
+  return new OAuthError('access_denied', description);
+}
+
+function issuerOf({ context }: AuthorizationServer): string {
+  return context.settings.addresses.authUrl;
+}

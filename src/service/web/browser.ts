@@ -1,0 +1,117 @@
+import { createHmac } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Query } from '../core/database.js';
+import { PATH } from '../oauth/metadata.js';
+import { OAuthError } from '../oauth/parameters.js';
+import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
+import type { AuthorizationServer } from '../oauth/server.js';
+import type { AccountRow } from '../store/accounts.js';
+import { findSignedInAccount } from '../store/browser-sessions.js';
+
+/** How long a browser stays signed in. */
+export const ACCOUNT_SESSION_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
+
+const SECRET = /^[A-Za-z0-9_-]{43}$/;
+
+/** Dependencies of pages for browsers. */
+export type PageServer = Pick<AuthorizationServer, 'context'>;
+
+/** One browser, known by the secret in its cookie. The secret changes when someone signs in or out. */
+export interface Browser {
+  readonly hash: string;
+  /** Ties a form to this browser, and to the authorization request that it answers. */
+  csrfFor(request: string | undefined): string;
+  /** Randomness derived from this browser's secret, different for every purpose. */
+  chanceFor(purpose: string): string;
+}
+
+/** The browser that sent a request, if it has the cookie. */
+export function readBrowser(server: PageServer, request: FastifyRequest): Browser | undefined {
+  const { name } = cookieOf(server);
+  for (const part of (request.headers.cookie ?? '').split(';')) {
+    const [key, value = ''] = part.trim().split('=');
+    if (key === name && SECRET.test(value)) return browserOf(value);
+  }
+  return undefined;
+}
+
+/** The browser that sent a request; a new one gets a secret. */
+export function meetBrowser(server: PageServer, request: FastifyRequest, reply: FastifyReply): Browser {
+  return readBrowser(server, request) ?? renewBrowser(server, reply);
+}
+
+/** Gives the browser a new secret. State tied to the old one must be tied to the new one or deleted. */
+export function renewBrowser(server: PageServer, reply: FastifyReply, lifetimeMs?: number): Browser {
+  const secret = createSecret(server.context.random, 'browser');
+  const { name, isSecure } = cookieOf(server);
+  const parts = [`${name}=${secret}`, 'Path=/', 'HttpOnly', 'SameSite=Lax'];
+  if (isSecure) parts.push('Secure');
+  if (lifetimeMs !== undefined) parts.push(`Max-Age=${Math.floor(lifetimeMs / 1000)}`);
+  reply.header('set-cookie', parts.join('; '));
+  return browserOf(secret);
+}
+
+/** Whether a form carries the secret of its page. */
+export function isCsrfOf(browser: Browser, request: string | undefined, given: string | undefined): boolean {
+  return given !== undefined && isSameSecret(given, browser.csrfFor(request));
+}
+
+export async function findAccountOf(
+  server: PageServer,
+  query: Query,
+  browser: Browser | undefined,
+): Promise<AccountRow | undefined> {
+  return browser === undefined ? undefined : findSignedInAccount(query, browser.hash, server.context.clock.now());
+}
+
+function browserOf(secret: string): Browser {
+  const seal = (text: string): string => createHmac('sha256', secret).update(text).digest('base64url');
+  return {
+    hash: hashSecret(secret),
+    csrfFor: (request) => seal(`csrf ${request ?? ''}`),
+    chanceFor: (purpose) => seal(`chance ${purpose}`),
+  };
+}
+
+/** Cookies ignore ports, so two services on one loopback address need two names; `__Host-` needs https. */
+function cookieOf({ context }: PageServer): { name: string; isSecure: boolean } {
+  const { protocol, port } = new URL(context.settings.addresses.webUrl);
+  if (protocol === 'https:') return { name: '__Host-asp_session', isSecure: true };
+  return { name: `asp_session_${port || '80'}`, isSecure: false };
+}
+
+/** Refuses a form from a page of another origin. */
+export function requireSameOrigin(server: PageServer, request: FastifyRequest): void {
+  if (!isOfSameOrigin(server, request)) throw forgedForm('another origin');
+}
+
+/**
+ * Whether the form came from a page of this service; another port of this machine is another origin. Pages here send no
+ * referrer, so browsers say `Origin: null`: then `Sec-Fetch-Site` must confirm it.
+ */
+export function isOfSameOrigin({ context }: PageServer, request: FastifyRequest): boolean {
+  const { origin } = request.headers;
+  const site = request.headers['sec-fetch-site'];
+  const own = new URL(context.settings.addresses.webUrl).origin;
+  const isOwnOrigin = origin === undefined || origin === own || (origin === 'null' && site === 'same-origin');
+  return isOwnOrigin && (site === undefined || site === 'same-origin');
+}
+
+export function forgedForm(detail: string): OAuthError {
+  return new OAuthError('access_denied', 'This form was not sent from a page of this service.', detail);
+}
+
+const SEGMENT = '[A-Za-z0-9_~%@-][A-Za-z0-9_.~%@-]*';
+const RETURN_ADDRESS = new RegExp(`^${PATH.dashboard}(?:/${SEGMENT})*(?:\\?[A-Za-z0-9_.~%=&-]*)?$`);
+const RETURN_ADDRESS_MAX_LENGTH = 500;
+
+/** Where the browser goes after signing in: a page of the dashboard, whatever the request says. */
+export function readReturnAddress(text: string | undefined): string {
+  if (text === undefined || text.length > RETURN_ADDRESS_MAX_LENGTH) return PATH.dashboard;
+  return RETURN_ADDRESS.test(text) ? text : PATH.dashboard;
+}
+
+/** The sign-in page that continues to `address`. */
+export function signInFor(address: string): string {
+  return `${PATH.signIn}?return_to=${encodeURIComponent(address)}`;
+}

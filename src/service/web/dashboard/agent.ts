@@ -1,0 +1,363 @@
+import { type Agent, InboundPolicy, Visibility } from '../../../wire/schemas/agent.js';
+import { UpdateAgentRequest } from '../../../wire/schemas/requests.js';
+import { AGENT_SCOPES } from '../../../wire/scope.js';
+import { findOwnAgent, mayHaveOpenAgents, skillsOf, toAgent, updateAgent } from '../../agents/agents.js';
+import type { AgentActor } from '../../core/context.js';
+import type { Query } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import { removeAgent } from '../../messaging/remove-agent.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import type { AgentRecordRow } from '../../store/agents.js';
+import {
+  type Field,
+  hidden,
+  type Mistake,
+  renderArea,
+  renderChoices,
+  renderField,
+  renderProblem,
+  renderTick,
+} from '../form.js';
+import { type Html, html, renderFace } from '../html.js';
+import { renderTime } from '../time.js';
+import { PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
+import {
+  aspCommand,
+  type NoteName,
+  renderButton,
+  renderCommand,
+  renderNote,
+  renderQuestion,
+  renderTrail,
+  type View,
+} from './frame.js';
+import { type DashboardAnswer, mistaken, movedWithNote, page, type Refusal, type Visit } from './visit.js';
+
+const TABS = {
+  overview: { label: 'Overview', path: '' },
+  profile: { label: 'Profile', path: '/profile' },
+  allowlist: { label: 'Allowlist', path: '/allowlist' },
+  blocks: { label: 'Blocks', path: '/blocks' },
+} as const;
+type Tab = keyof typeof TABS;
+
+/** The common part of all pages of one agent. */
+export interface AgentFrame {
+  readonly agent: Agent;
+  readonly csrf: string;
+  readonly note: NoteName | undefined;
+  readonly mistakes: readonly Mistake[];
+  readonly now: number;
+}
+
+export const pathOf = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
+
+/** One page of an agent, below its name and its tabs. */
+export function renderAgentPage({ agent, note, mistakes }: AgentFrame, tab: Tab, body: Html): View {
+  const path = pathOf(agent);
+  const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
+<div class="identity">${renderFace(agent.display_name, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
+<nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
+${renderNote(note)}${renderProblem('There is a problem', mistakes)}
+${body}</div>`;
+  const title = `${tab === 'overview' ? '' : `${TABS[tab].label} · `}${agent.canonical_handle}`;
+  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'agents', main };
+}
+
+/** The access settings of an agent, from the form or from the store. */
+export interface AccessValues {
+  readonly inboundPolicy: InboundPolicy;
+  readonly visibility: Visibility;
+  readonly canInitiateSessions: boolean;
+}
+
+export interface OverviewPage extends AgentFrame {
+  readonly access: AccessValues;
+  readonly baseUrl: string;
+  /** Whether the account may have open agents. */
+  readonly mayBeOpen: boolean;
+}
+
+export function renderOverview(page: OverviewPage): View {
+  const { agent, baseUrl, now } = page;
+  const body = html`<div class="columns"><div class="stack">${renderAccess(page)}</div>
+<div class="stack">
+${renderStatus(page)}
+<section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Connect a terminal as this agent:</p>
+${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCommand({ baseUrl, handle: agent.canonical_handle }, 'tail')])}
+<p class="soft small">For a server that runs by itself, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
+<section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
+${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
+<p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
+<p class="small"><a class="aside-link quiet-danger" href="${pathOf(agent)}/remove">Remove this agent…</a></p></section>
+</div></div>`;
+  return renderAgentPage(page, 'overview', body);
+}
+
+function renderStatus({ agent, csrf }: OverviewPage): Html {
+  const path = `${pathOf(agent)}/pause`;
+  const button = agent.paused
+    ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
+    : renderButton({ path, csrf, label: 'Pause', values: { paused: 'true' } });
+  const words = agent.paused
+    ? 'No one can invite it. Its current sessions continue.'
+    : agent.is_online
+      ? 'Connected. It receives messages as they arrive.'
+      : 'Messages are kept until it connects.';
+  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}</p></section>`;
+}
+
+function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage): Html {
+  const isRefused = !mayBeOpen && agent.inbound_policy !== 'open';
+  const about = isRefused
+    ? 'Not available: only accounts that the operator of this service trusts can have open agents.'
+    : 'Any agent can start a session with this one.';
+  return html`<form method="post" action="${pathOf(agent)}" class="card stack" aria-label="Access">${hidden({ csrf })}
+${renderChoices(
+  {
+    name: 'inbound_policy',
+    legend: 'Who can start a session with it',
+    choices: [
+      {
+        value: 'allowlist',
+        label: 'Only agents on the allowlist',
+        about: html`Your own agents are on it by default. <a href="${pathOf(agent)}/allowlist">See the list</a>`,
+      },
+      { value: 'open', label: 'Anyone', about, isDisabled: isRefused },
+    ],
+  },
+  access.inboundPolicy,
+  mistakes,
+)}
+${renderChoices(
+  {
+    name: 'visibility',
+    legend: 'Who can find this agent',
+    choices: [
+      { value: 'public', label: 'Anyone', about: 'Others find it by search and can read its card.' },
+      { value: 'private', label: 'Only you', about: 'Others can invite it only if they know its handle.' },
+    ],
+  },
+  access.visibility,
+  mistakes,
+)}
+${renderTick({ id: 'can-initiate', name: 'can_initiate_sessions', value: 'true', label: 'Can start sessions', isTicked: access.canInitiateSessions })}
+<div class="row-actions"><button class="button primary">Save</button></div></form>`;
+}
+
+/** The contents of the profile form, as typed or as stored. */
+export interface ProfileValues {
+  readonly displayName: string;
+  readonly description: string;
+  readonly cardBody: string;
+  readonly skills: readonly { readonly name: string; readonly description: string }[];
+}
+
+export interface ProfilePage extends AgentFrame {
+  readonly values: ProfileValues;
+  /** The maximum number of skills in the form. */
+  readonly skillCount: number;
+}
+
+export function renderProfile(page: ProfilePage): View {
+  const { agent, csrf, values, mistakes, skillCount } = page;
+  const displayName: Field = {
+    id: 'display-name',
+    name: 'display_name',
+    label: 'Display name',
+    value: values.displayName,
+    autocomplete: 'off',
+    maxLength: 100,
+  };
+  const skills = Array.from({ length: skillCount }, (_, index) => renderSkill(values, index, mistakes));
+  const body = html`<form method="post" action="${pathOf(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
+${renderField(displayName, mistakes)}
+${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
+${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to it. Markdown.' }, mistakes)}
+<fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask it to do. Empty rows are left out.</p><div class="skills">${skills}</div></fieldset>
+<div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${pathOf(agent)}">Cancel</a></div></form>`;
+  return renderAgentPage(page, 'profile', body);
+}
+
+function renderSkill(values: ProfileValues, index: number, mistakes: readonly Mistake[]): Html {
+  const { name = '', description = '' } = values.skills[index] ?? {};
+  const number = index + 1;
+  const field: Field = {
+    id: `skill-${number}`,
+    name: `skill_${number}`,
+    label: `Skill ${number}`,
+    value: name,
+    autocomplete: 'off',
+    maxLength: 100,
+    isRequired: false,
+  };
+  return html`<div class="skill">${renderField(field, mistakes)}${renderArea({ id: `skill-${number}-about`, name: `skill_${number}_about`, label: `What skill ${number} does`, value: description, maxLength: 1000, rows: 1 }, mistakes)}</div>`;
+}
+
+export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'csrf'>): View {
+  const main = renderQuestion({
+    title: html`Remove <span class="wrap">${agent.canonical_handle}</span>?`,
+    consequences: [
+      'It leaves its active sessions, and no one can reach it anymore.',
+      'Its API credentials and connected apps are cut off at once.',
+      'The handle can’t be used again. This cannot be undone.',
+    ],
+    path: `${pathOf(agent)}/remove`,
+    csrf,
+    label: 'Remove agent',
+    back: { label: html`<bdi>${agent.display_name}</bdi>`, path: pathOf(agent) },
+  });
+  return { title: `Remove ${agent.canonical_handle}?`, section: 'agents', main };
+}
+
+/** The agent in the address: another account's agents have no addresses here. */
+export function agentPathOf({ account, part }: Visit): { owner: string; name: string } {
+  return { owner: account.username, name: part('name') };
+}
+
+/** Returns the data of an agent's own page; NOT_FOUND and similar errors share one page (D-101). */
+export function requireAgent(visit: Visit, query: Query): Promise<AgentRecordRow> {
+  return findOwnAgent(query, visit.actor, agentPathOf(visit));
+}
+
+/** The agent itself, for actions that only agents can take: allowlist and blocks. */
+export function actingAs(visit: Visit, { id, handle }: AgentRecordRow): AgentActor {
+  return { kind: 'agent', agentId: id, handle, accountId: visit.account.id, scopes: AGENT_SCOPES };
+}
+
+export async function showAgent(visit: Visit): Promise<DashboardAnswer> {
+  return overviewOf(visit, { mistakes: [], status: 200 });
+}
+
+/** Who can invite and find the agent, and whether it can start sessions. */
+export async function actAccess(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { inboundPolicy, visibility, canInitiateSessions } = readAccess(form);
+  try {
+    await change(visit, {
+      ...(inboundPolicy !== undefined && { inbound_policy: inboundPolicy }),
+      ...(visibility !== undefined && { visibility }),
+      can_initiate_sessions: canInitiateSessions,
+    });
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'FEATURE_NOT_AVAILABLE') throw error;
+    const mistake = { field: 'inbound_policy-open', message: error.message };
+    return accessAgain(visit, form, { mistakes: [mistake], status: 403 });
+  }
+  return movedWithNote(visit, addressOf(visit), 'saved');
+}
+
+export async function accessAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return overviewOf(visit, refusal, readAccess(form));
+}
+
+function readAccess(form: Parameters) {
+  const inboundPolicy = InboundPolicy.safeParse(form.one('inbound_policy')).data;
+  const visibility = Visibility.safeParse(form.one('visibility')).data;
+  return {
+    ...(inboundPolicy !== undefined && { inboundPolicy }),
+    ...(visibility !== undefined && { visibility }),
+    canInitiateSessions: form.one('can_initiate_sessions') === 'true',
+  };
+}
+
+export async function actPause(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const paused = form.one('paused') === 'true';
+  await change(visit, { paused });
+  return movedWithNote(visit, addressOf(visit), paused ? 'paused' : 'resumed');
+}
+
+async function change(visit: Visit, body: UpdateAgentRequest): Promise<void> {
+  const { context, actor } = visit;
+  const input = { path: agentPathOf(visit), body };
+  await context.database.write((transaction) => updateAgent(context, actor, input, transaction));
+}
+
+async function overviewOf(
+  visit: Visit,
+  { mistakes, status }: Refusal,
+  chosen: Partial<AccessValues> = {},
+): Promise<DashboardAnswer> {
+  const { context, account, csrf, note } = visit;
+  const row = await context.database.read((view) => requireAgent(visit, view));
+  const agent = toAgent(row);
+  const stored = {
+    inboundPolicy: agent.inbound_policy,
+    visibility: agent.visibility,
+    canInitiateSessions: agent.can_initiate_sessions,
+  };
+  const view = renderOverview({
+    agent,
+    access: { ...stored, ...chosen },
+    csrf,
+    note,
+    mistakes,
+    now: context.clock.now(),
+    baseUrl: context.settings.addresses.baseUrl,
+    mayBeOpen: mayHaveOpenAgents(context.settings, account),
+  });
+  return page(view, { status });
+}
+
+const addressOf = ({ part }: Visit): string => `/dashboard/agents/${part('name')}`;
+
+const EMPTY_SKILL_ROWS = 2;
+
+export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
+  return profileOf(visit, { mistakes: [], status: 200 });
+}
+
+export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, actor } = visit;
+  const values = readProfile(form);
+  const read = UpdateAgentRequest.safeParse({
+    display_name: values.displayName,
+    description: values.description === '' ? null : values.description,
+    card_body: values.cardBody === '' ? null : values.cardBody,
+    skills: values.skills,
+  });
+  if (!read.success) return profileAgain(visit, form, mistaken(...readMistakes(read.error.issues, PROFILE_MISTAKE)));
+  const path = agentPathOf(visit);
+  await context.database.write((transaction) => updateAgent(context, actor, { path, body: read.data }, transaction));
+  return movedWithNote(visit, `/dashboard/agents/${path.name}`, 'saved');
+}
+
+export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return profileOf(visit, refusal, readProfile(form));
+}
+
+async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: ProfileValues): Promise<DashboardAnswer> {
+  const { context, csrf } = visit;
+  const row = await context.database.read((view) => requireAgent(visit, view));
+  const values = typed ?? valuesOf(row);
+  const view = renderProfile({
+    agent: toAgent(row),
+    csrf,
+    note: undefined,
+    mistakes,
+    now: context.clock.now(),
+    values,
+    skillCount: Math.min(SKILLS_MAX, values.skills.length + EMPTY_SKILL_ROWS),
+  });
+  return page(view, { status });
+}
+
+function valuesOf(row: AgentRecordRow): ProfileValues {
+  return {
+    displayName: row.display_name,
+    description: row.description ?? '',
+    cardBody: row.card_body ?? '',
+    skills: skillsOf(row),
+  };
+}
+
+export async function showRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
+  const row = await visit.context.database.read((view) => requireAgent(visit, view));
+  return page(renderRemoveAgent({ agent: toAgent(row), csrf: visit.csrf }));
+}
+
+export async function actRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
+  const { context, actor } = visit;
+  const path = agentPathOf(visit);
+  await context.database.write((transaction) => removeAgent(context, actor, { path }, transaction));
+  return movedWithNote(visit, '/dashboard/agents', 'removed');
+}

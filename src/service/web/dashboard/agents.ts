@@ -1,0 +1,237 @@
+import type { Agent } from '../../../wire/schemas/agent.js';
+import { CreateAgentRequest } from '../../../wire/schemas/requests.js';
+import { createAgent, listAgents } from '../../agents/agents.js';
+import { ServiceError } from '../../core/errors.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
+import { type Html, html, renderFace } from '../html.js';
+import type { ProfileValues } from './agent.js';
+import {
+  aspCommand,
+  isEmpty,
+  type Listed,
+  type NoteName,
+  renderCommand,
+  renderEmpty,
+  renderHeading,
+  renderList,
+  renderNote,
+  renderTrail,
+  type View,
+} from './frame.js';
+import {
+  askedOf,
+  createFormKey,
+  type DashboardAnswer,
+  keyOf,
+  listedOf,
+  mistaken,
+  movedWithNote,
+  once,
+  page,
+  type Refusal,
+  type Visit,
+} from './visit.js';
+
+export interface AgentsPage {
+  readonly listed: Listed<Agent>;
+  readonly username: string;
+  readonly baseUrl: string;
+  readonly note: NoteName | undefined;
+}
+
+export function renderAgents({ listed, username, baseUrl, note }: AgentsPage): View {
+  const heading = renderHeading({
+    title: 'Agents',
+    about: 'Each agent has a handle that other agents can message.',
+    ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
+  });
+  const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
+  return { title: 'Agents', section: 'agents', main };
+}
+
+function renderNoAgents(username: string, baseUrl: string): Html {
+  return renderEmpty(
+    'No agents yet',
+    html`<p>Choose a name, and other agents can reach it as <span class="mono wrap">@${username}.name</span>.</p>
+<p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>
+<p>Or sign in from a terminal, and create one on the way:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
+  );
+}
+
+function renderRow(agent: Agent): Html {
+  return html`<li class="row">${renderFace(agent.display_name)}
+<div class="who grow"><a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a><span class="mono">${agent.canonical_handle}</span></div>
+${renderBadges(agent)}</li>`;
+}
+
+/** Unusual facts about an agent, one word each. */
+export function renderBadges(agent: Agent): Html {
+  return html`<p class="badges">${agent.is_online && html`<span class="badge good">Online</span>`}${agent.paused && html`<span class="badge warn">Paused</span>`}${agent.inbound_policy === 'open' && html`<span class="badge">Open</span>`}${agent.visibility === 'private' && html`<span class="badge">Private</span>`}</p>`;
+}
+
+export interface NewAgentPage {
+  readonly username: string;
+  readonly csrf: string;
+  readonly key: string;
+  readonly mistakes: readonly Mistake[];
+  readonly filled: { readonly name?: string; readonly displayName?: string; readonly description?: string };
+}
+
+export function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAgentPage): View {
+  const name: Field = {
+    id: 'name',
+    name: 'name',
+    label: 'Handle',
+    prefix: `@${username}.`,
+    value: filled.name ?? '',
+    hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It cannot be changed later.`,
+    autocomplete: 'off',
+    maxLength: 64,
+    isIdentifier: true,
+  };
+  const displayName: Field = {
+    id: 'display-name',
+    name: 'display_name',
+    label: 'Display name',
+    value: filled.displayName ?? '',
+    autocomplete: 'off',
+    maxLength: 100,
+  };
+  const main = html`<div class="narrow stack">${renderTrail('Agents', '/dashboard/agents')}
+<h1>New agent</h1>
+${renderProblem('There is a problem', mistakes)}
+<form method="post" action="/dashboard/new-agent" class="card stack">${hidden({ csrf, key })}
+${[name, displayName].map((field) => renderField(field, mistakes))}
+${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
+<p class="soft small">At first, only your own agents can invite it. You can let others in on its page.</p>
+<div class="row-actions"><button class="button primary">Create agent</button><a class="button plain" href="/dashboard/agents">Cancel</a></div>
+</form></div>`;
+  return { title: mistakes.length > 0 ? 'Problem: New agent' : 'New agent', section: 'agents', main };
+}
+
+export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
+  const { context, actor, account, note } = visit;
+  const { agents, next_cursor: next } = await context.database.read((view) =>
+    listAgents(context, actor, { query: askedOf(visit) }, view),
+  );
+  return page(
+    renderAgents({
+      listed: listedOf(visit, agents, next),
+      username: account.username,
+      baseUrl: context.settings.addresses.baseUrl,
+      note,
+    }),
+  );
+}
+
+export const SKILLS_MAX = 20;
+
+/** Text of several lines as it is stored; forms end lines with two characters. */
+export function linesOf(text: string | undefined): string | null {
+  const lines = text?.replace(/\r\n?/g, '\n').trimEnd() ?? '';
+  return lines === '' ? null : lines;
+}
+
+/** The contents of the profile form. Skills without text are left out. */
+export function readProfile(form: Parameters): ProfileValues {
+  const rows = Array.from({ length: SKILLS_MAX }, (_, index) => ({
+    name: (form.one(`skill_${index + 1}`) ?? '').trim(),
+    description: linesOf(form.one(`skill_${index + 1}_about`)) ?? '',
+  }));
+  return {
+    displayName: (form.one('display_name') ?? '').trim(),
+    description: linesOf(form.one('description')) ?? '',
+    cardBody: linesOf(form.one('card_body')) ?? '',
+    skills: rows.filter(({ name, description }) => name !== '' || description !== ''),
+  };
+}
+
+/** The mistakes in fields of the contract, worded for the person who filled in the form. */
+export const PROFILE_MISTAKE: Readonly<Record<string, Mistake>> = {
+  display_name: { field: 'display-name', message: 'Enter a display name of 1 to 100 characters.' },
+  description: { field: 'description', message: 'Shorten the description to 1000 characters.' },
+  card_body: { field: 'card-body', message: 'Shorten the card to 20,000 characters.' },
+};
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+}
+
+/** The mistakes for the issues of a schema, each once, in the order of `known`; skills come last. */
+export function readMistakes(issues: readonly Issue[], known: Readonly<Record<string, Mistake>>): Mistake[] {
+  const mistakes = issues.map(({ path: [field, index] }): Mistake => {
+    if (field === 'skills') {
+      const id = `skill-${Number(index ?? 0) + 1}`;
+      return {
+        field: id,
+        message: 'Give each skill a name of 1 to 100 characters, and 1000 at most to say what it does.',
+      };
+    }
+    return known[String(field)] ?? { message: 'This form cannot be read.' };
+  });
+  const order = Object.values(known).map(({ field }) => field);
+  const rankOf = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
+  return mistakes
+    .filter((one, index) => mistakes.findIndex(({ field }) => field === one.field) === index)
+    .sort((one, other) => rankOf(one) - rankOf(other));
+}
+
+const PATH = '/dashboard/new-agent';
+const TAKEN: Mistake = { field: 'name', message: 'This handle is or was in use. Choose another.' };
+
+export async function showNewAgent(visit: Visit): Promise<DashboardAnswer> {
+  return page(viewOf(visit, [], {}));
+}
+
+export async function actNewAgent(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, actor } = visit;
+  const { name, displayName, description } = readForm(form);
+  const read = CreateAgentRequest.safeParse({ local_name: name, display_name: displayName, description });
+  if (!read.success) return newAgentAgain(visit, form, mistaken(...readMistakes(read.error.issues, MISTAKE)));
+  const key = keyOf(form, ['name', 'display_name', 'description']);
+  try {
+    const created = await once(visit, { path: PATH, key }, async (transaction) => {
+      return (await createAgent(context, actor, { path: {}, body: read.data }, transaction)).local_name;
+    });
+    return movedWithNote(visit, `/dashboard/agents/${created}`, 'created');
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
+    return newAgentAgain(visit, form, mistaken(TAKEN));
+  }
+}
+
+export async function newAgentAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return page(viewOf(visit, refusal.mistakes, readForm(form)), { status: refusal.status });
+}
+
+function readForm(form: Parameters) {
+  return {
+    name: (form.one('name') ?? '').trim(),
+    displayName: (form.one('display_name') ?? '').trim(),
+    description: linesOf(form.one('description')),
+  };
+}
+
+const MISTAKE: Readonly<Record<string, Mistake>> = {
+  local_name: { field: 'name', message: 'Enter a handle of lowercase letters, digits, underscores and hyphens.' },
+  ...PROFILE_MISTAKE,
+};
+
+interface Filled {
+  readonly name?: string;
+  readonly displayName?: string;
+  readonly description?: string | null;
+}
+
+function viewOf({ context, account, csrf }: Visit, mistakes: readonly Mistake[], filled: Filled) {
+  const { description, ...names } = filled;
+  return renderNewAgent({
+    username: account.username,
+    csrf,
+    key: createFormKey(context),
+    mistakes,
+    filled: { ...names, ...(description != null && { description }) },
+  });
+}

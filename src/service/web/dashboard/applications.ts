@@ -1,0 +1,151 @@
+import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
+import type { Scope } from '../../../wire/scope.js';
+import type { Query } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import { parseScopes } from '../../oauth/metadata.js';
+import { revokeFamily } from '../../oauth/revoke.js';
+import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/authorizations.js';
+import { type Html, html, renderFace, strangersText } from '../html.js';
+import { renderTime } from '../time.js';
+import {
+  aspCommand,
+  type Listed,
+  type NoteName,
+  renderCommand,
+  renderEmpty,
+  renderHeading,
+  renderList,
+  renderNote,
+  renderQuestion,
+  renderScopes,
+  type View,
+} from './frame.js';
+import { type DashboardAnswer, movedWithNote, page, readListed, type Visit } from './visit.js';
+
+/** An app that may act as an agent or as the account. Its name is not verified. */
+export interface ShownApplication {
+  readonly id: string;
+  readonly name: string;
+  readonly handle: string | null;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: number;
+  readonly lastUsedAt: number;
+}
+
+export interface ApplicationsPage {
+  readonly listed: Listed<ShownApplication>;
+  readonly now: number;
+  readonly baseUrl: string;
+  readonly note: NoteName | undefined;
+}
+
+export function renderApplications({ listed, now, baseUrl, note }: ApplicationsPage): View {
+  const heading = renderHeading({
+    title: 'Connected apps',
+    about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
+  });
+  const nothing = renderEmpty(
+    'Nothing is connected',
+    html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
+  );
+  const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
+  return { title: 'Connected apps', section: 'applications', main };
+}
+
+function renderRow(application: ShownApplication, now: number): Html {
+  const { id, name, scopes, createdAt, lastUsedAt } = application;
+  return html`<li class="row tall">${renderFace(name)}
+<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
+<details class="quiet"><summary>Permissions</summary>${renderScopes(scopes)}</details></div>
+<p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
+<a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
+}
+
+function renderGrantee({ handle }: ShownApplication): Html {
+  return handle === null
+    ? html`manages your account and its agents`
+    : html`acts as <span class="mono wrap">${handle}</span>`;
+}
+
+export function renderDisconnect({
+  application,
+  csrf,
+  now,
+}: {
+  readonly application: ShownApplication;
+  readonly csrf: string;
+  readonly now: number;
+}): View {
+  const { id, name, createdAt } = application;
+  const main = renderQuestion({
+    title: html`Disconnect “${strangersText(name)}”?`,
+    consequences: [
+      html`It ${renderGrantee(application)}. You allowed it ${renderTime(createdAt, now)}. Its connections are closed at once.`,
+      'Existing access tokens expire within 15 minutes.',
+      'To act for you again, it must ask you.',
+    ],
+    path: `/dashboard/applications/${id}/disconnect`,
+    csrf,
+    label: 'Disconnect',
+    back: { label: 'Connected apps', path: '/dashboard/applications' },
+  });
+  return { title: 'Disconnect an app?', section: 'applications', main };
+}
+
+export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, note } = visit;
+  const { items, ...rest } = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['applications', account.id],
+      start: [Number.MAX_SAFE_INTEGER, ''],
+      placeOf: (row: FamilyOfAccountRow) => [row.created_at, row.id],
+      read: ([createdAt, id], limit) =>
+        listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, limit),
+    }),
+  );
+  return page(
+    renderApplications({
+      listed: { items: items.map(toShown), ...rest },
+      now: context.clock.now(),
+      baseUrl: context.settings.addresses.baseUrl,
+      note,
+    }),
+  );
+}
+
+export async function showDisconnect(visit: Visit): Promise<DashboardAnswer> {
+  const { context, csrf } = visit;
+  const row = await context.database.read((query) => requireFamily(visit, query));
+  return page(renderDisconnect({ application: toShown(row), csrf, now: context.clock.now() }));
+}
+
+/** Ends the family: its tokens are refused and its sockets closed, as if the app had signed out. */
+export async function actDisconnect(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  await context.database.write(async (transaction) => {
+    const row = await requireFamily(visit, transaction);
+    await revokeFamily(context, transaction, row.id);
+  });
+  return movedWithNote(visit, '/dashboard/applications', 'disconnected');
+}
+
+async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccountRow> {
+  const row = await findFamilyOfAccount(query, visit.account.id, livesSince(visit), visit.part('id'));
+  if (row === undefined) throw new ServiceError('NOT_FOUND');
+  return row;
+}
+
+/** A login that was unused for longer has expired (spec: Refresh). */
+const livesSince = ({ context }: Visit): number => context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
+
+function toShown(row: FamilyOfAccountRow): ShownApplication {
+  return {
+    id: row.id,
+    name: row.client_name,
+    handle: row.handle,
+    scopes: parseScopes(row.scope),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+  };
+}

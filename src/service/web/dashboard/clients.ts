@@ -1,0 +1,417 @@
+import { randomToken } from '../../../kit/random.js';
+import { ID_PREFIX } from '../../../wire/id.js';
+import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
+import { requireRoomFor } from '../../agents/accounts.js';
+import type { ServiceContext } from '../../core/context.js';
+import type { Query } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import { createConfidentialClient, revokeConfidentialClient } from '../../oauth/clients.js';
+import { parseScopes } from '../../oauth/metadata.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { hashSecret, isSameSecret, secretOf } from '../../oauth/secret.js';
+import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
+import { type ClientOfAccountRow, findClientOfAccount, listClientsOfAccount } from '../../store/oauth-clients.js';
+import type { PageServer } from '../browser.js';
+import {
+  type Choices,
+  type Field,
+  hidden,
+  type Mistake,
+  renderField,
+  renderProblem,
+  renderSelection,
+  renderTicks,
+} from '../form.js';
+import { CAUTION, type Html, html, renderFace } from '../html.js';
+import { renderTime } from '../time.js';
+import {
+  isEmpty,
+  type Listed,
+  type NoteName,
+  renderCommand,
+  renderEmpty,
+  renderHeading,
+  renderList,
+  renderNote,
+  renderQuestion,
+  renderScopes,
+  renderTrail,
+  type View,
+} from './frame.js';
+import {
+  type AnswerHeaders,
+  createFormKey,
+  type DashboardAnswer,
+  keyOf,
+  mistaken,
+  moved,
+  movedWithNote,
+  once,
+  page,
+  type Refusal,
+  readListed,
+  type Visit,
+} from './visit.js';
+
+export interface ShownClient {
+  readonly id: string;
+  readonly name: string;
+  readonly handle: string;
+  readonly agentName: string;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+}
+
+export interface ClientsPage {
+  readonly listed: Listed<ShownClient>;
+  readonly now: number;
+  readonly note: NoteName | undefined;
+}
+
+const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
+
+export function renderClients({ listed, now, note }: ClientsPage): View {
+  const heading = renderHeading({
+    title: 'API credentials',
+    about: 'Let a server act as one of your agents, without anyone signing in.',
+    ...(!isEmpty(listed) && { action: NEW_CLIENT }),
+  });
+  const nothing = renderEmpty(
+    'No API credentials yet',
+    html`<p>Create one for a program that runs by itself: a build, a scheduled job, a back end.</p>
+<p><a class="button primary" href="${NEW_CLIENT.path}">Create an API credential</a></p>
+<p>Its secret is shown once, with the environment variables that the program needs.</p>`,
+  );
+  const list = renderList('/dashboard/clients', listed, (client) => renderRow(client, now), nothing);
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
+  return { title: 'API credentials', section: 'clients', main };
+}
+
+function renderRow(client: ShownClient, now: number): Html {
+  return html`<li class="row">${renderFace(client.name)}
+<div class="who grow"><a class="row-link" href="/dashboard/clients/${client.id}"><bdi>${client.name}</bdi></a><span class="mono">${client.handle}</span></div>
+<p class="facts soft small"><span>Created ${renderTime(client.createdAt, now)}</span><span>${renderUse(client, now)}</span></p></li>`;
+}
+
+function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
+  return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
+}
+
+const LISTED_AGENTS_MAX = 50;
+const SCOPE_TICKS: Choices = {
+  name: 'scope',
+  legend: 'Permissions',
+  choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
+};
+
+export interface NewClientPage {
+  readonly csrf: string;
+  readonly key: string;
+  readonly username: string;
+  /** All of them, or as many as can be suggested. */
+  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
+  readonly mistakes: readonly Mistake[];
+  readonly name: string;
+  /** The name of an agent, or the typed text. */
+  readonly chosen: string | undefined;
+  readonly scopes: readonly Scope[];
+}
+
+export function renderNewClient(page: NewClientPage): View {
+  const { csrf, key, agents, mistakes, name } = page;
+  const field: Field = {
+    id: 'name',
+    name: 'name',
+    label: 'Name',
+    hint: 'A name to recognize it by.',
+    value: name,
+    autocomplete: 'off',
+    maxLength: 100,
+  };
+  const form = html`<form method="post" action="/dashboard/new-client" class="card stack">${hidden({ csrf, key })}
+${renderField(field, mistakes)}
+${renderAgentChoice(page)}
+${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
+<div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
+  const noAgents = renderEmpty(
+    'It needs an agent',
+    html`<p>An API credential acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+  );
+  const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
+${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
+  return {
+    title: mistakes.length > 0 ? 'Problem: New API credential' : 'New API credential',
+    section: 'clients',
+    main,
+  };
+}
+
+/** A list, or a text field if the list would be too long. */
+function renderAgentChoice({ username, agents, chosen, mistakes }: NewClientPage): Html {
+  const [only] = agents;
+  const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
+  const control = { id: 'agent', name: 'agent', label: 'Acts as' };
+  if (agents.length <= LISTED_AGENTS_MAX) {
+    const options = agents.map(({ name, displayName }) => ({
+      value: name,
+      label: `@${username}.${name} · ${displayName}`,
+    }));
+    return renderSelection({ ...control, nothing: 'Choose an agent', options }, known, mistakes);
+  }
+  const field: Field = {
+    ...control,
+    prefix: `@${username}.`,
+    value: known ?? '',
+    hint: html`One of <a href="/dashboard/agents">your agents</a>.`,
+    autocomplete: 'on',
+    maxLength: 130,
+    isIdentifier: true,
+    suggestions: agents.map(({ name }) => name),
+  };
+  return renderField(field, mistakes);
+}
+
+export interface ClientPage {
+  readonly client: ShownClient;
+  /** Only right after the client was created. */
+  readonly secret: string | undefined;
+  readonly baseUrl: string;
+  readonly now: number;
+}
+
+export function renderClient({ client, secret, baseUrl, now }: ClientPage): View {
+  const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
+<div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
+${secret !== undefined && renderSecret(client, secret, baseUrl)}
+<div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when it was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
+<p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this API credential…</a></p></section>
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div></div>`;
+  return { title: client.name, section: 'clients', main };
+}
+
+function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
+  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
+<p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
+<p class="command"><code class="take" id="client-secret">${secret}</code></p>
+<div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
+}
+
+export function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
+  const path = `/dashboard/clients/${client.id}`;
+  const main = renderQuestion({
+    title: html`Revoke “<bdi>${client.name}</bdi>”?`,
+    consequences: [
+      html`Programs that use it can no longer act as <span class="mono wrap">${client.handle}</span>. Their connections are closed at once.`,
+      'Existing access tokens expire within 15 minutes.',
+      'This cannot be undone. A new API credential has a new id and secret.',
+    ],
+    path: `${path}/revoke`,
+    csrf,
+    label: 'Revoke API credential',
+    back: { label: html`<bdi>${client.name}</bdi>`, path },
+  });
+  return { title: `Revoke “${client.name}”?`, section: 'clients', main };
+}
+
+const COOKIE = /^asp_new_client_[A-Za-z0-9_-]{6}$/;
+const COOKIE_ENDING_BYTES = 4;
+const LIFETIME_S = 60;
+
+/**
+ * The secret of the client that a form creates. Only the browser that sent the form can derive it again: the service
+ * stores only its hash, and a form that was sent twice by a double click has one client and one secret (D-103).
+ */
+export function clientSecretOf({ browser }: Pick<Visit, 'browser'>, key: string): string {
+  return secretOf(browser.chanceFor(`client ${key}`), 'clientSecret');
+}
+
+/**
+ * Lets the next page, and only that one, show the secret of the client that was created with `key`. Each answer has its
+ * own cookie: after a double click, a page that was never displayed must not delete the cookie that the second one
+ * needs.
+ */
+export function letShowSecret({ context }: PageServer, clientId: string, key: string): AnswerHeaders {
+  const name = `asp_new_client_${randomToken(context.random, COOKIE_ENDING_BYTES)}`;
+  return { 'set-cookie': [cookie(context, clientId, `${name}=${key}`, LIFETIME_S)] };
+}
+
+/** The secret to show now, and the cookie change that keeps it from being shown again. */
+export function takeSecret(
+  visit: Visit,
+  client: ClientOfAccountRow,
+): { readonly secret: string; readonly headers: AnswerHeaders } | undefined {
+  const cookies = readCookies(visit.request.headers.cookie ?? '');
+  const secret = cookies
+    .map(({ key }) => clientSecretOf(visit, key))
+    .find((one) => client.secret_hash !== null && isSameSecret(hashSecret(one), client.secret_hash));
+  if (secret === undefined) return undefined;
+  const taken = cookies.map(({ name }) => cookie(visit.context, client.id, `${name}=`, 0));
+  return { secret, headers: { 'set-cookie': taken } };
+}
+
+function readCookies(text: string): { name: string; key: string }[] {
+  const pairs = text.split(';').map((one) => one.trim().split('='));
+  return pairs.flatMap(([name = '', key = '']) => (COOKIE.test(name) && key !== '' ? [{ name, key }] : []));
+}
+
+function cookie({ settings }: ServiceContext, clientId: string, pair: string, lifetimeS: number): string {
+  const isSecure = settings.addresses.webUrl.startsWith('https:');
+  const place = `Path=/dashboard/clients/${clientId}; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
+  return `${pair}; ${place}${isSecure ? '; Secure' : ''}`;
+}
+
+export function toShownClient(row: ClientOfAccountRow): ShownClient {
+  return {
+    id: row.id,
+    name: row.name,
+    handle: row.handle,
+    agentName: row.agent_name,
+    scopes: parseScopes(row.scope),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+  };
+}
+
+/** The account's own client in the address; another account's, a revoked one and a nonexistent one look the same. */
+export async function requireClientOf({ account, part }: Visit, query: Query): Promise<ClientOfAccountRow> {
+  const row = await findClientOfAccount(query, account.id, part('id'));
+  if (row === undefined) throw new ServiceError('NOT_FOUND');
+  return row;
+}
+
+/** Shows a client, and once, right after it was created, its secret too. */
+export async function showClient(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const row = await context.database.read((query) => requireClientOf(visit, query));
+  const shown = takeSecret(visit, row);
+  const view = renderClient({
+    client: toShownClient(row),
+    secret: shown?.secret,
+    baseUrl: context.settings.addresses.baseUrl,
+    now: context.clock.now(),
+  });
+  return page(view, { headers: shown?.headers ?? {} });
+}
+
+export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
+  const row = await visit.context.database.read((query) => requireClientOf(visit, query));
+  return page(renderRevokeClient({ client: toShownClient(row), csrf: visit.csrf }));
+}
+
+export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  await context.database.write(async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    await revokeConfidentialClient(context, transaction, row.id);
+  });
+  return movedWithNote(visit, '/dashboard/clients', 'revoked');
+}
+
+const PATH = '/dashboard/new-client';
+const NAME_MAX_LENGTH = 100;
+/** How long the form that created a client still leads to its secret: long enough for a double click. */
+const REPEATED_WITHIN_MS = 30_000;
+
+type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes'>;
+
+export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
+  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES };
+  return formOf(visit, filled, { mistakes: [], status: 200 });
+}
+
+export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const { name, chosen, scopes } = readForm(visit, form);
+  const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
+  const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
+  if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
+  const key = keyOf(form, ['name', 'agent', 'scope']);
+  const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
+    const found = await findNamedAgent(visit, transaction, chosen);
+    if (found === undefined) throw new ServiceError('NOT_FOUND');
+    await requireRoomFor('clients', context, transaction, visit.account);
+    const secret = clientSecretOf(visit, key);
+    const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret };
+    return (await createConfidentialClient(context, transaction, client)).clientId;
+  });
+  const made = await context.database.read((query) => findClientOfAccount(query, visit.account.id, clientId));
+  if (made === undefined) throw new ServiceError('NOT_FOUND');
+  const isNew = context.clock.now() - made.created_at < REPEATED_WITHIN_MS;
+  return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
+}
+
+export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return formOf(visit, readForm(visit, form), refusal);
+}
+
+function readForm(visit: Visit, form: Parameters) {
+  return {
+    name: (form.one('name') ?? '').trim(),
+    chosen: readAgentName(visit, form),
+    scopes: AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope)),
+  };
+}
+
+/** The second half of a handle, even if both halves were typed. */
+function readAgentName({ account }: Visit, form: Parameters): string {
+  const typed = (form.one('agent') ?? '').trim();
+  const own = `@${account.username}.`;
+  return typed.startsWith(own) ? typed.slice(own.length) : typed;
+}
+
+/** Another account's agents have no name here. */
+function findNamedAgent({ account }: Visit, query: Query, name: string): Promise<AgentRecordRow | undefined> {
+  return findAgentByHandle(query, `@${account.username}.${name}`);
+}
+
+function findMistakes(
+  name: string,
+  agent: { readonly chosen: string; readonly isThere: boolean },
+  scopes: readonly string[],
+): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (name === '' || name.length > NAME_MAX_LENGTH)
+    mistakes.push({ field: 'name', message: 'Enter a name of 1 to 100 characters.' });
+  if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
+  else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
+  if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one thing it may do.' });
+  return mistakes;
+}
+
+async function formOf(visit: Visit, filled: Filled, { mistakes, status }: Refusal): Promise<DashboardAnswer> {
+  const { context, account, csrf } = visit;
+  const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
+  const view = renderNewClient({
+    csrf,
+    key: createFormKey(context),
+    username: account.username,
+    agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
+    mistakes,
+    ...filled,
+  });
+  return page(view, { status });
+}
+
+/** Greater than every id: a ULID begins with a digit. */
+const BEFORE_ALL = `${ID_PREFIX.oauthClient}Z`;
+
+export async function showClients(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, note } = visit;
+  const { items, ...rest } = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['clients', account.id],
+      start: [BEFORE_ALL],
+      placeOf: ({ id }: ClientOfAccountRow) => [id],
+      read: ([before], limit) => listClientsOfAccount(view, account.id, before, limit),
+    }),
+  );
+  return page(
+    renderClients({
+      listed: { items: items.map(toShownClient), ...rest },
+      now: context.clock.now(),
+      note,
+    }),
+  );
+}

@@ -1,0 +1,354 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type ErrorCode, errorRow } from '../../../wire/error.js';
+import { ServiceError } from '../../core/errors.js';
+import { answerWith, JSON_TYPE, sendAnswer } from '../../http/answers.js';
+import { PATH } from '../../oauth/metadata.js';
+import { bodyOf, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
+import type { AuthorizationServer } from '../../oauth/server.js';
+import { acceptTypes, asOAuthError, FORM_TYPE, redirect, refuseOtherMethods } from '../api-scope.js';
+import { forgedForm, isCsrfOf, requireSameOrigin, signInFor } from '../browser.js';
+import { durationInWords, hiddenEntries } from '../form.js';
+import { html } from '../html.js';
+import { pageHeaders, renderErrorPage, renderSignedOutPage } from '../layout.js';
+import {
+  accessAgain,
+  actAccess,
+  actPause,
+  actProfile,
+  actRemoveAgent,
+  profileAgain,
+  showAgent,
+  showProfile,
+  showRemoveAgent,
+} from './agent.js';
+import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
+import { actDisconnect, showApplications, showDisconnect } from './applications.js';
+import {
+  actNewClient,
+  actRevokeClient,
+  newClientAgain,
+  showClient,
+  showClients,
+  showNewClient,
+  showRevokeClient,
+} from './clients.js';
+import { actExport } from './export.js';
+import { frameHeaders, renderFrame, type View } from './frame.js';
+import { createLiveTranscripts, type LiveTranscripts } from './live.js';
+import { showSessions } from './sessions.js';
+import {
+  actDeleteAccount,
+  actEndBrowser,
+  actEndOtherBrowsers,
+  actPassword,
+  deleteAccountAgain,
+  passwordAgain,
+  showDeleteAccount,
+  showSettings,
+} from './settings.js';
+import { fetchAttachment, showEvent, showTranscript } from './transcript.js';
+import {
+  actAllowlist,
+  actBlock,
+  actRemoveEntry,
+  actUnblock,
+  allowlistAgain,
+  blocksAgain,
+  showAllowlist,
+  showBlocks,
+} from './trust.js';
+import {
+  type DashboardAnswer,
+  moved,
+  noNoteCookie,
+  type PageRow,
+  page,
+  readVisit,
+  type Visit,
+  withHeaders,
+} from './visit.js';
+
+/** One page for everything that does not exist, was removed or belongs to another account. */
+export function strayView(): View {
+  return {
+    title: 'Not found',
+    section: undefined,
+    main: html`<div class="stack"><div class="head"><h1>There is nothing here</h1></div>
+<p class="soft">This page does not exist, or what it showed was removed.</p>
+<p><a class="button plain" href="/dashboard/agents">Your agents</a></p></div>`,
+  };
+}
+
+interface Refused {
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** The refused form, ready to be sent again. */
+  readonly retry?: {
+    readonly path: string;
+    readonly csrf: string;
+    readonly entries: readonly (readonly [name: string, value: string])[];
+  };
+}
+
+/** Why a form was refused as a whole, for people. */
+export function refusedView({ code, message, retry }: Refused): View {
+  const title = code === 'RATE_LIMITED' ? 'Too many changes' : 'This cannot be done';
+  const entries = retry?.entries.filter(([name]) => name !== 'csrf') ?? [];
+  const form =
+    retry &&
+    html`<form method="post" action="${retry.path}">${hiddenEntries([...entries, ['csrf', retry.csrf]])}<button class="button plain">Try again</button></form>`;
+  return {
+    title: `Problem: ${title}`,
+    section: undefined,
+    main: html`<div class="stack"><div class="head"><h1>${title}</h1></div><p>${message}</p><p class="soft">Nothing was changed.</p>${form}</div>`,
+  };
+}
+
+const AGENT = '/dashboard/agents/:name';
+const SESSION = '/dashboard/sessions/:session_id';
+
+/** Every address of the dashboard. */
+export const PAGE_ROWS: readonly PageRow[] = [
+  { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
+  { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
+  { path: '/dashboard/agents', show: showAgents },
+  { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent, again: newAgentAgain },
+  { path: AGENT, show: showAgent, act: actAccess, again: accessAgain },
+  { path: `${AGENT}/pause`, act: actPause },
+  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain },
+  { path: `${AGENT}/allowlist`, show: showAllowlist, act: actAllowlist, again: allowlistAgain },
+  { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry },
+  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain },
+  { path: `${AGENT}/blocks/remove`, act: actUnblock },
+  { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
+  { path: '/dashboard/sessions', show: showSessions },
+  { path: SESSION, show: showTranscript },
+  { path: `${SESSION}/events/:sequence`, show: showEvent },
+  { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
+  { path: '/dashboard/clients', show: showClients },
+  { path: '/dashboard/new-client', show: showNewClient, act: actNewClient, again: newClientAgain },
+  { path: '/dashboard/clients/:id', show: showClient },
+  { path: '/dashboard/clients/:id/revoke', show: showRevokeClient, act: actRevokeClient },
+  { path: '/dashboard/settings', show: showSettings, act: actPassword, again: passwordAgain },
+  { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
+  { path: '/dashboard/settings/export', act: actExport },
+  { path: '/dashboard/settings/browsers/end', act: actEndBrowser },
+  { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers },
+  { path: '/dashboard/applications', show: showApplications },
+  { path: '/dashboard/applications/:id/disconnect', show: showDisconnect, act: actDisconnect },
+];
+
+/** HEAD is not treated like GET here, whatever the app does. */
+const GET_ALONE = { exposeHeadRoute: false } as const;
+const ONWARD = { href: PATH.dashboard, label: 'Dashboard' } as const;
+const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
+
+/** Background work of the dashboard. */
+export type Dashboard = Pick<LiveTranscripts, 'stop'>;
+
+/** Mounts the dashboard below the web origin; everything it installs stays within its own scope. */
+export function registerDashboard(app: FastifyInstance, server: AuthorizationServer): Dashboard {
+  const live = createLiveTranscripts(server);
+  app.register(async (scope) => {
+    acceptTypes(scope, [FORM_TYPE]);
+    scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
+    for (const row of PAGE_ROWS) registerRow(scope, server, row);
+    scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
+    scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
+    scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
+      answerVisit(server, request, reply, async () => strayPage()),
+    );
+  });
+  // The caller is a script, so it gets errors in the form for programs.
+  app.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
+  return live;
+}
+
+function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: PageRow): void {
+  const { path, show, act } = row;
+  if (show !== undefined) {
+    scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
+  }
+  if (act !== undefined) {
+    scope.post(path, async (request, reply) => {
+      requireSameOrigin(server, request);
+      const form = readParameters(bodyOf(request));
+      // The browser itself confirms that the form came from a page of this service.
+      const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
+      const kept = isOwnForm ? keptOf(form) : [];
+      if (kept.length > 0 && (await readVisit(server, request)) === undefined)
+        return keepTyped(server, request, reply, kept);
+      return answerVisit(server, request, reply, async (visit) => {
+        if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) {
+          if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
+          return row.again(visit, form, { mistakes: [{ message: SIGNED_IN_AGAIN }], status: 403 });
+        }
+        try {
+          await server.context.limits.take('general', visit.account.id);
+          const answer = await act(visit, form);
+          // The page shows the form again: nothing was done.
+          if (answer.kind !== 'page') tell(visit, 'done');
+          return answer;
+        } catch (error) {
+          const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
+          if (!isRefusal) throw error;
+          tell(visit, error.code);
+          return refuse(visit, row, form, error);
+        }
+      });
+    });
+  }
+  const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
+  refuseOtherMethods(scope, path, allowed);
+}
+
+/** Records in the security log which form an account has sent. */
+function tell({ account, context, request }: Visit, outcome: string): void {
+  const [target = ''] = request.url.split('?', 1);
+  context.log.security?.('account_acted', { account: account.username, address: request.ip, target, outcome });
+}
+
+/** Errors of a form that are not mistakes of the person who filled it in. */
+const REFUSALS: readonly ErrorCode[] = ['RATE_LIMITED', 'FEATURE_NOT_AVAILABLE'];
+
+const SIGNED_IN_AGAIN = 'You have signed in again since this page was opened. Check what it says, then send it.';
+
+/** The contents of a form, without passwords. */
+function keptOf(form: Parameters): Parameters['entries'] {
+  return form.entries.filter(([name]) => name !== 'csrf' && name !== 'key' && !name.includes('password'));
+}
+
+/** If the sign-in of a form has ended, its contents wait on this page until the person has signed in again. */
+function keepTyped(
+  { context }: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  entries: Parameters['entries'],
+): FastifyReply {
+  const html = renderSignedOutPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    signInPath: PATH.signIn,
+    form: { path: request.url, entries },
+  });
+  return reply.code(403).headers(pageHeaders()).send(html);
+}
+
+/** No input is lost: it is in the form again, or behind a button that sends it again. */
+async function refuse(
+  visit: Visit,
+  { again }: PageRow,
+  form: Parameters,
+  { code, message: reason, status, options: { retryAfterS } }: ServiceError,
+): Promise<DashboardAnswer> {
+  const said = reason === errorRow('RATE_LIMITED').message ? 'Too many changes.' : reason;
+  const message = retryAfterS === undefined ? said : `${said} Try again in ${durationInWords(retryAfterS)}.`;
+  const path = visit.request.url;
+  const answer =
+    again === undefined
+      ? page(refusedView({ code, message, retry: { path, csrf: visit.csrf, entries: form.entries } }), { status })
+      : await again(visit, form, { mistakes: [{ message }], status });
+  return retryAfterS === undefined ? answer : withHeaders(answer, { 'retry-after': String(retryAfterS) });
+}
+
+/** An unknown address; requests that do not ask for a page get the error for programs. */
+async function answerStray(
+  { context }: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
+  const html = renderErrorPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    title: 'There is nothing here',
+    message: 'This page does not exist.',
+    code: 'NOT_FOUND',
+    onward: ONWARD,
+  });
+  return reply.code(404).headers(pageHeaders()).send(html);
+}
+
+/** Sends visitors who are not signed in to the sign-in page, and back here afterwards. */
+async function answerVisit(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: (visit: Visit) => Promise<DashboardAnswer>,
+): Promise<FastifyReply> {
+  const visit = await readVisit(server, request);
+  if (visit === undefined) {
+    return redirect(reply, signInFor(request.method === 'GET' ? (request.raw.url ?? '') : PATH.dashboard));
+  }
+  return send(reply, visit, await attempt(visit, work));
+}
+
+/** A refusal by the domain is an ordinary page; hidden objects get the page of an unknown address. */
+async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAnswer>): Promise<DashboardAnswer> {
+  try {
+    return await work(visit);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status >= 500) throw error;
+    if (error.status === 404 || error.code === 'FORBIDDEN' || error.code === 'INVALID_HANDLE') return strayPage();
+    return page(refusedView(error), { status: error.status });
+  }
+}
+
+const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
+
+function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
+  if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);
+  if (answer.kind === 'download') return sendDownload(reply, answer);
+  if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
+  const { view, status = 200, headers = {} } = answer;
+  if (visit.note !== undefined) reply.header('set-cookie', noNoteCookie(visit.context.settings.addresses.webUrl));
+  return reply
+    .code(status)
+    .headers({ ...frameHeaders(view), ...headers })
+    .send(renderVisited(visit, view));
+}
+
+function sendDownload(
+  reply: FastifyReply,
+  { filename, json }: Extract<DashboardAnswer, { kind: 'download' }>,
+): FastifyReply {
+  const headers = [
+    ['content-disposition', `attachment; filename="${filename}"`],
+    ['content-security-policy', "sandbox; default-src 'none'"],
+    ['cross-origin-resource-policy', 'same-origin'],
+    ['referrer-policy', 'no-referrer'],
+  ] as const;
+  return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, '', headers), more: json });
+}
+
+function renderVisited({ context, account, csrf }: Visit, view: View): string {
+  return renderFrame(view, {
+    place: new URL(context.settings.addresses.webUrl).host,
+    account: { username: account.username, displayName: account.display_name },
+    signOutPath: PATH.signOut,
+    csrf,
+  });
+}
+
+/** A form from another page, a malformed request, or a fault of the service. */
+function answerFailure(
+  { context }: AuthorizationServer,
+  thrown: unknown,
+  _request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) context.log.error('dashboard_failed', thrown);
+  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
+  const html = renderErrorPage({
+    place: new URL(context.settings.addresses.webUrl).host,
+    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
+    message: error.description,
+    advice: 'Nothing was changed. Go back to the dashboard and try again from there.',
+    code: error.error,
+    onward: ONWARD,
+  });
+  return reply
+    .code(error.status)
+    .headers({ ...pageHeaders(), ...error.headers })
+    .send(html);
+}

@@ -1,0 +1,161 @@
+import { ID_PREFIX } from '../../../wire/id.js';
+import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
+import { toAccount } from '../../agents/accounts.js';
+import { toAgent } from '../../agents/agents.js';
+import type { Query } from '../../core/database.js';
+import { envelopeText, readAccountRows } from '../../messaging/events.js';
+import { toBlock } from '../../messaging/trust-lists.js';
+import { parseScopes } from '../../oauth/metadata.js';
+import { type AgentRecordRow, listEveryAgentOfAccount } from '../../store/agents.js';
+import { type BlockRow, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
+import { type FamilyOfAccountRow, listFamiliesOfAccount } from '../../store/authorizations.js';
+import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from '../../store/browser-sessions.js';
+import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
+import { listSessionIdsOfSibling } from '../../store/participants.js';
+import { findSeenSession } from './transcript.js';
+import type { DashboardAnswer, Visit } from './visit.js';
+
+const ROWS_PER_QUERY = 200;
+/** How much of a transcript is read at once; the rest is read while it is sent. */
+const PIECE_MAX_EVENTS = 1_000;
+const PIECE_MAX_CHARACTERS = 256 * 1024;
+const LATEST = Number.MAX_SAFE_INTEGER;
+
+/** All data of the account as one document, without secrets and the bytes of attachments. */
+export async function actExport(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  await context.limits.take('exportAccount', account.id);
+  const day = new Date(context.clock.now()).toISOString().slice(0, 10);
+  return { kind: 'download', filename: `asp-${account.username}-${day}.json`, json: writeExport(visit) };
+}
+
+type Text = AsyncGenerator<string>;
+
+async function* writeExport(visit: Visit): Text {
+  const { context, account } = visit;
+  const { id } = account;
+  const now = context.clock.now();
+  const usedSince = now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
+  yield `{"exported_at":${now},"service":${JSON.stringify(context.settings.addresses.webUrl)},"account":${JSON.stringify(toAccount(account))}`;
+  const browsers = eachRow<AccountSessionRow>(visit, (query, last) => {
+    const place = { createdAt: last?.created_at ?? LATEST, idHash: last?.id_hash ?? '' };
+    return listAccountSessions(query, id, now, place, ROWS_PER_QUERY);
+  });
+  yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
+  const apps = eachRow<FamilyOfAccountRow>(visit, (query, last) => {
+    const place = { createdAt: last?.created_at ?? LATEST, id: last?.id ?? '' };
+    return listFamiliesOfAccount(query, id, usedSince, place, ROWS_PER_QUERY);
+  });
+  yield* writeList('connected_apps', apps, asJson(toApp));
+  const clients = eachRow<ClientOfAccountRow>(visit, (query, last) =>
+    listClientsOfAccount(query, id, last?.id ?? `${ID_PREFIX.oauthClient}Z`, ROWS_PER_QUERY),
+  );
+  yield* writeList('api_credentials', clients, asJson(toClient));
+  yield* writeList('agents', eachAgent(visit), (agent) => writeAgent(visit, agent));
+  yield* writeList('sessions', eachSessionId(visit), (sessionId) => writeSession(visit, sessionId));
+  yield '}\n';
+}
+
+/** Reads only while the browser is signed in: a download ends with its sign-in. */
+function readSignedIn<T>({ context, browser }: Visit, read: (query: Query) => Promise<T>): Promise<T> {
+  return context.database.read(async (query) => {
+    const account = await findSignedInAccount(query, browser.hash, context.clock.now());
+    if (account === undefined) throw new Error('The browser was signed out while it downloaded.');
+    return read(query);
+  });
+}
+
+/** The rows of a list, one part at a time; `read` returns those after the last one. */
+async function* eachRow<Row>(
+  visit: Visit,
+  read: (query: Query, last: Row | undefined) => Promise<readonly Row[]>,
+): AsyncGenerator<Row> {
+  let last: Row | undefined;
+  while (true) {
+    const rows = await readSignedIn(visit, (query) => read(query, last));
+    yield* rows;
+    if (rows.length < ROWS_PER_QUERY) return;
+    last = rows.at(-1);
+  }
+}
+
+/** A list member of the document, one item per line. */
+async function* writeList<Item>(name: string, items: AsyncIterable<Item>, write: (item: Item) => Text): Text {
+  yield `,\n${JSON.stringify(name)}:[`;
+  let separator = '\n';
+  for await (const item of items) {
+    let isBegun = false;
+    for await (const text of write(item)) {
+      yield isBegun ? text : `${separator}${text}`;
+      isBegun = true;
+    }
+    if (isBegun) separator = ',\n';
+  }
+  yield ']';
+}
+
+function asJson<Row>(toItem: (row: Row) => unknown): (row: Row) => Text {
+  return async function* (row) {
+    yield JSON.stringify(toItem(row));
+  };
+}
+
+function toBrowser(row: AccountSessionRow) {
+  return { name: row.browser_name, address: row.address, signed_in_at: row.created_at };
+}
+
+function toApp(row: FamilyOfAccountRow) {
+  const { client_name: name, handle, created_at: allowed_at, last_used_at } = row;
+  return { name, handle, scopes: parseScopes(row.scope), allowed_at, last_used_at };
+}
+
+function toClient(row: ClientOfAccountRow) {
+  const { id: client_id, name, handle, created_at, last_used_at } = row;
+  return { client_id, name, handle, scopes: parseScopes(row.scope), created_at, last_used_at };
+}
+
+function eachAgent(visit: Visit): AsyncGenerator<AgentRecordRow> {
+  return eachRow(visit, (query, last) =>
+    listEveryAgentOfAccount(query, visit.account.id, last?.id ?? '', ROWS_PER_QUERY),
+  );
+}
+
+async function* writeAgent(visit: Visit, agent: AgentRecordRow): Text {
+  yield JSON.stringify(toAgent(agent)).slice(0, -1);
+  const entries = eachRow<string>(visit, (query, last) =>
+    listAllowlistPage(query, agent.id, last ?? '', ROWS_PER_QUERY),
+  );
+  yield* writeList('allowlist', entries, asJson(String));
+  const blocks = eachRow<BlockRow>(visit, (query, last) => {
+    const place = { createdAt: last?.created_at ?? LATEST, handle: last?.blocked_handle ?? '' };
+    return listBlockRows(query, agent.id, place, ROWS_PER_QUERY);
+  });
+  yield* writeList('blocks', blocks, asJson(toBlock));
+  yield '}';
+}
+
+/** Every session in which any agent of the account takes or took part, including removed agents. */
+async function* eachSessionId(visit: Visit): AsyncGenerator<string> {
+  for await (const agent of eachAgent(visit))
+    yield* eachRow<string>(visit, (query, last) =>
+      listSessionIdsOfSibling(query, visit.account.id, agent.id, last ?? '', ROWS_PER_QUERY),
+    );
+}
+
+async function* writeSession(visit: Visit, sessionId: string): Text {
+  let after = 0;
+  for (let hasMore = true; hasMore; ) {
+    const piece = await readSignedIn(visit, async (query) => {
+      const seen = await findSeenSession(query, visit.account.id, sessionId);
+      if (seen === undefined) throw new Error('A session of the account is gone.');
+      const page = await readAccountRows(query, seen.view, after, PIECE_MAX_EVENTS, PIECE_MAX_CHARACTERS);
+      return { session: seen.session, ...page };
+    });
+    const events = piece.events.map(envelopeText).join();
+    if (after === 0) yield `${JSON.stringify(piece.session).slice(0, -1)},"events":[${events}`;
+    else if (events !== '') yield `,${events}`;
+    after = piece.events.at(-1)?.sequence ?? after;
+    hasMore = piece.hasMore && piece.events.length > 0;
+  }
+  yield ']}';
+}

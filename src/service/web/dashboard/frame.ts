@@ -1,0 +1,213 @@
+import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
+import { DASHBOARD_STYLE, TIME_SCRIPT } from '../assets.js';
+import { hidden } from '../form.js';
+import { type Html, html, MARK, renderFace, TICK } from '../html.js';
+import { headersFor, policyHashOf, renderDocument, renderScript } from '../layout.js';
+
+const headersWith = headersFor(DASHBOARD_STYLE);
+
+/** The sections of the dashboard, in the order of its navigation. */
+const SECTIONS = {
+  agents: { label: 'Agents', path: '/dashboard/agents' },
+  sessions: { label: 'Sessions', path: '/dashboard/sessions' },
+  clients: { label: 'Credentials', path: '/dashboard/clients' },
+  applications: { label: 'Apps', path: '/dashboard/applications' },
+} as const;
+export type Section = keyof typeof SECTIONS;
+
+/** The content of one dashboard page within the frame. */
+export interface View {
+  /** For the browser's tab; a problem comes first, so that screen readers announce it first. */
+  readonly title: string;
+  readonly section: Section | undefined;
+  readonly main: Html;
+  /** The page's own script; it may send requests to this service. */
+  readonly script?: string;
+}
+
+export interface Frame {
+  /** The host of the service, so that people see whose page this is. */
+  readonly place: string;
+  readonly account: { readonly username: string; readonly displayName: string };
+  readonly signOutPath: string;
+  readonly csrf: string;
+}
+
+/** A complete page of the dashboard. */
+export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
+  const body = html`<body>
+<a class="skip" href="#main">Skip to content</a>
+<header class="bar"><div class="bar-inside">
+<a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
+${renderAccountMenu(frame)}
+</div></header>
+<main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
+<footer class="foot"><span class="mono">${frame.place}</span></footer>
+</body>`;
+  return renderDocument({ title, style: DASHBOARD_STYLE, script: TIME_SCRIPT, body });
+}
+
+function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
+  return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></button>
+<div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
+<a class="button plain" href="/dashboard/settings">Settings</a>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
+}
+
+export function frameHeaders({ script }: View): Record<string, string> {
+  const scripts = script === undefined ? [TIME_SCRIPT] : [TIME_SCRIPT, script];
+  return headersWith({
+    'script-src': scripts.map(policyHashOf),
+    ...(script !== undefined && { 'connect-src': ["'self'"] }),
+  });
+}
+
+/** A part of a list, and the link to the next. */
+export interface Listed<Item> {
+  readonly items: readonly Item[];
+  /** The cursor of the next part; null: this is the last one. */
+  readonly next: string | null;
+  readonly isFirst: boolean;
+}
+
+/** The list was always empty, or everything in it was removed. */
+export function isEmpty({ items, isFirst }: Listed<unknown>): boolean {
+  return items.length === 0 && isFirst;
+}
+
+/** The items as rows, or a text if there are none; `path` is the list's, with its filters. */
+export function renderList<Item>(
+  path: string,
+  listed: Listed<Item>,
+  renderRow: (item: Item) => Html,
+  nothing: Html,
+): Html {
+  if (isEmpty(listed)) return nothing;
+  return html`<ul class="rows">${listed.items.map(renderRow)}</ul>${renderPager(path, listed)}`;
+}
+
+function renderPager(path: string, { next, isFirst }: Listed<unknown>): Html | undefined {
+  if (next === null && isFirst) return undefined;
+  const mark = path.includes('?') ? '&' : '?';
+  return html`<nav class="pager" aria-label="Pages">${!isFirst && html`<a class="button plain" href="${path}">First page</a>`}${next !== null && html`<a class="button plain" href="${path}${mark}after=${encodeURIComponent(next)}">Next page</a>`}</nav>`;
+}
+
+/** For an empty list: what would be in it, and how to add something. */
+export function renderEmpty(title: string, body: Html): Html {
+  return html`<section class="empty"><h2>${title}</h2>${body}</section>`;
+}
+
+/** The result of a form, shown on the next page. */
+const NOTE = {
+  created: 'The agent was created.',
+  saved: 'Your changes were saved.',
+  paused: 'The agent is paused. No one can invite it.',
+  resumed: 'The agent can be invited again.',
+  removed: 'The agent was removed.',
+  listed: 'Added to the allowlist.',
+  unlisted: 'Removed from the allowlist.',
+  blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
+  unblocked: 'The block was lifted.',
+  revoked: 'The API credential was revoked, and its connections are closed.',
+  'password-changed': 'Your password was changed. All other browsers were signed out.',
+  'password-changed-apps':
+    'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
+  'browser-ended': 'The browser was signed out.',
+  'browsers-ended': 'All other browsers were signed out.',
+  disconnected: 'The app was disconnected. To act for you again, it must ask you.',
+} as const;
+export type NoteName = keyof typeof NOTE;
+
+export function isNoteName(name: string): name is NoteName {
+  return Object.hasOwn(NOTE, name);
+}
+
+export function renderNote(name: NoteName | undefined): Html | undefined {
+  return name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
+}
+
+export interface Heading {
+  readonly title: Html | string;
+  readonly about?: Html | string;
+  /** The main action of the page. */
+  readonly action?: { readonly label: string; readonly path: string };
+}
+
+export function renderHeading({ title, about, action }: Heading): Html {
+  return html`<div class="head"><div class="stack-tight"><h1>${title}</h1>${about !== undefined && html`<p class="soft">${about}</p>`}</div>
+${action !== undefined && html`<a class="button primary" href="${action.path}">${action.label}</a>`}</div>`;
+}
+
+/** The link back to the parent page. */
+export function renderTrail(label: Html | string, path: string): Html {
+  return html`<nav class="trail" aria-label="Back"><a href="${path}">${label}</a></nav>`;
+}
+
+/** The service and agent of a command. */
+export interface CommandTarget {
+  readonly baseUrl: string;
+  readonly handle?: string | undefined;
+}
+
+/** A command for this service and agent; it runs exactly as printed. */
+export function aspCommand({ baseUrl, handle }: CommandTarget, ...args: readonly string[]): string {
+  const identity = handle === undefined ? [] : ['--as', handle];
+  return ['asp', '-p', baseUrl, ...identity, ...args].map(quoteForShell).join(' ');
+}
+
+function quoteForShell(arg: string): string {
+  return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
+}
+
+/** A command for a terminal. One click selects all of it. */
+export function renderCommand(lines: readonly string[]): Html {
+  return html`<pre class="command" tabindex="0"><code>${lines.map(renderLine)}</code></pre>`;
+}
+
+/** Keeps browsers from breaking a line after the hyphens of an option. */
+function renderLine(line: string): Html {
+  const words = line
+    .split(/(?<= )/)
+    .map((word) => (word.startsWith('-') ? html`<span class="option">${word}</span>` : word));
+  return html`<span class="line">${words}</span>`;
+}
+
+export interface SmallForm {
+  readonly path: string;
+  readonly csrf: string;
+  readonly label: string;
+  /** The object of the button, for people who hear it without its surroundings. */
+  readonly about?: Html | string;
+  readonly values?: Readonly<Record<string, string>>;
+  readonly kind?: 'plain' | 'danger' | 'primary';
+}
+
+/** One button with one action. */
+export function renderButton({ path, csrf, label, about, values = {}, kind = 'plain' }: SmallForm): Html {
+  return html`<form method="post" action="${path}">${hidden({ ...values, csrf })}<button class="button ${kind} small-button">${label}${about !== undefined && html`<span class="hidden-label"> ${about}</span>`}</button></form>`;
+}
+
+export interface Question {
+  readonly title: Html | string;
+  readonly consequences: readonly (Html | string)[];
+  readonly path: string;
+  readonly csrf: string;
+  readonly label: string;
+  /** The previous page. */
+  readonly back: { readonly label: Html | string; readonly path: string };
+}
+
+/** Asks for confirmation of an action that cannot be undone. */
+export function renderQuestion({ title, consequences, path, csrf, label, back }: Question): Html {
+  return html`<div class="narrow stack">${renderTrail(back.label, back.path)}<h1>${title}</h1>
+<form method="post" action="${path}" class="card stack">${hidden({ csrf })}
+<ul class="points">${consequences.map((one) => html`<li>${one}</li>`)}</ul>
+<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
+</form></div>`;
+}
+
+/** A description of the scopes. */
+export function renderScopes(scopes: readonly Scope[]): Html {
+  return html`<ul class="ticks">${scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul>`;
+}

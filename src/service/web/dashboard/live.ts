@@ -1,0 +1,268 @@
+import type { ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ServiceError } from '../../core/errors.js';
+import { readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
+import type { AuthorizationServer } from '../../oauth/server.js';
+import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
+import {
+  findSeenSession,
+  listOwnAgents,
+  placeOfEntries,
+  readSequence,
+  renderEntry,
+  renderSessionHead,
+  type SeenSession,
+} from './transcript.js';
+import { readVisit, type Visit } from './visit.js';
+
+const EVENTS_PER_READ = 32;
+const RETRY_MS = 1_000;
+const KEEP_ALIVE_MS = 15_000;
+const SLOW_READER_MS = 20_000;
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-origin',
+  // nginx would hold back small pieces.
+  'x-accel-buffering': 'no',
+};
+
+/** One transcript that someone is viewing. */
+export interface LiveStream {
+  readonly accountId: string;
+  readonly sessionId: string;
+  /** There may be news. */
+  look(): void;
+  end(): void;
+}
+
+interface StreamParts {
+  readonly response: ServerResponse;
+  /** The number of the last event on the page. */
+  readonly after: number;
+}
+
+/** The news, or the reason why there will be none. */
+export type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
+
+/** Writes the events past the cursor, as fast as the browser takes them, until no one is signed in there. */
+export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: StreamParts): LiveStream {
+  const { context } = server;
+  const { response } = parts;
+  let { after } = parts;
+  let isLooking = false;
+  let mustLookAgain = false;
+  const isOver = (): boolean => response.writableEnded || response.destroyed;
+  /** Whether there is more to read at once. */
+  const step = async (): Promise<boolean> => {
+    const found = await readStep(server, onlooker, after);
+    if (isOver()) return false;
+    if (typeof found === 'string') {
+      response.end(`event: end\ndata: ${found}\n\n`);
+      return false;
+    }
+    const last = found.events.at(-1);
+    if (last === undefined) return false;
+    after = last.sequence;
+    const data = JSON.stringify(renderStep(found, onlooker.username, context.clock.now()));
+    await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
+    return found.hasMore && !isOver();
+  };
+  const lookAll = async (): Promise<void> => {
+    isLooking = true;
+    try {
+      while (mustLookAgain && !isOver()) {
+        mustLookAgain = false;
+        while (await step());
+      }
+    } catch (error) {
+      if (!isOver()) context.log.error('live_transcript_failed', error);
+      response.destroy();
+    } finally {
+      isLooking = false;
+    }
+  };
+  response.writeHead(200, HEADERS);
+  response.write(`retry: ${RETRY_MS}\n\n`);
+  keepAlive(server, response);
+  return {
+    accountId: onlooker.accountId,
+    sessionId: onlooker.sessionId,
+    look() {
+      mustLookAgain = true;
+      if (!isLooking) void lookAll();
+    },
+    end: () => void response.end(),
+  };
+}
+
+/**
+ * The events that the account may see past `after`, according to the current sign-in and its agents' current statuses.
+ */
+export function readStep(server: PageServer, onlooker: Onlooker, after: number): Promise<Step> {
+  const { context } = server;
+  const { browser, accountId, sessionId } = onlooker;
+  return context.database.read(async (query) => {
+    const account = await findAccountOf(server, query, browser);
+    if (account?.id !== accountId) return 'signed-out';
+    const seen = await findSeenSession(query, accountId, sessionId);
+    if (seen === undefined) return 'gone';
+    return { seen, ...toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ)) };
+  });
+}
+
+/** The entries, and the session's header if that has changed. */
+export function renderStep({ seen, events, hasMore }: Exclude<Step, string>, username: string, now: number): object {
+  const place = placeOfEntries(seen, username);
+  const hasChanged = events.some(({ type }) => type !== 'session.message');
+  return {
+    hasMore,
+    entries: events.map((event) => renderEntry(event, place).item.markup),
+    ...(hasChanged && {
+      head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, now).markup,
+    }),
+  };
+}
+
+/**
+ * Resolves when the browser has taken enough; one that takes nothing for long is disconnected, and comes back for the
+ * rest.
+ */
+async function write({ context }: PageServer, response: ServerResponse, text: string): Promise<void> {
+  if (response.write(text)) return;
+  await new Promise<void>((resolve) => {
+    const cancel = context.clock.schedule(SLOW_READER_MS, () => response.destroy(), true);
+    const goOn = (): void => {
+      cancel();
+      response.off('drain', goOn).off('close', goOn);
+      resolve();
+    };
+    response.on('drain', goOn).on('close', goOn);
+  });
+}
+
+/** Sends a comment now and then, so that proxies do not consider the connection dead. */
+function keepAlive({ context }: PageServer, response: ServerResponse): void {
+  let cancel = (): void => {};
+  const arm = (): void => {
+    cancel = context.clock.schedule(
+      KEEP_ALIVE_MS,
+      () => {
+        if (response.writableEnded) return;
+        response.write(': still here\n\n');
+        arm();
+      },
+      true,
+    );
+  };
+  arm();
+  response.once('close', () => cancel());
+}
+
+const POLL_MS = 1_000;
+const STREAMS_MAX = 200;
+const STREAMS_PER_ACCOUNT_MAX = 8;
+const RETRY_AFTER_S = 5;
+
+/** The transcripts that people are viewing, each fed by server-sent events. */
+export interface LiveTranscripts {
+  open(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
+  /** Ends every stream, and refuses new ones. */
+  stop(): void;
+}
+
+/** The viewer and the session. */
+export interface Onlooker {
+  readonly browser: Browser;
+  readonly accountId: string;
+  readonly username: string;
+  readonly sessionId: string;
+}
+
+/** The bus says when to look, the log says what there is; a lost notification costs a second. */
+export function createLiveTranscripts(server: AuthorizationServer): LiveTranscripts {
+  const { bus, clock } = server.context;
+  const streams = new Set<LiveStream>();
+  let isStopping = false;
+  let cancelPoll: (() => void) | undefined;
+  const stopListening = bus.listen((signal) => {
+    if (signal.kind !== 'events') return;
+    for (const stream of streams) if (stream.sessionId === signal.sessionId) stream.look();
+  });
+  const poll = (): void => {
+    cancelPoll ??= clock.schedule(
+      POLL_MS,
+      () => {
+        cancelPoll = undefined;
+        for (const stream of streams) stream.look();
+        if (streams.size > 0) poll();
+      },
+      true,
+    );
+  };
+  const requireRoom = (accountId: string): void => {
+    if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
+    const own = [...streams].filter((stream) => stream.accountId === accountId).length;
+    if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
+      throw new ServiceError('RATE_LIMITED', 'Too many live transcripts are open.', { retryAfterS: RETRY_AFTER_S });
+  };
+  return {
+    async open(request, reply) {
+      if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
+      const visit = await readVisit(server, request);
+      if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
+      const onlooker = onlookerOf(visit);
+      const after = placeOf(request, visit);
+      if (request.headers.accept === 'application/json') return answerPoll(server, reply, onlooker, after);
+      const seen = await server.context.database.read((query) =>
+        findSeenSession(query, onlooker.accountId, onlooker.sessionId),
+      );
+      if (seen === undefined) throw new ServiceError('NOT_FOUND');
+      requireRoom(onlooker.accountId);
+      reply.hijack();
+      // A browser that is already gone sends no further event, so its stream would never be removed.
+      if (reply.raw.destroyed) return reply;
+      const stream = createLiveStream(server, onlooker, {
+        response: reply.raw,
+        after,
+      });
+      streams.add(stream);
+      reply.raw.once('close', () => streams.delete(stream));
+      stream.look();
+      poll();
+      return reply;
+    },
+    stop() {
+      isStopping = true;
+      stopListening();
+      cancelPoll?.();
+      for (const stream of streams) stream.end();
+    },
+  };
+}
+
+/** Returns news once: for a page whose browser has no stream left. */
+async function answerPoll(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  onlooker: Onlooker,
+  after: number,
+): Promise<FastifyReply> {
+  const found = await readStep(server, onlooker, after);
+  if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
+  if (found === 'gone') throw new ServiceError('NOT_FOUND');
+  reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+  return reply.send(renderStep(found, onlooker.username, server.context.clock.now()));
+}
+
+function onlookerOf({ browser, account, part }: Visit): Onlooker {
+  return { browser, accountId: account.id, username: account.username, sessionId: part('session_id') };
+}
+
+/** The position of a reconnecting browser takes precedence over that of its page. */
+function placeOf(request: FastifyRequest, { query }: Visit): number {
+  const seen = request.headers['last-event-id'];
+  return readSequence(typeof seen === 'string' ? seen : undefined) ?? readSequence(query.one('after')) ?? 0;
+}

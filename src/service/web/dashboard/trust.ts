@@ -1,0 +1,256 @@
+import { ownerGlobOf } from '../../../wire/handle.js';
+import type { Block } from '../../../wire/schemas/agent.js';
+import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire/schemas/requests.js';
+import { toAgent } from '../../agents/agents.js';
+import type { AgentActor } from '../../core/context.js';
+import type { Query, Transaction } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import {
+  addToAllowlist,
+  blockAgent,
+  listBlocks,
+  removeFromAllowlist,
+  unblockAgent,
+} from '../../messaging/trust-lists.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { listAllowlistPage } from '../../store/allowlists.js';
+import { type Field, hidden, type Mistake, renderField } from '../form.js';
+import { type Html, html, strangersWords } from '../html.js';
+import { renderTime } from '../time.js';
+import { type AgentFrame, actingAs, agentPathOf, pathOf, renderAgentPage, requireAgent } from './agent.js';
+import {
+  aspCommand,
+  type Listed,
+  type NoteName,
+  renderButton,
+  renderCommand,
+  renderEmpty,
+  renderList,
+  type View,
+} from './frame.js';
+import {
+  askedOf,
+  type DashboardAnswer,
+  listedOf,
+  mistaken,
+  movedWithNote,
+  page,
+  type Refusal,
+  readListed,
+  type Visit,
+} from './visit.js';
+
+/** The allowlist or block list of an agent, with the form that adds to it. */
+export interface TrustPage<Item> extends AgentFrame {
+  readonly baseUrl: string;
+  readonly listed: Listed<Item>;
+  /** The typed text that cannot be added. */
+  readonly filled: string;
+}
+
+export function renderAllowlist(page: TrustPage<string>): View {
+  const { agent, csrf, filled, mistakes, baseUrl } = page;
+  const path = `${pathOf(agent)}/allowlist`;
+  const field: Field = {
+    id: 'entry',
+    name: 'entry',
+    label: 'Add to allowlist',
+    hint: html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`,
+    value: filled,
+    autocomplete: 'off',
+    maxLength: 2000,
+    isIdentifier: true,
+  };
+  const renderRow = (entry: string): Html => {
+    const about = entry.endsWith('.*') && html`Every agent of ${entry.slice(0, -2)}`;
+    const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values: { entry } });
+    return renderNamed(entry, about, remove);
+  };
+  const add = aspCommand(
+    { baseUrl, handle: agent.canonical_handle },
+    'allowlist',
+    'add',
+    ownerGlobOf(agent.canonical_handle),
+  );
+  const nobody = renderEmpty(
+    'No one is on the list',
+    html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
+  );
+  const body = html`<div class="stack measure">
+${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, whether or not they are on this list.</p>`}
+${renderAddForm({ path, csrf, label: 'Add', field, mistakes })}
+${renderList(path, page.listed, renderRow, nobody)}</div>`;
+  return renderAgentPage(page, 'allowlist', body);
+}
+
+export function renderBlocks(page: TrustPage<Block>): View {
+  const { agent, csrf, filled, mistakes, now } = page;
+  const path = `${pathOf(agent)}/blocks`;
+  const field: Field = {
+    id: 'handle',
+    name: 'handle',
+    label: 'Block an agent',
+    hint: 'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.',
+    value: filled,
+    autocomplete: 'off',
+    maxLength: 130,
+    isIdentifier: true,
+  };
+  const renderRow = ({ blocked_handle: handle, created_at: at }: Block): Html => {
+    const unblock = renderButton({ path: `${path}/remove`, csrf, label: 'Unblock', about: handle, values: { handle } });
+    return renderNamed(handle, html`Blocked ${renderTime(at, now)}`, unblock);
+  };
+  const nobody = renderEmpty(
+    'No one is blocked',
+    html`<p>A blocked agent cannot reach this one, whatever the policy says.</p>`,
+  );
+  const body = html`<div class="stack measure">${renderAddForm({ path, csrf, label: 'Block', field, mistakes })}
+${renderList(path, page.listed, renderRow, nobody)}</div>`;
+  return renderAgentPage(page, 'blocks', body);
+}
+
+function renderNamed(name: string, about: Html | false, action: Html): Html {
+  return html`<li class="row"><div class="who grow"><span class="mono ink">${name}</span>${about && html`<span class="soft small">${about}</span>`}</div>${action}</li>`;
+}
+
+interface AddForm {
+  readonly path: string;
+  readonly csrf: string;
+  readonly label: string;
+  readonly field: Field;
+  readonly mistakes: readonly Mistake[];
+}
+
+function renderAddForm({ path, csrf, label, field, mistakes }: AddForm): Html {
+  return html`<form method="post" action="${path}" class="card add">${hidden({ csrf })}${renderField(field, mistakes)}<button class="button primary">${label}</button></form>`;
+}
+
+/** One of an agent's two lists: how it is read, and what its page looks like. */
+export interface TrustList<Item> {
+  readonly path: 'allowlist' | 'blocks';
+  read(visit: Visit, actor: AgentActor, view: Query): Promise<Listed<Item>>;
+  render(trustPage: TrustPage<Item>): View;
+}
+
+/** The page of a list; with the typed text, and why it cannot be added. */
+export async function showTrustList<Item>(
+  visit: Visit,
+  list: TrustList<Item>,
+  refused?: Refusal & { readonly typed: string },
+): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
+  const { row, listed } = await context.database.read(async (view) => {
+    const agent = await requireAgent(visit, view);
+    return { row: agent, listed: await list.read(visit, actingAs(visit, agent), view) };
+  });
+  const view = list.render({
+    agent: toAgent(row),
+    csrf,
+    note,
+    mistakes: refused?.mistakes ?? [],
+    now: context.clock.now(),
+    baseUrl: context.settings.addresses.baseUrl,
+    listed,
+    filled: refused?.typed ?? '',
+  });
+  return page(view, { status: refused?.status ?? 200 });
+}
+
+/** Changes a list as its agent does, and shows it. */
+export async function changeTrustList<Item>(
+  visit: Visit,
+  { path }: TrustList<Item>,
+  note: NoteName,
+  work: (actor: AgentActor, transaction: Transaction) => Promise<unknown>,
+): Promise<DashboardAnswer> {
+  await visit.context.database.write(async (transaction) => {
+    await work(actingAs(visit, await requireAgent(visit, transaction)), transaction);
+  });
+  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note);
+}
+
+const ALLOWLIST: TrustList<string> = {
+  path: 'allowlist',
+  render: renderAllowlist,
+  read: (visit, { agentId }, view) =>
+    readListed(visit, {
+      scope: ['allowlist', agentId],
+      start: [''],
+      placeOf: (entry) => [entry],
+      read: ([after], limit) => listAllowlistPage(view, agentId, after, limit),
+    }),
+};
+
+export async function showAllowlist(visit: Visit): Promise<DashboardAnswer> {
+  return showTrustList(visit, ALLOWLIST);
+}
+
+export async function actAllowlist(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const typed = (form.one('entry') ?? '').split(/[\s,]+/).filter((entry) => entry !== '');
+  const wrong = typed.find((entry) => !AllowlistEntry.safeParse(entry).success);
+  if (wrong !== undefined) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: malformed(wrong) }));
+  const read = AddAllowlistRequest.safeParse({ entries: typed });
+  if (!read.success) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: MISSING }));
+  const input = { path: agentPathOf(visit), body: read.data };
+  try {
+    return await changeTrustList(visit, ALLOWLIST, 'listed', (actor, transaction) =>
+      addToAllowlist(visit.context, actor, input, transaction),
+    );
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+    return allowlistAgain(visit, form, mistaken({ field: 'entry', message: error.message }));
+  }
+}
+
+const MISSING = 'Enter handles such as @bob.helper, or @bob.* for all agents of @bob.';
+const malformed = (entry: string): string =>
+  `“${strangersWords(entry)}” is not a handle. Enter handles such as @bob.helper, or @bob.* for all agents of @bob.`;
+
+export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return showTrustList(visit, ALLOWLIST, { ...refusal, typed: form.one('entry') ?? '' });
+}
+
+export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const input = { path: { ...agentPathOf(visit), entry: form.one('entry') ?? '' } };
+  return changeTrustList(visit, ALLOWLIST, 'unlisted', (actor, transaction) =>
+    removeFromAllowlist(visit.context, actor, input, transaction),
+  );
+}
+
+const MALFORMED: Mistake = { field: 'handle', message: 'Enter the handle of an agent, such as @spam.bot.' };
+const ITSELF: Mistake = { field: 'handle', message: 'An agent cannot block itself.' };
+
+const BLOCKS: TrustList<Block> = {
+  path: 'blocks',
+  render: renderBlocks,
+  async read(visit, actor, view) {
+    const { blocks, next_cursor: next } = await listBlocks(visit.context, actor, { query: askedOf(visit) }, view);
+    return listedOf(visit, blocks, next);
+  },
+};
+
+export async function showBlocks(visit: Visit): Promise<DashboardAnswer> {
+  return showTrustList(visit, BLOCKS);
+}
+
+export async function actBlock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, account, part } = visit;
+  const typed = (form.one('handle') ?? '').trim();
+  const read = BlockRequest.safeParse({ handle: typed });
+  if (!read.success) return blocksAgain(visit, form, mistaken(MALFORMED));
+  if (typed === `@${account.username}.${part('name')}`) return blocksAgain(visit, form, mistaken(ITSELF));
+  return changeTrustList(visit, BLOCKS, 'blocked', (actor, transaction) =>
+    blockAgent(context, actor, { path: {}, body: read.data }, transaction),
+  );
+}
+
+export async function blocksAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return showTrustList(visit, BLOCKS, { ...refusal, typed: form.one('handle') ?? '' });
+}
+
+export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const input = { path: { blocked: form.one('handle') ?? '' } };
+  return changeTrustList(visit, BLOCKS, 'unblocked', (actor, transaction) =>
+    unblockAgent(visit.context, actor, input, transaction),
+  );
+}

@@ -1,0 +1,211 @@
+import { createHash } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import { randomToken } from '../../../kit/random.js';
+import type { AccountActor, ServiceContext } from '../../core/context.js';
+import type { Transaction } from '../../core/database.js';
+import { withIdempotency } from '../../messaging/idempotency.js';
+import { type Parameters, queryOf, readParameters } from '../../oauth/parameters.js';
+import type { AuthorizationServer } from '../../oauth/server.js';
+import type { AccountRow } from '../../store/accounts.js';
+import { type Alike, type CursorScope, decodeCursor, encodeCursor, type Place } from '../../store/cursor.js';
+import { type Browser, findAccountOf, readBrowser } from '../browser.js';
+import { durationInWords, type Mistake } from '../form.js';
+import { checkPassword } from '../passwords.js';
+import { isNoteName, type Listed, type NoteName, type View } from './frame.js';
+
+const LIFETIME_S = 30;
+
+/** The cookie with which the next page shows the result of a form once. */
+export function noteCookie(webUrl: string, name: NoteName): string {
+  return cookie(webUrl, name, LIFETIME_S);
+}
+
+/** Deletes the note from the browser that displayed it. */
+export function noNoteCookie(webUrl: string): string {
+  return cookie(webUrl, '', 0);
+}
+
+export function readNote(webUrl: string, request: FastifyRequest): NoteName | undefined {
+  const start = `${cookieName(webUrl)}=`;
+  const pair = (request.headers.cookie ?? '').split(/; */).find((one) => one.startsWith(start));
+  const name = pair?.slice(start.length);
+  return name !== undefined && isNoteName(name) ? name : undefined;
+}
+
+function cookie(webUrl: string, value: string, lifetimeS: number): string {
+  const pair = `${cookieName(webUrl)}=${value}; Path=/dashboard; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
+  return webUrl.startsWith('https:') ? `${pair}; Secure` : pair;
+}
+
+/** Cookies ignore ports, so two services on one loopback address need two names. */
+const cookieName = (webUrl: string): string => `asp_note_${new URL(webUrl).port || '0'}`;
+
+/** A signed-in visitor of the dashboard. It acts for the account, like an account token. */
+export interface Visit {
+  readonly context: ServiceContext;
+  readonly browser: Browser;
+  readonly account: AccountRow;
+  readonly actor: AccountActor;
+  readonly query: Parameters;
+  /** The result of the previous form. */
+  readonly note: NoteName | undefined;
+  /** The part of the address with that name. */
+  part(name: string): string;
+  /** A token that every form of the page must carry. */
+  readonly csrf: string;
+  readonly request: FastifyRequest;
+  /** The problem with the typed account password; undefined: none. */
+  findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
+}
+
+/** The answer of a page: a page, a redirect after a form has taken effect, or a download. */
+export type DashboardAnswer =
+  | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
+  | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
+  /** A page outside the dashboard, for a visitor who has left it. */
+  | { readonly kind: 'sheet'; readonly html: string }
+  | { readonly kind: 'download'; readonly filename: string; readonly json: AsyncIterable<string> };
+export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
+
+/** One address of the dashboard: its page, and the effect of its form. Showing it changes nothing. */
+export interface PageRow {
+  readonly path: string;
+  readonly show?: (visit: Visit) => Promise<DashboardAnswer>;
+  /** The form came from a page of this service, in the same browser. */
+  readonly act?: (visit: Visit, form: Parameters) => Promise<DashboardAnswer>;
+  /** The form with its input and the reason for the refusal. */
+  readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
+}
+
+/** Why a form was refused. */
+export interface Refusal {
+  readonly mistakes: readonly Mistake[];
+  readonly status: number;
+  /** When the form can be sent again. */
+  readonly retryAfterS?: number | undefined;
+}
+
+/** A form that was sent too soon. */
+export function tooMany(said: string, retryAfterS: number): Refusal {
+  return { mistakes: [{ message: `${said} Try again in ${durationInWords(retryAfterS)}.` }], status: 429, retryAfterS };
+}
+
+export const mistaken = (...mistakes: readonly Mistake[]): Refusal => ({ mistakes, status: 400 });
+
+export function page(view: View, more: { status?: number; headers?: AnswerHeaders } = {}): DashboardAnswer {
+  return { kind: 'page', view, ...more };
+}
+
+/** The page of a refused form. */
+export function refused(view: View, { status, retryAfterS }: Refusal): DashboardAnswer {
+  return page(view, { status, ...(retryAfterS !== undefined && { headers: { 'retry-after': String(retryAfterS) } }) });
+}
+
+export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer {
+  return { kind: 'moved', to, headers };
+}
+
+export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {
+  return answer.kind === 'download' || answer.kind === 'sheet'
+    ? answer
+    : { ...answer, headers: { ...answer.headers, ...headers } };
+}
+
+/**
+ * Redirects to a page that shows the result once. The result is not in any address, so a reload or a link does not
+ * repeat it.
+ */
+export function movedWithNote({ context }: Pick<Visit, 'context'>, to: string, name: NoteName): DashboardAnswer {
+  return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name) });
+}
+
+/** Undefined: this browser is not signed in. */
+export async function readVisit(server: AuthorizationServer, request: FastifyRequest): Promise<Visit | undefined> {
+  const { context } = server;
+  const browser = readBrowser(server, request);
+  const account = await context.database.read((query) => findAccountOf(server, query, browser));
+  if (browser === undefined || account === undefined) return undefined;
+  const parts = request.params as Readonly<Record<string, string>>;
+  return {
+    context,
+    browser,
+    account,
+    actor: { kind: 'account', accountId: account.id, scopes: ['account:read', 'account:agents:read'] },
+    query: readParameters(queryOf(request.raw.url ?? '')),
+    note: readNote(context.settings.addresses.webUrl, request),
+    part: (name) => parts[name] ?? '',
+    csrf: browser.csrfFor(undefined),
+    request,
+    async findMistakeIn(password, field) {
+      const checked = await checkPassword(server, request, { username: account.username, password });
+      if (checked.kind === 'right') return undefined;
+      if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is not right.' });
+      return tooMany('Too many attempts.', checked.waitS);
+    },
+  };
+}
+
+const ROWS_PER_PAGE = 25;
+
+/** The part of a list that the address of a page requests. */
+export function askedOf({ query }: Visit): { readonly limit: number; readonly cursor?: string } {
+  const cursor = query.one('after');
+  return { limit: ROWS_PER_PAGE, ...(cursor !== undefined && { cursor }) };
+}
+
+/** A part of a list as a domain function returns it. */
+export function listedOf<Item>(visit: Visit, items: readonly Item[], next: string | null): Listed<Item> {
+  return { items, next, isFirst: visit.query.one('after') === undefined };
+}
+
+/** A list that is the dashboard's own. */
+interface OwnList<Row, Start extends Place> {
+  readonly scope: CursorScope;
+  /** Before its first row. */
+  readonly start: Start;
+  placeOf(row: Row): Alike<Start>;
+  /** The rows after a position, in the order of the list. */
+  read(after: Alike<Start>, limit: number): Promise<readonly Row[]>;
+}
+
+/** The part of a list that the address requests, and the link to the next one. */
+export async function readListed<Row, const Start extends Place>(
+  visit: Visit,
+  { scope, start, placeOf, read }: OwnList<Row, Start>,
+): Promise<Listed<Row>> {
+  const { limit, cursor } = askedOf(visit);
+  const rows = await read(decodeCursor(scope, cursor, start), limit + 1);
+  const items = rows.slice(0, limit);
+  const last = items.at(-1);
+  const hasMore = rows.length > limit && last !== undefined;
+  return listedOf(visit, items, hasMore ? encodeCursor(scope, placeOf(last)) : null);
+}
+
+const KEY_BYTES = 16;
+
+/** The key of a form that creates something, so that sending it twice creates one thing. */
+export function createFormKey({ random }: Pick<ServiceContext, 'random'>): string {
+  return randomToken(random, KEY_BYTES);
+}
+
+/** The identity of a form's contents; a corrected form is a different one. */
+export function keyOf(form: Parameters, fields: readonly string[]): string {
+  const said = fields.map((field) => form.every(field));
+  return createHash('sha256')
+    .update(JSON.stringify([form.one('key') ?? '', said]))
+    .digest('base64url');
+}
+
+/** Runs `work` the first time a form is sent, and returns the same result every time. */
+export async function once(
+  { context, account }: Visit,
+  form: { readonly path: string; readonly key: string },
+  work: (transaction: Transaction) => Promise<string>,
+): Promise<string> {
+  const request = { actorId: account.id, endpoint: `POST ${form.path}`, key: form.key, fingerprint: '' };
+  const answer = await withIdempotency(context, request, async (transaction) => ({
+    status: 201,
+    body: await work(transaction),
+  }));
+  return answer.body;
+}

@@ -1,0 +1,180 @@
+import { type Html, html } from './html.js';
+
+/** A mistake in one field, worded for the person who filled it in. */
+export interface Mistake {
+  /** The `id` of the field; undefined: the form as a whole. */
+  readonly field?: string;
+  readonly message: string;
+}
+
+export interface Field {
+  readonly id: string;
+  readonly name: string;
+  readonly label: Html | string;
+  readonly kind?: 'text' | 'password';
+  readonly value?: string;
+  readonly hint?: Html | string;
+  readonly autocomplete: string;
+  readonly maxLength: number;
+  readonly minLength?: number;
+  /** Shown before the input, as a part of it. */
+  readonly prefix?: string;
+  /** A name of letters, digits, `_` and `-`: no autocorrection, no capitals. */
+  readonly isIdentifier?: boolean;
+  readonly isRequired?: boolean;
+  /** Suggestions; other values can be typed too. */
+  readonly suggestions?: readonly string[];
+}
+
+/** The texts of a control and the attributes that tie them to it. The first mistake in a form has the focus. */
+function tie(
+  { id, hint }: { readonly id: string; readonly hint?: Html | string },
+  mistakes: readonly Mistake[],
+): { readonly words: Html; readonly attributes: Html } {
+  const mistake = mistakes.find((candidate) => candidate.field === id);
+  const described = [hint !== undefined && `${id}-hint`, mistake !== undefined && `${id}-mistake`].filter(
+    (part) => part !== false,
+  );
+  return {
+    words: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
+${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mistake.message}</span>`}`,
+    attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
+  };
+}
+
+/** A labeled field, tied to its hint and its mistake. */
+export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
+  const { id, prefix, isIdentifier = false, isRequired = true, suggestions } = field;
+  const { words, attributes } = tie(field, mistakes);
+  const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
+    autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
+    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
+  return html`<div class="field">
+<label for="${id}">${field.label}</label>
+${words}
+${prefix === undefined ? input : html`<div class="joined"><span aria-hidden="true">${prefix}</span>${input}</div>`}
+${suggestions !== undefined && html`<datalist id="${id}-suggestions">${suggestions.map((one) => html`<option value="${one}"></option>`)}</datalist>`}
+</div>`;
+}
+
+/** A labeled choice among a few options, none of which is selected by default. */
+export interface Selection {
+  readonly id: string;
+  readonly name: string;
+  readonly label: string;
+  /** Shown while nothing is selected. */
+  readonly nothing: string;
+  readonly options: readonly { readonly value: string; readonly label: string }[];
+}
+
+export function renderSelection(selection: Selection, chosen: string | undefined, mistakes: readonly Mistake[]): Html {
+  const { id, name, label, nothing, options } = selection;
+  const { words, attributes } = tie(selection, mistakes);
+  return html`<div class="field"><label for="${id}">${label}</label>
+${words}
+<select id="${id}" name="${name}" required${attributes}><option value="">${nothing}</option>${options.map((option) => html`<option value="${option.value}"${option.value === chosen && html` selected`}>${option.label}</option>`)}</select></div>`;
+}
+
+export interface Area {
+  readonly id: string;
+  readonly name: string;
+  readonly label: string;
+  readonly value: string;
+  readonly maxLength: number;
+  readonly rows: number;
+  readonly hint?: Html | string;
+  readonly isCode?: boolean;
+}
+
+/** A labeled field with several lines. A browser drops one line end after the tag, so one is added. */
+export function renderArea(area: Area, mistakes: readonly Mistake[]): Html {
+  const { id, name, label, value, maxLength, rows, isCode = false } = area;
+  const { words, attributes } = tie(area, mistakes);
+  return html`<div class="field"><label for="${id}">${label}</label>
+${words}
+<textarea id="${id}" name="${name}" rows="${rows}" maxlength="${maxLength}" autocomplete="off"${isCode && html` class="mono" spellcheck="false"`}${attributes}>
+${value}</textarea></div>`;
+}
+
+/** One of the answers to a question. */
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+  readonly about?: Html | string;
+  readonly isDisabled?: boolean;
+}
+
+/** The answers to one question; a mistake in one of them is shown above all. */
+export interface Choices {
+  readonly name: string;
+  readonly legend: string;
+  readonly choices: readonly Choice[];
+}
+
+/** Exactly one applies; each has its name and its value as an id. */
+export function renderChoices({ name, legend, choices }: Choices, chosen: string, mistakes: readonly Mistake[]): Html {
+  const tied = choices.map((choice) => ({ ...choice, ...tie({ id: `${name}-${choice.value}` }, mistakes) }));
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="choices">${tied.map(
+    ({ value, label, about, isDisabled = false, attributes }) =>
+      html`<div class="choice"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}${isDisabled && html` disabled`}${attributes}><span class="who"><b>${label}</b><span class="soft small">${about}</span></span></label></div>`,
+  )}</div></fieldset>`;
+}
+
+/** Any number of them applies; each has its name and its number as an id. */
+export function renderTicks(
+  { name, legend, choices }: Choices,
+  ticked: readonly string[],
+  mistakes: readonly Mistake[],
+): Html {
+  const tied = choices.map((choice, index) => {
+    const id = `${name}-${index}`;
+    return { ...choice, id, ...tie({ id }, mistakes) };
+  });
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="ticks-in">${tied.map(
+    ({ id, value, label, attributes }) =>
+      renderTick({ id, name, value, label, isTicked: ticked.includes(value) }, attributes),
+  )}</div></fieldset>`;
+}
+
+export interface Tick {
+  readonly id: string;
+  readonly name: string;
+  readonly value: string;
+  readonly label: string;
+  readonly isTicked: boolean;
+}
+
+export function renderTick({ id, name, value, label, isTicked }: Tick, attributes?: Html): Html {
+  return html`<div class="tick"><label for="${id}"><input type="checkbox" id="${id}" name="${name}" value="${value}"${isTicked && html` checked`}${attributes}><span>${label}</span></label></div>`;
+}
+
+/** The mistakes, each with a link to its field; a mistake without a field has the focus here. */
+export function renderProblem(title: string, mistakes: readonly Mistake[]): Html | undefined {
+  if (mistakes.length === 0) return undefined;
+  const isOfNoField = mistakes[0]?.field === undefined;
+  return html`<section class="problem" role="alert" aria-labelledby="problem-title"${isOfNoField && html` tabindex="-1" autofocus`}>
+<h2 id="problem-title">${title}</h2>
+<ul>${mistakes.map(({ field, message }) => html`<li>${field === undefined ? message : html`<a href="#${field}">${message}</a>`}</li>`)}</ul>
+</section>`;
+}
+
+/** Hidden fields. */
+export function hidden(values: Readonly<Record<string, string | undefined>>): Html {
+  const given = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  return hiddenEntries(given);
+}
+
+export function hiddenEntries(entries: readonly (readonly [name: string, value: string])[]): Html {
+  return html`${entries.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}`;
+}
+
+/** How long someone must wait, for people: in seconds, minutes or hours. */
+export function durationInWords(seconds: number): string {
+  if (seconds <= 90) return counted(seconds, 'second');
+  const minutes = Math.ceil(seconds / 60);
+  return minutes <= 90 ? counted(minutes, 'minute') : counted(Math.ceil(minutes / 60), 'hour');
+}
+
+const counted = (count: number, unit: string): string => `${count} ${unit}${count === 1 ? '' : 's'}`;

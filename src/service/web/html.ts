@@ -1,0 +1,58 @@
+/** Markup that is safe to send: all outside text in it was escaped. */
+export interface Html {
+  readonly markup: string;
+}
+
+export type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
+
+const ENTITY: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+/** A template whose values are escaped, unless they are markup themselves; `undefined` and `false` render nothing. */
+export function html(parts: TemplateStringsArray, ...values: HtmlValue[]): Html {
+  return { markup: parts.reduce((text, part, index) => text + render(values[index - 1]) + part) };
+}
+
+function render(value: HtmlValue): string {
+  if (value === undefined || value === false) return '';
+  if (typeof value === 'string') return value.replace(/[&<>"']/g, (character) => ENTITY[character] ?? '');
+  if (typeof value === 'number') return String(value);
+  if ('markup' in value) return value.markup;
+  return value.map(render).join('');
+}
+
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu;
+const SHOWN_LENGTH_MAX = 80;
+
+/** A name that a stranger chose: it cannot reorder, hide or crowd out its surroundings. */
+export function strangersText(text: string): Html {
+  return html`<bdi>${strangersWords(text)}</bdi>`;
+}
+
+/** The same where markup is not possible: in the title of a tab. */
+export function strangersWords(text: string): string {
+  const visible = [...text.replace(INVISIBLE, '').replace(/\s+/g, ' ').trim()];
+  return visible.length > SHOWN_LENGTH_MAX ? `${visible.slice(0, SHOWN_LENGTH_MAX).join('')}…` : visible.join('');
+}
+
+/** The logo of the program. */
+export const MARK: Html = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9" fill="var(--accent)"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="var(--on-accent)" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="var(--on-accent)"/></svg>`;
+
+/** The same for the browser's tab, which no style sheet reaches. */
+export const TAB_ICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b6a4d"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="#fff"/></svg>',
+)}`;
+
+const drawn = (shape: Html): Html =>
+  html`<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${shape}</svg>`;
+
+export const TICK = drawn(html`<path d="m4 10.5 4 4 8-9"/>`);
+export const PLUS = drawn(html`<path d="M10 4v12M4 10h12"/>`);
+export const FILE = drawn(html`<path d="M5 2.5h6.5L16 7v10.5H5zM11.5 2.5V7H16"/>`);
+export const PICTURE = drawn(html`<path d="M3 4h14v12H3zM3 13l4-4 4 4 2-2 4 3.5M13 7.5v.1"/>`);
+export const CAUTION = drawn(html`<path d="M10 3 2.5 16.5h15zM10 8.5v3.5M10 14.3v.1"/>`);
+
+/** Fallback avatar: the first visible character of the name in a circle. */
+export function renderFace(name: string, size: 'small' | 'usual' | 'large' = 'usual'): Html {
+  const [initial = '?'] = /[\p{L}\p{N}]/u.exec(name) ?? [];
+  return html`<span class="face${size !== 'usual' && ` ${size}-face`}" aria-hidden="true">${initial.toUpperCase()}</span>`;
+}

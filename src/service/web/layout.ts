@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import { STYLE } from './assets.js';
+import { hidden, hiddenEntries } from './form.js';
+import { type Html, html, MARK, TAB_ICON } from './html.js';
+
+export interface DocumentParts {
+  /** For the browser's tab; a problem comes first, so that screen readers announce it first. */
+  readonly title: string;
+  readonly style: string;
+  /** Runs before any of the body exists. */
+  readonly script?: string;
+  readonly body: Html;
+}
+
+/** A complete document. */
+export function renderDocument({ title, style, script, body }: DocumentParts): string {
+  const sheet: Html = { markup: `<style>${style}</style>` };
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${title} · asp</title>
+<link rel="icon" href="${TAB_ICON}">
+${sheet}${script !== undefined && renderScript(script)}
+</head>
+${body}
+</html>
+`.markup;
+}
+
+/** A script as a part of a page. Its policy must allow it. */
+export function renderScript(script: string): Html {
+  return { markup: `<script>${script}</script>` };
+}
+
+/** What a page may run or fetch, by the names of the policy's directives. */
+export type Allowance = Readonly<Record<string, readonly string[]>>;
+
+/** The name of an inline text in a content security policy. */
+export function policyHashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+/**
+ * The headers of pages with this style: nothing runs, frames, loads or is cached unless it is allowed, and no referrer
+ * is sent.
+ */
+export function headersFor(style: string): (allowed?: Allowance) => Record<string, string> {
+  const styleHash = policyHashOf(style);
+  return (allowed = {}) => documentHeaders(styleHash, allowed);
+}
+
+function documentHeaders(styleHash: string, allowed: Allowance): Record<string, string> {
+  const directives: Allowance = {
+    'default-src': ["'none'"],
+    'style-src': [styleHash],
+    'img-src': ['data:'],
+    'form-action': ["'self'"],
+    'frame-ancestors': ["'none'"],
+    'base-uri': ["'none'"],
+    ...allowed,
+  };
+  const policy = Object.entries(directives).map(([name, sources]) => `${name} ${sources.join(' ')}`);
+  return {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': policy.join('; '),
+    ...HEADERS_OF_REDIRECTS,
+    'x-frame-options': 'DENY',
+    'x-content-type-options': 'nosniff',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+  };
+}
+
+/** Headers that an answer without a page needs too: it may carry a code. */
+export const HEADERS_OF_REDIRECTS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } as const;
+
+const headersWith = headersFor(STYLE);
+
+export interface Page {
+  readonly title: string;
+  /** The host of the service, so that people see whose page this is. */
+  readonly place: string;
+  readonly main: Html;
+  readonly below?: Html;
+}
+
+/** A document with a single card. */
+export function layOut({ title, place, main, below }: Page): string {
+  const body = html`<body>
+<header class="masthead">${MARK}<strong>asp</strong><span class="place">${place}</span></header>
+<main class="sheet">${main}</main>
+${below !== undefined && html`<footer class="below">${below}</footer>`}
+</body>`;
+  return renderDocument({ title, style: STYLE, body });
+}
+
+/**
+ * `formTargets` are origins to which a form of the page may finally redirect: Chromium checks `form-action` against the
+ * redirect after a form too.
+ */
+export function pageHeaders(formTargets: readonly string[] = []): Record<string, string> {
+  return headersWith({ 'form-action': ["'self'", ...formTargets] });
+}
+
+export interface ErrorPage {
+  readonly place: string;
+  readonly title: string;
+  /** What happened, and what to do next; public text only. */
+  readonly message: string;
+  readonly advice?: string;
+  /** The name of the error, for the app's developer. */
+  readonly code: string;
+  /** Where to go from here. */
+  readonly onward?: { readonly href: string; readonly label: string };
+}
+
+/** An error that is not sent back to the app that caused it; a person may pass it on. */
+export function renderErrorPage({ place, title, message, advice, code, onward }: ErrorPage): string {
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
+${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span></p>
+</div>`;
+  return layOut({ title: `Problem: ${title}`, place, main });
+}
+
+export interface SignedInPage {
+  readonly place: string;
+  readonly csrf: string;
+  readonly signOutPath: string;
+  readonly dashboardPath: string;
+  readonly account: { readonly username: string; readonly displayName: string };
+}
+
+/** There is nothing left to do in this browser. */
+export function renderSignedInPage({ place, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>You are signed in</h1>
+<p class="soft">As <bdi>${account.displayName}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
+<form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions"><a class="button primary" href="${dashboardPath}">Dashboard</a><button class="button plain">Sign out</button></div></form>
+</div>`;
+  return layOut({ title: 'You are signed in', place, main });
+}
+
+export interface SignedOutPage {
+  readonly place: string;
+  readonly signInPath: string;
+  readonly form: { readonly path: string; readonly entries: readonly (readonly [name: string, value: string])[] };
+}
+
+/** The sign-in ended while someone filled in a form. */
+export function renderSignedOutPage({ place, signInPath, form }: SignedOutPage): string {
+  const title = 'You were signed out';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p>What you typed is kept on this page. Sign in in a new tab, then come back and continue.</p></div>
+<form method="post" action="${form.path}">${hiddenEntries(form.entries)}<div class="actions"><a class="button primary" href="${signInPath}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
+</div>`;
+  return layOut({ title: `Problem: ${title}`, place, main });
+}
+
+/** The account was deleted, and the browser signed out. */
+export function renderDeletedPage({ place, username }: { readonly place: string; readonly username: string }): string {
+  const main = html`<div class="stack"><h1>Your account was deleted</h1>
+<p class="soft"><span class="mono wrap">@${username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
+  return layOut({ title: 'Your account was deleted', place, main });
+}

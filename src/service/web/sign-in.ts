@@ -1,0 +1,596 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { HandlePart } from '../../wire/schemas/requests.js';
+import { createAccount } from '../agents/accounts.js';
+import type { Query } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { isFromThisMachine } from '../http/app.js';
+import { PATH } from '../oauth/metadata.js';
+import { bodyOf, type Parameters, queryOf, readParameters } from '../oauth/parameters.js';
+import { hashSecret } from '../oauth/secret.js';
+import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
+import {
+  type AccountRow,
+  type EntryLinkRow,
+  findAccount,
+  findEntryLink,
+  hasPasswordAccounts,
+  useEntryLink,
+} from '../store/accounts.js';
+import { rebindAuthorizationRequests } from '../store/authorizations.js';
+import { deleteAccountSession, insertAccountSession } from '../store/browser-sessions.js';
+import { findOAuthClient } from '../store/oauth-clients.js';
+import { listLocalAccounts } from '../store/operator.js';
+import { placeOf, redirect } from './api-scope.js';
+import { requireStoredRequest } from './authorization-request.js';
+import {
+  ACCOUNT_SESSION_LIFETIME_MS,
+  type Browser,
+  findAccountOf,
+  forgedForm,
+  isCsrfOf,
+  meetBrowser,
+  type PageServer,
+  readBrowser,
+  readReturnAddress,
+  renewBrowser,
+  requireSameOrigin,
+} from './browser.js';
+import { durationInWords, type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
+import { type Html, html, strangersText } from './html.js';
+import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layout.js';
+import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
+
+export interface SignInPage {
+  readonly place: string;
+  /** The app that waits for an answer, if there is one. */
+  readonly clientName: string | undefined;
+  readonly request: string | undefined;
+  /** Where the browser goes afterwards, if no app is waiting. */
+  readonly returnTo: string | undefined;
+  readonly csrf: string;
+  readonly signInPath: string;
+  readonly signUpPath: string;
+  /** Who may create an account. */
+  readonly signUp: 'open' | 'invite' | 'off';
+  /** Which of the two forms was sent, or is shown first. */
+  readonly form: 'sign-in' | 'sign-up';
+  /** Whether the visitor may have an account here without a password (D-203). */
+  readonly hasLocalAccounts: boolean;
+  readonly mistakes: readonly Mistake[];
+  readonly filled: { readonly username?: string; readonly displayName?: string; readonly invitation?: string };
+}
+
+/** Signing in and creating an account, on one page. */
+export function renderSignInPage(page: SignInPage): string {
+  const isSignUp = page.form === 'sign-up';
+  const title = isSignUp ? 'Create your account' : 'Sign in';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p class="soft">${renderPurpose(page)}</p></div>
+${renderProblem('There is a problem', page.mistakes)}
+${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
+<hr class="rule">
+${
+  page.signUp === 'off'
+    ? html`<p class="soft small">This service takes no new accounts. To get one, contact its operator.</p>`
+    : html`<details>
+<summary>${isSignUp ? 'Already have an account? Sign in' : 'New here? Create an account'}</summary>
+${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
+</details>`
+}
+${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
+</div>`;
+  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
+}
+
+function renderPurpose({ clientName, form, place }: SignInPage): Html {
+  if (clientName !== undefined)
+    return html`“${strangersText(clientName)}” wants to use your account. You decide on the next page.`;
+  return form === 'sign-up'
+    ? html`Create agents and see their conversations.`
+    : html`Sign in to <span class="wrap">${place}</span>.`;
+}
+
+function renderSignInForm(page: SignInPage): Html {
+  const { mistakes } = page;
+  const username = page.form === 'sign-in' ? page.filled.username : undefined;
+  return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
+${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
+${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete: 'username' }, mistakes)}
+${renderField({ ...PASSWORD, id: 'password', autocomplete: 'current-password' }, mistakes)}
+<div class="actions single"><button class="button primary">Sign in</button></div>
+</form>`;
+}
+
+function renderSignUpForm(page: SignInPage): Html {
+  const { mistakes, filled } = page;
+  const isSent = page.form === 'sign-up';
+  const username: Field = {
+    ...USERNAME,
+    id: 'new-username',
+    autocomplete: 'username',
+    prefix: '@',
+    hint: html`The first half of your agents’ handles, as in <code>@you.agent</code>. Lowercase letters, digits, <code>_</code> and <code>-</code>.`,
+    ...(isSent && filled.username !== undefined && { value: filled.username }),
+  };
+  const displayName: Field = {
+    id: 'new-display-name',
+    name: 'display_name',
+    label: 'Your name',
+    autocomplete: 'name',
+    maxLength: 100,
+    ...(isSent && filled.displayName !== undefined && { value: filled.displayName }),
+  };
+  const password: Field = {
+    ...PASSWORD,
+    id: 'new-password',
+    autocomplete: 'new-password',
+    minLength: 8,
+    hint: 'At least 8 characters.',
+  };
+  const invitation: Field = {
+    id: 'invitation',
+    name: 'invitation',
+    label: 'Invitation code',
+    autocomplete: 'off',
+    maxLength: 100,
+    isIdentifier: true,
+    hint: 'You need one from the operator of this service.',
+    ...(filled.invitation !== undefined && { value: filled.invitation }),
+  };
+  const fields = [...(page.signUp === 'invite' ? [invitation] : []), username, displayName, password];
+  return html`<form method="post" action="${page.signUpPath}" class="stack" aria-label="Create an account">
+${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
+${fields.map((field) => renderField(field, mistakes))}
+<div class="actions single"><button class="button primary">Create account</button></div>
+</form>`;
+}
+
+const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
+const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
+
+export interface NewPasswordPage {
+  readonly place: string;
+  readonly csrf: string;
+  readonly path: string;
+  /** The secret of the link that leads here. */
+  readonly once: string;
+  readonly username: string;
+  readonly mistakes: readonly Mistake[];
+}
+
+/** A new password for someone who has forgotten theirs. */
+export function renderNewPasswordPage({ place, csrf, path, once, username, mistakes }: NewPasswordPage): string {
+  const title = 'Choose a new password';
+  const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. It signs out every browser and application of this account.</p></div>
+${renderProblem('There is a problem', mistakes)}
+<form method="post" action="${path}" class="stack" aria-label="${title}">
+${hidden({ once, csrf })}
+<input type="text" name="username" value="${username}" autocomplete="username" hidden>
+${renderField({ ...password, hint: 'At least 8 characters.' }, mistakes)}
+<div class="actions single"><button class="button primary">Set password</button></div>
+</form></div>`;
+  return layOut({ title: mistakes.length > 0 ? `Problem: ${title}` : title, place, main });
+}
+
+/** In this order: most browsers also claim to be the ones below them. */
+const BROWSERS: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/\bEdg(?:A|iOS)?\//, 'Edge'],
+  [/\bOPR\//, 'Opera'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/(?:Chrome|CriOS)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+];
+const SYSTEMS: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/\biPhone\b/, 'iPhone'],
+  [/\biPad\b/, 'iPad'],
+  [/\bAndroid\b/, 'Android'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bLinux\b/, 'Linux'],
+];
+
+/** The common name of the browser with this `User-Agent`, such as `Firefox on Linux`. */
+export function browserNameOf(userAgent = ''): string {
+  const find = (names: typeof BROWSERS): string | undefined => names.find(([pattern]) => pattern.test(userAgent))?.[1];
+  const browser = find(BROWSERS) ?? 'Unknown browser';
+  const system = find(SYSTEMS);
+  return system === undefined ? browser : `${browser} on ${system}`;
+}
+
+/** Signs an account in. The browser gets a new secret: one from before the sign-in is worthless after it. */
+export async function enterAs(
+  server: PageServer,
+  reply: FastifyReply,
+  before: Browser | undefined,
+  account: AccountRow,
+): Promise<void> {
+  const { clock, database, log } = server.context;
+  const { ip, headers } = reply.request;
+  const now = clock.now();
+  const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
+  await database.write(async (transaction) => {
+    if (before !== undefined) {
+      await deleteAccountSession(transaction, before.hash);
+      await rebindAuthorizationRequests(transaction, before.hash, browser.hash);
+    }
+    await insertAccountSession(transaction, {
+      id_hash: browser.hash,
+      account_id: account.id,
+      address: ip.replace(/^::ffff:(?=\d+\.)/, ''),
+      browser_name: browserNameOf(headers['user-agent']),
+      created_at: now,
+      expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
+    });
+  });
+  log.security?.('signed_in', { account: account.username, address: ip, outcome: 'done' });
+}
+
+const DISPLAY_NAME_MAX_LENGTH = 100;
+
+/** A form of the sign-in page that came from that page. */
+export interface SentForm {
+  readonly form: Parameters;
+  readonly browser: Browser;
+  readonly request: string | undefined;
+}
+
+/** Signing in without a waiting app. */
+export async function showSignIn(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const browser = meetBrowser(server, request, reply);
+  const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
+  const asked = readParameters(queryOf(request.raw.url ?? ''));
+  const returnTo = asked.one('return_to');
+  const invitation = asked.one('invitation');
+  if (account === undefined)
+    return sendSignInPage(
+      server,
+      reply,
+      { browser, waiting: undefined, returnTo },
+      invitation === undefined ? {} : { form: 'sign-up', filled: { invitation } },
+    );
+  if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
+  const page = renderSignedInPage({
+    place: placeOf(server),
+    csrf: browser.csrfFor(undefined),
+    signOutPath: PATH.signOut,
+    dashboardPath: PATH.dashboard,
+    account: { username: account.username, displayName: account.display_name },
+  });
+  return reply.headers(pageHeaders()).send(page);
+}
+
+/** Signs in with a password. */
+export async function signIn(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const sent = readForm(server, request);
+  const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '').toLowerCase();
+  const checked = await checkPassword(server, request, { username, password: sent.form.one('password') ?? '' });
+  if (checked.kind === 'refused')
+    return refuseHurry(server, reply, sent, { form: 'sign-in', waitS: checked.waitS, filled: { username } });
+  if (checked.kind === 'wrong') {
+    return showAgain(server, reply.code(400), sent, {
+      form: 'sign-in',
+      mistakes: [{ field: 'username', message: 'The username or the password is not right.' }],
+      filled: { username },
+    });
+  }
+  const { account } = checked;
+  if (account.suspended_at !== null) {
+    server.context.log.security?.('sign_in_failed', { account: username, address: request.ip, outcome: 'suspended' });
+    return showAgain(server, reply.code(403), sent, {
+      form: 'sign-in',
+      mistakes: [{ message: 'This account is suspended. Contact the operator of this service.' }],
+      filled: { username },
+    });
+  }
+  return enter(server, reply, sent, account);
+}
+
+/** Creates an account and signs in as it. */
+export async function signUp(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const sent = readForm(server, request);
+  const username = (sent.form.one('username') ?? '').trim().replace(/^@/, '');
+  const displayName = (sent.form.one('display_name') ?? '').trim();
+  const password = sent.form.one('password') ?? '';
+  const invitation = (sent.form.one('invitation') ?? '').trim();
+  const filled = { username, displayName, invitation };
+  const { signUp: mode } = context.settings.accountPolicy;
+  if (mode === 'off') return refuseSignUp(server, reply, sent);
+  const mistakes = findMistakes(username, displayName, password);
+  if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
+  const waitS = await waitOf(takeForAddress(context, 'signUp', request));
+  if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
+  const now = context.clock.now();
+  const invited =
+    mode === 'invite'
+      ? await context.database.read((query) => findEntryLink(query, 'sign-up', hashSecret(invitation), now))
+      : undefined;
+  if (mode === 'invite' && invited === undefined)
+    return showAgain(server, reply.code(403), sent, { form: 'sign-up', mistakes: [NOT_INVITED], filled });
+  const passwordHash = await hashPassword(password);
+  try {
+    const account = await context.database.write(async (transaction) => {
+      const person = { username, displayName, passwordHash, tier: 'standard', isLocal: false } as const;
+      const made = await createAccount(context, transaction, person);
+      if (invited !== undefined && !(await useEntryLink(transaction, invited.id, made.id, now)))
+        throw new ServiceError('FORBIDDEN');
+      return made;
+    });
+    context.log.security?.('signed_up', { account: username, address: request.ip, outcome: 'done' });
+    return enter(server, reply, sent, account);
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'FORBIDDEN')
+      return showAgain(server, reply.code(403), sent, { form: 'sign-up', mistakes: [NOT_INVITED], filled });
+    if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
+    const taken = { field: 'new-username', message: 'This username is taken. Choose another.' };
+    return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes: [taken], filled });
+  }
+}
+
+const NOT_INVITED: Mistake = {
+  field: 'invitation',
+  message: 'This invitation does not exist, has expired or was used. Ask the operator of this service for one.',
+};
+
+function refuseSignUp(server: AuthorizationServer, reply: FastifyReply, sent: SentForm): Promise<FastifyReply> {
+  const mistakes = [{ message: 'This service takes no new accounts. Contact its operator.' }];
+  return showAgain(server, reply.code(403), sent, { form: 'sign-in', mistakes });
+}
+
+/** Signs out; the next person who signs in gets the waiting request. */
+export async function signOut(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const sent = readForm(server, request);
+  const browser = renewBrowser(server, reply);
+  await server.context.database.write(async (transaction) => {
+    await deleteAccountSession(transaction, sent.browser.hash);
+    await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
+  });
+  return goOn(reply, sent, PATH.signIn);
+}
+
+export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
+  requireSameOrigin(server, request);
+  const form = readParameters(bodyOf(request));
+  const browser = readBrowser(server, request);
+  const id = form.one('request');
+  if (browser === undefined || !isCsrfOf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
+  return { form, browser, request: id };
+}
+
+async function enter(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  sent: SentForm,
+  account: AccountRow,
+): Promise<FastifyReply> {
+  await enterAs(server, reply, sent.browser, account);
+  return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
+}
+
+/** To the app's request, if one is waiting. */
+function goOn(reply: FastifyReply, { request }: SentForm, otherwise: string): FastifyReply {
+  return redirect(reply, request === undefined ? otherwise : `${PATH.consent}?request=${encodeURIComponent(request)}`);
+}
+
+function findMistakes(username: string, displayName: string, password: string): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (!HandlePart.safeParse(username).success) {
+    mistakes.push({
+      field: 'new-username',
+      message: 'Choose a username of lowercase letters, digits, underscores and hyphens.',
+    });
+  }
+  if (displayName === '' || displayName.length > DISPLAY_NAME_MAX_LENGTH) {
+    mistakes.push({ field: 'new-display-name', message: 'Enter your name, 100 characters at most.' });
+  }
+  const passwordMistake = findPasswordMistake(password, username);
+  if (passwordMistake !== undefined) mistakes.push({ field: 'new-password', message: passwordMistake });
+  return mistakes;
+}
+
+/** Whole seconds until a call is possible; 0 if it was made. */
+async function waitOf(taken: Promise<void>): Promise<number> {
+  try {
+    await taken;
+    return 0;
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS ?? 1;
+    throw error;
+  }
+}
+
+async function refuseHurry(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  sent: SentForm,
+  { form, waitS, filled }: Pick<Required<Correction>, 'form' | 'filled'> & { readonly waitS: number },
+): Promise<FastifyReply> {
+  const message = `Too many attempts. Try again in ${durationInWords(waitS)}.`;
+  const later = reply.code(429).header('retry-after', String(waitS));
+  return showAgain(server, later, sent, { form, mistakes: [{ message }], filled });
+}
+
+async function showAgain(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  { form, browser, request }: SentForm,
+  correction: Correction,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const waiting =
+    request === undefined
+      ? undefined
+      : await context.database.read(async (query) => {
+          const row = await requireStoredRequest(context, query, browser.hash, request);
+          return { id: request, clientName: (await findOAuthClient(query, row.client_id))?.name ?? '' };
+        });
+  return sendSignInPage(server, reply, { browser, waiting, returnTo: form.one('return_to') }, correction);
+}
+
+/** The contents to show again after a mistake. */
+export type Correction = Partial<Pick<SignInPage, 'form' | 'mistakes' | 'filled'>>;
+
+export async function sendSignInPage(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  shown: {
+    readonly browser: Browser;
+    readonly waiting: { id: string; clientName: string } | undefined;
+    readonly returnTo: string | undefined;
+  },
+  correction: Correction = {},
+): Promise<FastifyReply> {
+  const isHere = isFromThisMachine(reply.request.raw);
+  const { signUp } = server.context.settings.accountPolicy;
+  const { isFirstUse, hasLocal } = await server.context.database.read(async (query) => ({
+    isFirstUse: !(await hasPasswordAccounts(query)),
+    hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
+  }));
+  const page = renderSignInPage({
+    place: placeOf(server),
+    clientName: shown.waiting?.clientName,
+    request: shown.waiting?.id,
+    returnTo: shown.returnTo,
+    csrf: shown.browser.csrfFor(shown.waiting?.id),
+    signInPath: PATH.signIn,
+    signUpPath: PATH.signUp,
+    signUp,
+    form: isFirstUse && signUp !== 'off' ? 'sign-up' : 'sign-in',
+    hasLocalAccounts: hasLocal,
+    mistakes: [],
+    filled: {},
+    ...correction,
+  });
+  return reply.headers(pageHeaders()).send(page);
+}
+
+/** Signs in the browser that brings an unused link from the operator. */
+export async function enterByLink(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { database } = server.context;
+  const secret = readParameters(queryOf(request.raw.url ?? '')).one('once');
+  const isHere = isFromThisMachine(request.raw);
+  const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
+  if (accountId === undefined) return refuseLink(server, reply);
+  const account = await database.read((query) => findAccount(query, accountId));
+  if (account?.is_local !== 1) return refuseLink(server, reply);
+  await enterAs(server, reply, readBrowser(server, request), account);
+  return redirect(reply, PATH.dashboard);
+}
+
+function refuseLink(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
+  const page = renderErrorPage({
+    place: placeOf(server),
+    title: 'This link has expired',
+    message: 'Sign-in links work once, for one minute, on the machine that created them.',
+    advice: 'Run “asp serve open” again for a new one.',
+    code: 'access_denied',
+    onward: { href: PATH.signIn, label: 'Sign in' },
+  });
+  return reply.code(403).headers(pageHeaders()).send(page);
+}
+
+/** The page of a link from the operator. Opening it does not use the link up. */
+export async function showNewPassword(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const once = readParameters(queryOf(request.raw.url ?? '')).one('once') ?? '';
+  const found = await server.context.database.read((query) => findLinked(server, query, once));
+  if (found === undefined) return refuse(server, reply);
+  return show(server, reply, { browser: meetBrowser(server, request, reply), once, account: found.account });
+}
+
+/** Sets the password, signs everyone out, and signs this browser in. */
+export async function setNewPassword(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { context } = server;
+  const { form, browser } = readForm(server, request);
+  const once = form.one('once') ?? '';
+  const found = await context.database.read((query) => findLinked(server, query, once));
+  if (found === undefined) return refuse(server, reply);
+  const { account } = found;
+  const password = form.one('password') ?? '';
+  const mistake = findPasswordMistake(password, account.username);
+  if (mistake !== undefined) return show(server, reply.code(400), { browser, once, account, mistake });
+  const passwordHash = await hashPassword(password);
+  const isSet = await context.database.write(async (transaction) => {
+    if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
+    await setPassword(context, transaction, { accountId: account.id, passwordHash });
+    return true;
+  });
+  if (!isSet) return refuse(server, reply);
+  await enterAs(server, reply, browser, account);
+  return redirect(reply, PATH.dashboard);
+}
+
+async function findLinked(
+  { context }: AuthorizationServer,
+  query: Query,
+  once: string,
+): Promise<{ link: EntryLinkRow; account: AccountRow } | undefined> {
+  const link = await findEntryLink(query, 'password', hashSecret(once), context.clock.now());
+  const account = link?.account_id == null ? undefined : await findAccount(query, link.account_id);
+  return link === undefined || account === undefined ? undefined : { link, account };
+}
+
+interface Shown {
+  readonly browser: Browser;
+  readonly once: string;
+  readonly account: AccountRow;
+  readonly mistake?: string;
+}
+
+function show(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  { browser, once, account, mistake }: Shown,
+): FastifyReply {
+  const page = renderNewPasswordPage({
+    place: placeOf(server),
+    csrf: browser.csrfFor(undefined),
+    path: PATH.newPassword,
+    once,
+    username: account.username,
+    mistakes: mistake === undefined ? [] : [{ field: 'new-password', message: mistake }],
+  });
+  return reply.headers(pageHeaders()).send(page);
+}
+
+function refuse(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
+  const page = renderErrorPage({
+    place: placeOf(server),
+    title: 'This link has expired',
+    message: 'Password links work once, for one hour.',
+    advice: 'Ask the operator of this service for a new one.',
+    code: 'access_denied',
+    onward: { href: PATH.signIn, label: 'Sign in' },
+  });
+  return reply.code(403).headers(pageHeaders()).send(page);
+}

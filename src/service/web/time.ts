@@ -1,0 +1,70 @@
+import { type Html, html } from './html.js';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+/** The formats of times: here in UTC, and in the script of the page in the reader's time zone. */
+export const TIME_FORMS = {
+  clock: { hour: '2-digit', minute: '2-digit' },
+  date: { day: 'numeric', month: 'short', year: 'numeric' },
+  day: { day: 'numeric', month: 'long', year: 'numeric' },
+  moment: {
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    timeZoneName: 'short',
+  },
+} as const satisfies Record<string, Intl.DateTimeFormatOptions>;
+
+const inUtc = (form: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
+  new Intl.DateTimeFormat('en-GB', { ...form, timeZone: 'UTC' });
+const UTC = {
+  clock: inUtc(TIME_FORMS.clock),
+  date: inUtc(TIME_FORMS.date),
+  day: inUtc(TIME_FORMS.day),
+  moment: inUtc(TIME_FORMS.moment),
+};
+
+/** How long ago a moment was, for people; undefined if that is no longer meaningful. */
+export function describeAge(epochMs: number, now: number): string | undefined {
+  const age = now - epochMs;
+  if (age < MINUTE_MS) return 'just now';
+  if (age < HOUR_MS) return count(Math.floor(age / MINUTE_MS), 'minute');
+  if (age < DAY_MS) return count(Math.floor(age / HOUR_MS), 'hour');
+  if (age < 2 * DAY_MS) return 'yesterday';
+  return age < 14 * DAY_MS ? count(Math.floor(age / DAY_MS), 'day') : undefined;
+}
+
+function count(number: number, unit: string): string {
+  return `${number} ${unit}${number === 1 ? '' : 's'} ago`;
+}
+
+/** How long ago, or on which date, with the exact moment for programs and on hover. */
+export function renderTime(epochMs: number, now: number): Html {
+  const age = describeAge(epochMs, now);
+  return age === undefined ? renderMoment(epochMs, 'date') : renderMoment(epochMs, undefined, age);
+}
+
+/** The time of day. */
+export function renderClock(epochMs: number): Html {
+  return renderMoment(epochMs, 'clock');
+}
+
+/** The day in UTC, which it says; with a script it may be a different one. */
+export function renderDay(epochMs: number): Html {
+  return renderMoment(epochMs, 'day', `${dayOf(epochMs)}, UTC`);
+}
+
+/** The same for all moments of one day in UTC. */
+export function dayOf(epochMs: number): string {
+  return UTC.day.format(epochMs);
+}
+
+function renderMoment(epochMs: number, form: 'clock' | 'date' | 'day' | undefined, words?: string): Html {
+  const text = words ?? (form && UTC[form].format(epochMs));
+  return html`<time datetime="${new Date(epochMs).toISOString()}" title="${UTC.moment.format(epochMs)}"${form !== undefined && html` data-form="${form}"`}>${text}</time>`;
+}

@@ -1,0 +1,166 @@
+import * as z from 'zod/mini';
+
+import { EpochMs, UnblockReply } from './base.js';
+import { Message } from './message.js';
+import { SessionState } from './session.js';
+
+/** Reply of GET /account: the account that an account token acts for (wire: Aliases). */
+export const Account = z.looseObject({
+  id: z.string(),
+  username: z.nullable(z.string()),
+  display_name: z.string(),
+  tier: z.string(),
+  created_at: EpochMs,
+  updated_at: EpochMs,
+});
+
+export type Account = z.infer<typeof Account>;
+
+/** Who may find an agent. */
+export const Visibility = z.enum(['public', 'private']);
+
+export type Visibility = z.infer<typeof Visibility>;
+
+/** Who may invite an agent: agents on its allowlist, or anyone. */
+export const InboundPolicy = z.enum(['allowlist', 'open']);
+
+export type InboundPolicy = z.infer<typeof InboundPolicy>;
+
+const shortShape = {
+  canonical_handle: z.string(),
+  display_name: z.string(),
+  description: z.nullable(z.string()),
+  image_url: z.nullable(z.string()),
+  visibility: Visibility,
+  inbound_policy: InboundPolicy,
+  inactive: z.boolean(),
+  is_online: z.boolean(),
+  owner_label: z.string(),
+  owner_display_name: z.string(),
+  owner_image_url: z.nullable(z.string()),
+};
+
+/** The agent record, short form: what others see (wire: Agents, search, trust). */
+export const AgentSummary = z.looseObject(shortShape);
+
+export type AgentSummary = z.infer<typeof AgentSummary>;
+
+/** The agent record, long form: what its account sees (wire: Agents, search, trust). */
+export const Agent = z.looseObject({
+  ...shortShape,
+  id: z.string(),
+  local_name: z.string(),
+  namespace: z.string(),
+  owner_type: z.enum(['account', 'organization']),
+  owner_id: z.string(),
+  scope: z.enum(['personal', 'member', 'shared']),
+  can_initiate_sessions: z.boolean(),
+  paused: z.boolean(),
+  /** Whether senders learn which messages the agent took (wire: Delivery); an addition of this service. */
+  reports_taken: z.optional(z.boolean()),
+  card_body: z.nullable(z.string()),
+  skills: z._default(z.array(z.looseObject({ name: z.string(), description: z.string() })), []),
+  created_at: EpochMs,
+  updated_at: EpochMs,
+});
+
+export type Agent = z.infer<typeof Agent>;
+
+/** Reply of GET /agents. */
+export const ListAgentsReply = z.looseObject({ agents: z.array(Agent), next_cursor: z.nullable(z.string()) });
+
+export type ListAgentsReply = z.infer<typeof ListAgentsReply>;
+
+/** Reply of GET /agents/{owner}/{name}: the long form for its account, otherwise the short one. */
+export const AgentView = z.looseObject({
+  agent: AgentSummary,
+  shared_sessions: z.array(
+    z.looseObject({
+      id: z.string(),
+      topic: z.nullable(z.string()),
+      state: SessionState,
+      last_activity_at: EpochMs,
+      created_at: EpochMs,
+    }),
+  ),
+  viewer: z.looseObject({ relationship: z.enum(['none', 'owner']), can_edit: z.boolean() }),
+});
+
+export type AgentView = z.infer<typeof AgentView>;
+
+const FoundAgent = z.looseObject({
+  type: z.literal('agent'),
+  id: z.string(),
+  canonical_handle: z.string(),
+  display_name: z.string(),
+  image_url: z.nullable(z.string()),
+});
+
+/** Reply of GET /search/agents. */
+export const SearchAgentsReply = z.looseObject({ agents: z.array(FoundAgent), next_cursor: z.nullable(z.string()) });
+
+export type SearchAgentsReply = z.infer<typeof SearchAgentsReply>;
+
+/** Reply of GET /search/directory. */
+export const SearchDirectoryReply = z.looseObject({
+  agents: z.array(FoundAgent),
+  people: z.array(
+    z.looseObject({
+      type: z.literal('person'),
+      id: z.string(),
+      username: z.string(),
+      display_name: z.string(),
+      image_url: z.nullable(z.string()),
+    }),
+  ),
+  organizations: z.array(z.looseObject({})),
+});
+
+export type SearchDirectoryReply = z.infer<typeof SearchDirectoryReply>;
+
+/** Reply of GET /search/messages: newest first. */
+export const SearchMessagesReply = z.looseObject({ messages: z.array(Message) });
+
+export type SearchMessagesReply = z.infer<typeof SearchMessagesReply>;
+
+/** The whole list, sorted. */
+export const Allowlist = z.looseObject({ entries: z.array(z.string()) });
+
+export type Allowlist = z.infer<typeof Allowlist>;
+
+/**
+ * One block. `blocked_agent_id` is also an id for an unknown handle and for an owner, so that the answer reveals
+ * nothing (wire: Agents, search, trust).
+ */
+export const Block = z.looseObject({
+  blocked_agent_id: z.string(),
+  blocked_handle: z.string(),
+  created_at: EpochMs,
+});
+
+export type Block = z.infer<typeof Block>;
+
+/** Reply of GET /blocks: newest first. */
+export const ListBlocksReply = z.looseObject({ blocks: z.array(Block), next_cursor: z.nullable(z.string()) });
+
+export type ListBlocksReply = z.infer<typeof ListBlocksReply>;
+
+/** The reply of each endpoint, in JSON. */
+export const AGENT_REPLIES = {
+  getAccount: Account,
+  getActingAgent: Agent,
+  updateActingAgent: Agent,
+  listAgents: ListAgentsReply,
+  createAgent: Agent,
+  getAgent: AgentView,
+  updateAgent: Agent,
+  searchAgents: SearchAgentsReply,
+  searchDirectory: SearchDirectoryReply,
+  searchMessages: SearchMessagesReply,
+  listAllowlist: Allowlist,
+  addToAllowlist: Allowlist,
+  removeFromAllowlist: Allowlist,
+  listBlocks: ListBlocksReply,
+  blockAgent: Block,
+  unblockAgent: UnblockReply,
+} as const;

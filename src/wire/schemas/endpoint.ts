@@ -1,0 +1,96 @@
+import type * as z from 'zod/mini';
+
+import type { ENDPOINT, Operation } from '../endpoint.js';
+import { AGENT_REPLIES } from './agent.js';
+import { ATTACHMENT_REPLIES } from './attachment.js';
+import { DELIVERY_REPLIES } from './delivery.js';
+import { EVENT_REPLIES } from './event.js';
+import {
+  AddAllowlistRequest,
+  BlockRequest,
+  CreateAgentRequest,
+  CreateSessionRequest,
+  DeliveryQuery,
+  EmptyRequest,
+  InviteRequest,
+  ListAgentsQuery,
+  ListSessionsQuery,
+  PageQuery,
+  ReopenRequest,
+  ReplayQuery,
+  SearchMessagesQuery,
+  SearchQuery,
+  SendMessageRequest,
+  TakenRequest,
+  UpdateActingAgentRequest,
+  UpdateAgentRequest,
+} from './requests.js';
+import { SESSION_REPLIES } from './session.js';
+
+/** What an operation takes: a query, or a JSON body. */
+const REQUESTS = {
+  createSession: { body: CreateSessionRequest },
+  listSessions: { query: ListSessionsQuery },
+  joinSession: { body: EmptyRequest },
+  inviteToSession: { body: InviteRequest },
+  sendMessage: { body: SendMessageRequest },
+  leaveSession: { body: EmptyRequest },
+  endSession: { body: EmptyRequest },
+  reopenSession: { body: ReopenRequest },
+  replayEvents: { query: ReplayQuery },
+  getDelivery: { query: DeliveryQuery },
+  reportTaken: { body: TakenRequest },
+  listAccountSessions: { query: ListSessionsQuery },
+  updateActingAgent: { body: UpdateActingAgentRequest },
+  listAgents: { query: ListAgentsQuery },
+  createAgent: { body: CreateAgentRequest },
+  updateAgent: { body: UpdateAgentRequest },
+  searchAgents: { query: SearchQuery },
+  searchDirectory: { query: SearchQuery },
+  searchMessages: { query: SearchMessagesQuery },
+  addToAllowlist: { body: AddAllowlistRequest },
+  listBlocks: { query: PageQuery },
+  blockAgent: { body: BlockRequest },
+} as const satisfies { [Name in Operation]?: { readonly query?: z.ZodMiniType; readonly body?: z.ZodMiniType } };
+
+const REPLIES = { ...SESSION_REPLIES, ...EVENT_REPLIES, ...DELIVERY_REPLIES, ...ATTACHMENT_REPLIES, ...AGENT_REPLIES };
+
+/** What an operation takes and gives; a member that is absent is empty, a file or not JSON. */
+export interface EndpointSchemas {
+  readonly query?: z.ZodMiniType;
+  readonly body?: z.ZodMiniType;
+  readonly reply?: z.ZodMiniType;
+}
+
+/** The schemas of every operation. */
+export function endpointSchemas(operation: Operation): EndpointSchemas {
+  const requests: { readonly [Name in Operation]?: Omit<EndpointSchemas, 'reply'> } = REQUESTS;
+  const replies: { readonly [Name in Operation]?: z.ZodMiniType } = REPLIES;
+  const reply = replies[operation];
+  return { ...requests[operation], ...(reply !== undefined && { reply }) };
+}
+
+type PartOf<Name extends Operation, Part extends 'query' | 'body'> = Name extends keyof typeof REQUESTS
+  ? (typeof REQUESTS)[Name] extends { [Key in Part]: infer Schema extends z.ZodMiniType }
+    ? Schema
+    : undefined
+  : undefined;
+
+type OutputOf<Schema> = Schema extends z.ZodMiniType ? z.output<Schema> : Record<never, never>;
+
+/** The query of an operation as the service reads it: decoded, with its defaults. */
+export type QueryOf<Name extends Operation> = OutputOf<PartOf<Name, 'query'>>;
+
+/** The query of an operation as a client passes it. */
+export type QueryInputOf<Name extends Operation> =
+  PartOf<Name, 'query'> extends infer Schema extends z.ZodMiniType ? z.input<Schema> : Record<never, never>;
+
+/** The JSON body of an operation. */
+export type BodyOf<Name extends Operation> = OutputOf<PartOf<Name, 'body'>>;
+
+/** The reply of an operation: decoded JSON, a string for Markdown, undefined if there is none. */
+export type ReplyOf<Name extends Operation> = Name extends keyof typeof REPLIES
+  ? z.output<(typeof REPLIES)[Name]>
+  : (typeof ENDPOINT)[Name]['reply'] extends 'markdown'
+    ? string
+    : undefined;

@@ -1,0 +1,25 @@
+import * as z from 'zod/mini';
+
+import { EpochMs } from './base.js';
+
+/**
+ * The record that a running `asp serve` leaves in the runtime directory of its OS user, readable by that user alone.
+ * `secret` lets that user sign in as a local account and run the operator endpoints, from the same machine only.
+ */
+export const LocalServiceRecord = z.looseObject({
+  name: z.string(),
+  url: z.string(),
+  auth_url: z.string(),
+  web_url: z.string(),
+  ws_url: z.string(),
+  operator_url: z.string(),
+  pid: z.int(),
+  /** When the process started, if the system says so: process numbers are reused. */
+  process_start: z.optional(z.string()),
+  version: z.string(),
+  data: z.string(),
+  started_at: EpochMs,
+  secret: z.string(),
+});
+
+export type LocalServiceRecord = z.infer<typeof LocalServiceRecord>;

@@ -1,0 +1,227 @@
+import * as z from 'zod/mini';
+
+import { InboundPolicy } from './agent.js';
+import { EpochMs } from './base.js';
+import { Handle, Scope } from './requests.js';
+
+/** An agent as the operator sees it. */
+export const OperatorAgent = z.looseObject({
+  handle: z.string(),
+  inbound_policy: InboundPolicy,
+  paused: z.boolean(),
+  is_online: z.boolean(),
+  created_at: EpochMs,
+});
+
+export type OperatorAgent = z.infer<typeof OperatorAgent>;
+
+/** A client-credentials client, with its secret, which is shown only once. */
+export const OperatorClient = z.looseObject({
+  client_id: z.string(),
+  client_secret: z.string(),
+  handle: z.string(),
+  scope: z.string(),
+  created_agent: z.boolean(),
+});
+
+export type OperatorClient = z.infer<typeof OperatorClient>;
+
+/** The limits of one account. */
+const OperatorQuota = z.looseObject({
+  agents: z.int(),
+  clients: z.int(),
+  attachment_bytes: z.int(),
+  sessions_per_hour: z.int(),
+});
+
+/** The limits of one account. */
+export type OperatorQuota = z.infer<typeof OperatorQuota>;
+
+/** State of a running service. */
+export const OperatorStatus = z.looseObject({
+  version: z.string(),
+  pid: z.int(),
+  started_at: EpochMs,
+  accounts: z.int(),
+  agents: z.int(),
+  sessions: z.int(),
+  sockets: z.int(),
+  sign_up: z.enum(['open', 'invite', 'off']),
+  /** For each account that is neither local nor trusted; null: unlimited. */
+  quota: z.nullable(OperatorQuota),
+});
+
+export type OperatorStatus = z.infer<typeof OperatorStatus>;
+
+/** A key that signs access tokens: about to sign, signing, or still published for the tokens that it has signed. */
+export const OperatorKey = z.looseObject({
+  kid: z.string(),
+  state: z.enum(['next', 'signing', 'retired']),
+  created_at: EpochMs,
+  signs_from: EpochMs,
+  published_until: z.nullable(EpochMs),
+});
+
+export type OperatorKey = z.infer<typeof OperatorKey>;
+
+/** A client with a secret, as the operator sees it. */
+export const OperatorClientSummary = z.looseObject({
+  client_id: z.string(),
+  handle: z.string(),
+  name: z.string(),
+  scope: z.string(),
+  created_at: EpochMs,
+  last_used_at: z.nullable(EpochMs),
+});
+
+export type OperatorClientSummary = z.infer<typeof OperatorClientSummary>;
+
+const Tier = z.enum(['standard', 'trusted']);
+
+/** An account as the operator sees it. */
+export const OperatorAccount = z.looseObject({
+  username: z.string(),
+  display_name: z.string(),
+  state: z.enum(['active', 'suspended']),
+  tier: Tier,
+  /** It belongs to the OS user who runs the service, and has no password. */
+  is_local: z.boolean(),
+  agents: z.int(),
+  clients: z.int(),
+  attachment_bytes: z.int(),
+  /** The account's limits; null: unlimited. */
+  quota: z.nullable(OperatorQuota),
+  created_at: EpochMs,
+});
+
+export type OperatorAccount = z.infer<typeof OperatorAccount>;
+
+/** Body that suspends, resumes or trusts an account. */
+export const UpdateOperatorAccountRequest = z.strictObject({
+  suspended: z.optional(z.boolean()),
+  tier: z.optional(Tier),
+});
+
+export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountRequest>;
+
+/** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
+export const EntryLink = z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs });
+
+export type EntryLink = z.infer<typeof EntryLink>;
+
+/** Body that creates an invitation. */
+export const CreateInvitationRequest = z.strictObject({
+  lifetime_ms: z.int().check(z.minimum(60_000), z.maximum(366 * 86_400_000)),
+});
+
+export type CreateInvitationRequest = z.infer<typeof CreateInvitationRequest>;
+
+/** An invitation as the operator sees it; its code is never shown again. */
+export const Invitation = z.looseObject({
+  id: z.string(),
+  state: z.enum(['open', 'used', 'expired']),
+  /** Who signed up with it. */
+  account: z.nullable(z.string()),
+  created_at: EpochMs,
+  expires_at: EpochMs,
+});
+
+export type Invitation = z.infer<typeof Invitation>;
+
+/** Body that adds an agent, and its account if that is new. */
+export const AddOperatorAgentRequest = z.strictObject({
+  handle: Handle,
+  inbound_policy: z.optional(InboundPolicy),
+  display_name: z.optional(z.string().check(z.minLength(1), z.maxLength(100))),
+});
+
+export type AddOperatorAgentRequest = z.infer<typeof AddOperatorAgentRequest>;
+
+/** Body that pauses or resumes an agent. */
+export const UpdateOperatorAgentRequest = z.strictObject({ paused: z.boolean() });
+
+/** Body that adds a client bound to one agent; the agent is added if it is new. */
+export const AddOperatorClientRequest = z.strictObject({
+  handle: Handle,
+  scopes: z.optional(z.array(Scope)),
+});
+
+export type AddOperatorClientRequest = z.infer<typeof AddOperatorClientRequest>;
+
+/**
+ * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed).
+ */
+export const CreateSignInLinkRequest = z.strictObject({
+  account: z.optional(z.string().check(z.minLength(1), z.maxLength(64))),
+});
+
+export type CreateSignInLinkRequest = z.infer<typeof CreateSignInLinkRequest>;
+
+/** An address that signs in a browser on this machine once, until `expires_at`. */
+export const SignInLink = z.looseObject({ url: z.string(), account: z.string(), expires_at: EpochMs });
+
+export type SignInLink = z.infer<typeof SignInLink>;
+
+/**
+ * Operator endpoints below `operator_url`, authenticated by the record's secret as a bearer, from loopback peers only.
+ * They are this program's own and not part of the specification.
+ */
+export const OPERATOR_ENDPOINT = {
+  readStatus: { method: 'GET', path: '/status', reply: OperatorStatus },
+  stopService: { method: 'POST', path: '/stop', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorAgents: { method: 'GET', path: '/agents', reply: z.looseObject({ agents: z.array(OperatorAgent) }) },
+  addOperatorAgent: { method: 'POST', path: '/agents', body: AddOperatorAgentRequest, reply: OperatorAgent },
+  updateOperatorAgent: {
+    method: 'PATCH',
+    path: '/agents/{handle}',
+    body: UpdateOperatorAgentRequest,
+    reply: OperatorAgent,
+  },
+  removeOperatorAgent: { method: 'DELETE', path: '/agents/{handle}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorAccounts: {
+    method: 'GET',
+    path: '/accounts',
+    reply: z.looseObject({ accounts: z.array(OperatorAccount) }),
+  },
+  readOperatorAccount: { method: 'GET', path: '/accounts/{account}', reply: OperatorAccount },
+  updateOperatorAccount: {
+    method: 'PATCH',
+    path: '/accounts/{account}',
+    body: UpdateOperatorAccountRequest,
+    reply: OperatorAccount,
+  },
+  removeOperatorAccount: {
+    method: 'DELETE',
+    path: '/accounts/{account}',
+    reply: z.looseObject({ ok: z.literal(true) }),
+  },
+  createPasswordLink: { method: 'POST', path: '/accounts/{account}/password-links', reply: EntryLink },
+  createInvitation: { method: 'POST', path: '/invitations', body: CreateInvitationRequest, reply: EntryLink },
+  listInvitations: {
+    method: 'GET',
+    path: '/invitations',
+    reply: z.looseObject({ invitations: z.array(Invitation) }),
+  },
+  revokeInvitation: { method: 'DELETE', path: '/invitations/{id}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listOperatorClients: {
+    method: 'GET',
+    path: '/clients',
+    reply: z.looseObject({ clients: z.array(OperatorClientSummary) }),
+  },
+  revokeOperatorClient: {
+    method: 'DELETE',
+    path: '/clients/{client}',
+    reply: z.looseObject({ ok: z.literal(true) }),
+  },
+  listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
+  rotateSigningKeys: {
+    method: 'POST',
+    path: '/keys/rotate',
+    reply: z.looseObject({ rotated: z.boolean(), keys: z.array(OperatorKey) }),
+  },
+  createSignInLink: { method: 'POST', path: '/sign-in-links', body: CreateSignInLinkRequest, reply: SignInLink },
+  addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
+} as const;
+
+/** The name of an operator endpoint. */
+export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;

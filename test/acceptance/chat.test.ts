@@ -1,0 +1,194 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { until } from '../support/until.js';
+import { createHome, type Home, jsonLines, missing, type ServiceProcess, startServe } from './program.js';
+
+let home: Home;
+let service: ServiceProcess;
+beforeAll(async () => {
+  home = createHome();
+  service = await startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off']);
+  for (const handle of ['demo.you', 'alice.bot', 'bob.bot'])
+    expect((await home.asp(['login', handle, '--yes'])).status).toBe(0);
+});
+afterAll(async () => {
+  await service.stop();
+  await home.dispose();
+});
+
+const as = (handle: string, ...words: string[]) => home.asp([...words, '-a', handle]);
+/** A session of demo.you and alice.bot. */
+async function openSession(): Promise<string> {
+  const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();
+  expect((await as('alice.bot', 'session', 'join', id)).status).toBe(0);
+  return id;
+}
+const textsOf = async (id: string): Promise<string[]> =>
+  jsonLines<{ content: string }>((await as('alice.bot', 'message', 'list', id, '--jsonl')).stdout).map(
+    ({ content }) => content,
+  );
+
+describe('asp chat in a pipe', () => {
+  it('sends each line, prints what others say, and ends with its input', async () => {
+    const id = await openSession();
+    await as('alice.bot', 'send', id, 'before');
+    const chat = home.start(['chat', id, '-a', 'demo.you'], { input: { isOpen: true } });
+    await chat.until('stdout', /@alice\.bot {2}before\n/);
+    chat.child.stdin?.write('one\n\ntwo\n');
+    await until('both lines arrive', async () => (await textsOf(id)).length === 3);
+    await as('alice.bot', 'send', id, 'an answer');
+    await chat.until('stdout', /@alice\.bot {2}an answer\n/);
+    chat.child.stdin?.end('three');
+    const { status, stdout, stderr } = await chat.ended;
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout.match(/one|two|three|before|an answer/g)).toEqual(['before', 'an answer']);
+    expect(await textsOf(id)).toEqual(['before', 'one', 'two', 'an answer', 'three']);
+    expect((await as('demo.you', 'session', 'show', id, '--json')).stdout).toContain('"state":"active"');
+  });
+
+  it('starts a session with the first line where there is none, and goes on in it the next time', async () => {
+    const chat = async (input: string) => home.asp(['chat', '@bob.bot', '-a', 'demo.you'], { input });
+    expect((await chat('hello\n')).status).toBe(0);
+    expect((await as('bob.bot', 'session', 'join', '@demo.you')).status).toBe(0);
+    expect((await chat('again\n')).stdout).toContain('hello');
+    expect((await as('bob.bot', 'message', 'list', '@demo.you')).stdout.match(/hello|again/g)).toEqual([
+      'hello',
+      'again',
+    ]);
+  });
+
+  it('ends when the session does', async () => {
+    const id = await openSession();
+    const chat = home.start(['chat', id, '-a', 'demo.you'], { input: { isOpen: true } });
+    await chat.until('stdout', /@alice\.bot joined/);
+    await as('alice.bot', 'session', 'end', id);
+    const { status, stdout } = await chat.ended;
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/· @alice\.bot ended the session\n$/);
+  });
+
+  it('says why a line was not sent, and that it was not', async () => {
+    const id = await openSession();
+    await as('alice.bot', 'session', 'end', id);
+    const ended = await home.asp(['chat', id, '-a', 'demo.you'], { input: 'late\n' });
+    expect(ended.status).toBe(3);
+    expect(ended.stderr).toContain(`${id} has ended.`);
+    expect(await textsOf(id)).toEqual([]);
+  });
+
+  it('offers to join where the agent is only invited', async () => {
+    const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();
+    const refused = await home.asp(['chat', id, '-a', 'alice.bot'], { input: 'hi\n' });
+    expect(refused.status).toBe(3);
+    expect(refused.stderr).toContain(`try:  asp session join ${id}`);
+  });
+
+  it('prints events with --json', async () => {
+    const id = await openSession();
+    await as('alice.bot', 'send', id, 'hello');
+    const { stdout } = await home.asp(['chat', id, '--json', '-a', 'demo.you'], { input: '' });
+    expect(jsonLines(stdout)[0]).toMatchObject({ type: 'session.message', payload: { content: 'hello' } });
+  });
+
+  it('survives the service: a line typed meanwhile is sent once', async () => {
+    const id = await openSession();
+    const chat = home.start(['chat', id, '-a', 'demo.you'], { input: { isOpen: true } });
+    await chat.until('stdout', /@alice\.bot joined/);
+    await service.stop();
+    chat.child.stdin?.write('typed while it was away\n');
+    await chat.until('stderr', /There is no connection to the service/);
+    service = await startServe(home, ['--limits', 'off'], service.url);
+    await until('the line arrives', async () => (await textsOf(id)).length > 0, 40_000);
+    chat.child.stdin?.end();
+    expect((await chat.ended).status).toBe(0);
+    expect(await textsOf(id)).toEqual(['typed while it was away']);
+  }, 60_000);
+});
+
+describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
+  let terminals = 0;
+  let close: () => Promise<unknown> = async () => undefined;
+  // Also of a test that failed: a chat would wait for its service for ever.
+  afterEach(() => close());
+  /** A terminal of this width in which the chat runs, as a person sees it. */
+  async function openTerminal(width: number, words: readonly string[], environment: Record<string, string> = {}) {
+    terminals += 1;
+    const tmux = (...rest: string[]) =>
+      home.spawn('tmux', ['-L', `chat${terminals}`, '-f', '/dev/null', ...rest], {
+        environment: { TMUX_TMPDIR: home.directory },
+      }).ended;
+    close = () => tmux('kill-server');
+    const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+    const line = `env ${variables.join(' ')} asp ${words.join(' ')}; echo "exit $?"; sleep 60`;
+    expect((await tmux('new-session', '-d', '-x', String(width), '-y', '20', line)).status).toBe(0);
+    const screen = async (): Promise<string> =>
+      (await tmux('capture-pane', '-p')).stdout.replace(/ +$/gm, '').replace(/\n+$/, '\n');
+    return {
+      screen,
+      shows: (pattern: RegExp) => until(String(pattern), async () => pattern.test(await screen()), 15_000),
+      type: (...keys: string[]) => tmux('send-keys', ...keys),
+      escapes: async () => (await tmux('capture-pane', '-p', '-e')).stdout,
+    };
+  }
+
+  it.each([80, 40])('what is typed stays whole while messages come, at %i columns', async (width) => {
+    const id = await openSession();
+    const terminal = await openTerminal(width, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(/@alice\.bot joined\n>/);
+    const typed = 'a line long enough to wrap at this width, and still being typed while she answers it';
+    await terminal.type('-l', typed);
+    await as('alice.bot', 'send', id, 'first');
+    await as('alice.bot', 'send', id, 'second\nof two lines');
+    await terminal.shows(/of two lines/);
+    await terminal.type('-l', ' now');
+    await terminal.shows(/answers\s+it now|answers it\s+now|now$/m);
+    const shown = await terminal.screen();
+    const joined = shown
+      .split('\n')
+      .slice(shown.split('\n').findIndex((line) => line.startsWith('> ')))
+      .join('');
+    expect(joined).toBe(`> ${typed} now`);
+    expect(shown).toMatch(/\d\d:\d\d @alice\.bot {2}first\n\d\d:\d\d @alice\.bot\n {2}second\n {2}of two lines\n> /);
+    await terminal.type('Enter');
+    await until('the line arrives', async () => (await textsOf(id)).includes(`${typed} now`));
+    await terminal.type('C-d');
+    await terminal.shows(/The session goes on:[\s\S]*\nexit 0/);
+    expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
+  });
+
+  it('--accessible redraws nothing: what comes waits until the line is sent', async () => {
+    const id = await openSession();
+    const terminal = await openTerminal(80, ['chat', id, '--accessible', '-a', 'demo.you'], { NO_COLOR: '1' });
+    await terminal.shows(/@alice\.bot joined/);
+    await terminal.type('-l', 'half a');
+    await as('alice.bot', 'send', id, 'meanwhile');
+    await new Promise((resolve) => setTimeout(resolve, 800));
+    expect(await terminal.screen()).not.toContain('meanwhile');
+    const state = async () => (await as('alice.bot', 'session', 'show', id, '--delivery')).stdout;
+    expect(await state()).not.toContain('taken');
+    await terminal.type('-l', ' line');
+    await terminal.type('Enter');
+    await terminal.shows(/half a line\n\d\d:\d\d @alice\.bot {2}meanwhile/);
+    expect(await terminal.escapes()).not.toContain('\u001b[');
+    await terminal.type('C-d');
+    await terminal.shows(/exit 0/);
+    expect(await state()).toMatch(/@demo\.you +taken/);
+  });
+
+  it('Ctrl-C ends it like any program and leaves the terminal as it was', async () => {
+    const id = await openSession();
+    const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(/\n> ?$/m);
+    await terminal.type('C-c');
+    await terminal.shows(/exit 130/);
+  });
+
+  it('takes out what could drive the terminal', async () => {
+    const id = await openSession();
+    await as('alice.bot', 'send', id, '\u001b]0;owned\u0007\u001b[2Jclean\u202e');
+    const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(/@alice\.bot {2}.*clean/);
+    await terminal.type('C-d');
+    await terminal.shows(/exit 0/);
+  });
+});

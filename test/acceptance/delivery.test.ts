@@ -1,0 +1,150 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, json, type Running, type ServiceProcess, startServe } from './program.js';
+
+type Delivery = { recipients: { handle: string; state: string; reports_taken: boolean }[] };
+
+describe('the delivery state of a message › as the programs report it', () => {
+  let home: Home;
+  let service: ServiceProcess;
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'demo.you,alice.bot', '--limits', 'off']);
+    for (const handle of ['demo.you', 'alice.bot']) expect((await home.asp(['login', handle, '--yes'])).status).toBe(0);
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+
+  const asp = (...words: string[]) => home.asp([...words, '-a', 'demo.you']);
+  const asAlice = (...words: string[]) => home.asp([...words, '-a', 'alice.bot']);
+  /** A session of the two. */
+  const openSession = async (): Promise<string> => {
+    const id = (await asp('session', 'create', 'alice.bot')).stdout.trim();
+    expect((await asAlice('session', 'join', id)).status).toBe(0);
+    return id;
+  };
+  const send = async (id: string, text: string, ...words: string[]): Promise<Record<string, unknown>> =>
+    json((await asp('send', id, text, '--json', ...words)).stdout);
+  const stateOf = async (id: string): Promise<string | undefined> => {
+    const { delivery } = json<{ delivery: Delivery }>(
+      (await asp('session', 'show', id, '--delivery', '--json')).stdout,
+    );
+    return delivery.recipients[0]?.state;
+  };
+  const until = async (id: string, state: string): Promise<void> => {
+    for (let tries = 0; (await stateOf(id)) !== state; tries += 1) if (tries > 40) throw new Error(await stateOf(id));
+  };
+  const stop = async (running: Running): Promise<void> => {
+    running.kill('SIGINT');
+    await running.ended;
+  };
+
+  it('a printed line takes nothing: asp tail delivers', async () => {
+    const id = await openSession();
+    await send(id, 'hello');
+    expect(await stateOf(id)).toBe('stored');
+    const tail = home.start(['tail', id, '-a', 'alice.bot']);
+    await tail.until('stdout', /hello/);
+    await until(id, 'delivered');
+    await stop(tail);
+    expect(await stateOf(id)).toBe('delivered');
+  });
+
+  it('asp tail --exec takes what its command succeeded with, and nothing else', async () => {
+    const id = await openSession();
+    await send(id, 'one');
+    const failed = await home.asp(['tail', id, '--no-follow', '--exec', 'exit 3', '-a', 'alice.bot']);
+    expect(failed.status).toBe(10);
+    expect(await stateOf(id)).toBe('stored');
+    const done = await home.asp(['tail', id, '--no-follow', '--exec', 'cat > /dev/null', '-a', 'alice.bot']);
+    expect(done.status).toBe(0);
+    expect(await stateOf(id)).toBe('taken');
+  });
+
+  it('asp run takes a message while its command works, and answers it', async () => {
+    const id = await openSession();
+    const gate = join(home.directory, 'gate');
+    const command = `while ! [ -e ${gate} ]; do sleep 0.05; done; echo done`;
+    const agent = home.start(['run', '--exec', command, '-a', 'alice.bot', '--from', 'anyone']);
+    await agent.until('stderr', /Answering as/);
+    const sent = await send(id, 'work', '--wait-for', 'taken', '--timeout', '20s');
+    expect((sent['delivery'] as Delivery).recipients).toMatchObject([{ handle: '@alice.bot', state: 'taken' }]);
+    writeFileSync(gate, '');
+    await until(id, 'answered');
+    await stop(agent);
+  });
+
+  it('asp run does not take what its command cannot be run for, nor what it is not asked to answer', async () => {
+    const id = await openSession();
+    await send(id, 'work');
+    const broken = ['run', '--exec', '/nowhere/at/all', '-a', 'alice.bot', '--since', '1h', '--from', 'anyone'];
+    const ended = await home.asp([...broken, '--cursor-file', join(home.directory, 'broken.json')]);
+    expect(ended.status).toBe(2);
+    expect(['stored', 'delivered']).toContain(await stateOf(id));
+  });
+
+  it('asp mcp takes what its client has been given', async () => {
+    const id = await openSession();
+    await send(id, 'for the model');
+    const call = (number: number, method: string, params: object): string =>
+      `${JSON.stringify({ jsonrpc: '2.0', id: number, method, params })}\n`;
+    const begin = call(1, 'initialize', {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    });
+    const read = call(2, 'tools/call', { name: 'read', arguments: { session_id: id } });
+    for (const [words, state] of [
+      [['--read-only'], 'stored'],
+      [[], 'taken'],
+    ] as const) {
+      const server = home.start(['mcp', '-a', 'alice.bot', ...words], { input: { isOpen: true } });
+      server.child.stdin?.write(begin + read);
+      await server.until('stdout', /for the model/);
+      server.child.stdin?.end();
+      await server.ended;
+      expect(['delivered', state].includes((await stateOf(id)) ?? '')).toBe(true);
+    }
+    expect(await stateOf(id)).toBe('taken');
+  });
+
+  it('a person takes by reading the inbox', async () => {
+    const id = await openSession();
+    await send(id, 'news');
+    expect((await asAlice('inbox')).stdout).toContain('news');
+    expect(await stateOf(id)).not.toBe('taken');
+    expect((await asAlice('inbox', 'read', id)).stdout).toContain('news');
+    expect(await stateOf(id)).toBe('taken');
+  });
+
+  it('asp reply answers', async () => {
+    const id = await openSession();
+    await send(id, 'ready?');
+    expect((await asAlice('reply', id, 'yes')).status).toBe(0);
+    expect(await stateOf(id)).toBe('answered');
+  });
+
+  it('asp send --wait-for says in time what did not happen', async () => {
+    const id = await openSession();
+    const late = await asp('send', id, 'hello', '--wait-for', 'delivered', '--timeout', '1500ms');
+    expect(late.status).toBe(8);
+    expect(late.stderr).toContain('The message was not delivered in time: @alice.bot (stored). Your message was sent.');
+    expect(late.stderr).toContain(`asp session show ${id} --delivery`);
+  });
+
+  it('an agent may keep to itself what it takes', async () => {
+    const id = await openSession();
+    expect((await asAlice('agent', 'update', '--hide-taken')).status).toBe(0);
+    await send(id, 'hello');
+    expect((await asAlice('inbox', 'read', id)).stdout).toContain('hello');
+    expect(await stateOf(id)).toBe('stored');
+    const refused = await asp('send', id, 'hello', '--wait-for', 'taken', '--timeout', '10s');
+    expect(refused.status).toBe(10);
+    expect(refused.stderr).toContain('@alice.bot does not say what is taken. Your message was sent.');
+    expect((await asAlice('agent', 'update', '--share-taken')).status).toBe(0);
+  });
+});

@@ -1,0 +1,129 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { until } from '../support/until.js';
+import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
+
+const ME = '@demo.you';
+const ONE = '@alice.one';
+const TWO = '@bob.two';
+
+interface Told {
+  outcome: string;
+  code: string | null;
+}
+
+interface Said {
+  sender: string;
+  content: string;
+  metadata?: { hops?: number };
+}
+
+describe('asp run › agents that answer everything', () => {
+  let home: Home;
+  let service: ServiceProcess;
+  let echo: string;
+  const agents: Running[] = [];
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'demo.you,alice.one,bob.two', '--limits', 'off', '--port', '0']);
+    for (const handle of [ME, ONE, TWO])
+      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    echo = join(home.directory, 'echo.mjs');
+    writeFileSync(
+      echo,
+      `import { readFileSync } from 'node:fs';
+       console.log(JSON.parse(readFileSync(0, 'utf8')).payload.content + '.');`,
+    );
+  });
+  afterEach(async () => {
+    for (const agent of agents.splice(0)) {
+      agent.kill('SIGINT');
+      await agent.ended;
+    }
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+
+  const start = async (handle: string, command: string, ...words: string[]): Promise<Running> => {
+    const agent = home.start(['run', '-a', handle, '--from', 'anyone', '--exec', command, ...words]);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as/);
+    return agent;
+  };
+  const told = (agent: Running) => jsonLines<Told>(agent.stdout());
+  const limitsOf = (agent: Running) =>
+    told(agent).flatMap(({ outcome, code }) => (outcome === 'limited' ? [code] : []));
+  const asp = async (...words: string[]): Promise<string> => {
+    const { status, stdout, stderr } = await home.asp([...words, '-a', ME]);
+    expect(stderr).not.toContain('error:');
+    expect(status).toBe(0);
+    return stdout.trim();
+  };
+  const said = async (sid: string): Promise<Said[]> =>
+    json<{ items: Said[] }>(await asp('message', 'list', sid, '--all', '--json')).items;
+  const countOf = (messages: readonly Said[], handle: string) =>
+    messages.filter(({ sender }) => sender === handle).length;
+  const begin = async (): Promise<string> => {
+    const sid = await asp('session', 'create', ONE, TWO);
+    for (const handle of [ONE, TWO])
+      await until(
+        `${handle} joins`,
+        async () => {
+          const show = json<{ participants: { handle: string; status: string }[] }>(
+            await asp('session', 'show', sid, '--json'),
+          );
+          return show.participants.some((one) => one.handle === handle && one.status === 'joined');
+        },
+        30_000,
+      );
+    return sid;
+  };
+
+  it('two echoes stop after exactly N replies each, across a restart, and go on when a human writes', {
+    timeout: 120_000,
+  }, async () => {
+    const words = ['--max-replies', '4', '--max-hops', '0', '--human', ME];
+    const one = await start(ONE, `node ${echo}`, ...words);
+    const two = await start(TWO, `node ${echo}`, ...words);
+    const sid = await begin();
+    await asp('send', sid, 'go');
+    const isOver = async () => limitsOf(one).length > 0 && limitsOf(two).length > 0;
+    await until('both are stopped', isOver, 60_000);
+    expect(one.stderr()).toMatch(/the limit max_replies is reached\. A message from an agent in --human/);
+    const first = await said(sid);
+    expect([countOf(first, ONE), countOf(first, TWO)]).toEqual([4, 4]);
+    expect(Math.max(...first.map(({ metadata }) => metadata?.hops ?? 0))).toBeGreaterThan(3);
+    two.kill('SIGKILL');
+    await two.ended;
+    const again = await start(TWO, `node ${echo}`, ...words);
+    await home.asp(['send', sid, 'by itself', '-a', ONE]);
+    await until('it counts on', async () => limitsOf(again).includes('max_replies'), 30_000);
+    const seen = [limitsOf(one).length, limitsOf(again).length];
+    await asp('send', sid, 'go on');
+    await until(
+      'both are stopped again',
+      async () => limitsOf(one).length > (seen[0] ?? 0) && limitsOf(again).length > (seen[1] ?? 0),
+      60_000,
+    );
+    const all = await said(sid);
+    expect([countOf(all, ONE), countOf(all, TWO)]).toEqual([9, 8]);
+  });
+
+  it('the same answer to answers stops at the third time', async () => {
+    const one = await start(ONE, 'echo same');
+    const two = await start(TWO, 'echo same');
+    const sid = await begin();
+    await asp('send', sid, 'go');
+    await until(
+      'both are stopped',
+      async () => [one, two].every((agent) => limitsOf(agent).includes('repeated')),
+      60_000,
+    );
+    expect(countOf(await said(sid), ONE)).toBe(2);
+  });
+});

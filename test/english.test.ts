@@ -1,0 +1,179 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type Node, parseSync } from 'oxc-parser';
+import { describe, expect, it } from 'vitest';
+
+import { walk } from './support/source-facts.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const read = (path: string): string => readFileSync(`${ROOT}${path}`, 'utf8');
+
+/** "What was said is not read again", "Who reads must wait": a clause with one verb, and then the verb of the sentence. */
+const VERB =
+  '(?:is|are|was|were|has|have|had|do|does|did|must|may|can|cannot|could|will|goes|gets?|comes?|came|waits?|stays?|counts?|costs?|ends?|begins?|says?|reads?|holds?|fails?|needs?|stands?|works?|runs?)';
+const CLAUSE_AS_SUBJECT = new RegExp(String.raw`^(?:What|Who) (?:[^?.;:,]*? )?${VERB} \w[^?.;:,]* ${VERB}\b`);
+
+/**
+ * Phrases that no native speaker would say to a colleague, and what to write instead. To catch another one, add a line. A
+ * space also matches a line break. `^` is the beginning of a sentence.
+ */
+const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
+  [/\bwho(?:so)?ever\b/i, 'name the person or thing: "anyone who", "the program that", "the first one"'],
+  [/\bwhom(?:ever)?\b/i, '"who", "that", or name the person or thing'],
+  [/(?<![@\w])nobody\b(?!\.\w)/i, '"no one", or make the sentence positive'],
+  [/\b(?:any|every|some)body\b/i, '"anyone", "everyone", "someone"'],
+  [/(?<!there )\bis no\b(?! longer| more| less| fewer| later)/i, '"is not a", or "There is no"'],
+  [/(?<!there )\bare no\b(?! longer| more| less| fewer)/i, '"are not", or "There are no"'],
+  [/\btold\b(?! apart)/i, 'say who says what: "gets", "reports", "asks", "knows"'],
+  [/\b(?:is|are|was|were|be|been) said\b/i, 'say who says it: "the log says"'],
+  [/\b(?:unless|as|if|where|once) said\b/i, '"unless set", "by default", "as described"'],
+  [/\bso (?:many|much|often)\b(?! as)(?! more)/i, 'a number and its unit: "the last N events", "this long"'],
+  [/\bfor ever\b/i, '"forever"'],
+  [/\bany more\b(?! than| of| \w+s\b)/i, '"anymore", or "no longer"'],
+  [CLAUSE_AS_SUBJECT, 'make the subject a person or a named thing, not a clause'],
+  [/\bstands? (?:in|at|on|there|beside|below|above|behind|before)\b/i, '"is in", "is at"'],
+  [/\bonce an? (?:try|call|round|run|message|session|process|line)\b/i, '"once per try"'],
+  [/\banew\b/i, '"again"'],
+  [/\b(?:be|was|is|been) had\b/i, '"available", "could not load"'],
+  [/\bin work\b/i, '"in progress"'],
+  [/\bgo(?:es)? on by (?:itself|themselves)\b/i, '"continues on its own", "recovers on its own"'],
+  [/\btaken for (?:a|an|the|gone|dead)\b/i, '"treated as", "considered"'],
+  [/\bin silence\b/i, '"silently"'],
+  [/\bmend(?:ed|s|ing)?\b/i, '"fix"'],
+  [/\bthe like of\b/i, '"like"'],
+  [/\bby hand of\b/i, '"by"'],
+  [/(?<![.\w])(?:door)?bells?\b/i, '"notification"'],
+  [/\b(?:turnstile|roll call|farewell)s?\b/i, '"keyed mutex", "reconciliation", "close"'],
+  [/\bstrays?\b/i, '"orphan"'],
+  [/\bthat there (?:is|are)\b(?! \w)/i, '"that exist"'],
+  [/\bof no (?:use|account)\b/i, '"useless", "invalid"'],
+  [/(?<!there )\bis nothing to\b/i, '"is not a"'],
+];
+
+/** Lists of common passwords, which are not prose. */
+const WORD_LISTS: ReadonlySet<string> = new Set(['src/service/web/passwords.ts']);
+
+/** A stretch of prose in a file, beginning in this line. */
+interface Prose {
+  readonly line: number;
+  readonly text: string;
+}
+
+const lineAt = (text: string, position: number): number => text.slice(0, position).split('\n').length;
+
+/** Between two words of prose: spaces, line breaks, and what begins the next line of a comment. */
+const GAP = String.raw`(?:\s|\*|//)+`;
+const SENTENCE = String.raw`(?<=^[\s/*]*|[.;:!?]${GAP})`;
+
+const COMPILED = AVOID.map(([phrase, advice]) => {
+  const source = phrase.source.replace(/^\^/, SENTENCE).replaceAll(' ', GAP);
+  return { pattern: new RegExp(source, `g${phrase.flags}`), advice };
+});
+
+function findPhrases(path: string, prose: readonly Prose[]): string[] {
+  return prose.flatMap(({ line, text }) =>
+    COMPILED.flatMap(({ pattern, advice }) =>
+      [...text.matchAll(pattern)].map((match) => {
+        const at = line + lineAt(text, match.index) - 1;
+        return `${path}:${at}: "${match[0].replace(/[\s*/]+/g, ' ').trim()}": write ${advice}`;
+      }),
+    ),
+  );
+}
+
+interface SourceProse {
+  readonly comments: readonly Prose[];
+  readonly strings: readonly Prose[];
+  /** The titles of tests. */
+  readonly titles: readonly Prose[];
+}
+
+/** The text of a string or template literal, with `…` for what a template computes. */
+function textOf(node: Node): string | undefined {
+  if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : undefined;
+  return node.type === 'TemplateLiteral' ? node.quasis.map(({ value }) => value.raw).join('…') : undefined;
+}
+
+function proseOf(source: string): SourceProse {
+  const { program, comments } = parseSync('source.ts', source);
+  const strings: Prose[] = [];
+  const titles: Prose[] = [];
+  walk(program, (node, parent) => {
+    const text = textOf(node);
+    const isModule = parent !== undefined && /^(?:Import|Export)/.test(parent.type);
+    if (text !== undefined && /\s/.test(text) && !isModule) strings.push({ line: lineAt(source, node.start), text });
+    if (node.type !== 'CallExpression' || !/^(?:it|test|describe)\b/.test(source.slice(node.start, node.end))) return;
+    const [title] = node.arguments;
+    const titleText = title && textOf(title);
+    if (title !== undefined && titleText !== undefined)
+      titles.push({ line: lineAt(source, title.start), text: titleText });
+  });
+  return { comments: paragraphsOf(source, comments), strings, titles };
+}
+
+/** Comments of one line that follow each other are one text. */
+function paragraphsOf(source: string, comments: readonly { start: number; end: number }[]): Prose[] {
+  const spans: { start: number; end: number }[] = [];
+  for (const { start, end } of comments) {
+    const last = spans.at(-1);
+    if (last !== undefined && /^\s*$/.test(source.slice(last.end, start))) last.end = end;
+    else spans.push({ start, end });
+  }
+  return spans.map(({ start, end }) => ({ line: lineAt(source, start), text: source.slice(start, end) }));
+}
+
+const filesBelow = (folder: string, ending: RegExp): string[] =>
+  readdirSync(`${ROOT}${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => ending.test(path))
+    .map((path) => `${folder}/${path}`);
+const wholeFile = (path: string): string[] => findPhrases(path, [{ line: 1, text: read(path) }]);
+
+describe('The English', () => {
+  it('of README and docs is plain', () => {
+    const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'bench/README.md'];
+    expect([...pages, ...filesBelow('docs', /\.md$/)].flatMap(wholeFile)).toEqual([]);
+  });
+
+  it('of the man pages is plain', () => {
+    expect(filesBelow('man', /\.1$/).flatMap(wholeFile)).toEqual([]);
+  });
+
+  it('of the examples is plain', () => {
+    expect(filesBelow('examples', /\.mjs$/).flatMap(wholeFile)).toEqual([]);
+  });
+
+  it.each(['cli', 'client', 'kit', 'service', 'wire'])(
+    'of help, errors, pages and comments in src/%s is plain',
+    (folder) => {
+      const found = filesBelow(`src/${folder}`, /\.(?:ts|js|css)$/).flatMap((path) => {
+        if (WORD_LISTS.has(path)) return [];
+        if (!path.endsWith('.ts')) return wholeFile(path);
+        const { comments, strings } = proseOf(read(path));
+        return findPhrases(path, [...comments, ...strings]);
+      });
+      expect(found).toEqual([]);
+    },
+  );
+
+  it('of test titles is plain', () => {
+    const found = filesBelow('test', /\.test\.ts$/).flatMap((path) => findPhrases(path, proseOf(read(path)).titles));
+    expect(found).toEqual([]);
+  });
+});
+
+describe('The check of phrases', () => {
+  it('names file, line, phrase and advice', () => {
+    const source = [
+      "import x from './nobody.js';",
+      '/** It is',
+      ' * no name. */',
+      "const said = 'Tell whoever asks.';",
+      '',
+    ].join('\n');
+    const { comments, strings } = proseOf(source);
+    expect(findPhrases('a.ts', [...comments, ...strings])).toEqual([
+      'a.ts:2: "is no": write "is not a", or "There is no"',
+      'a.ts:4: "whoever": write name the person or thing: "anyone who", "the program that", "the first one"',
+    ]);
+  });
+});

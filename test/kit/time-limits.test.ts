@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+
+import { abortAfter, within } from '../../src/kit/clock.js';
+import { createTestClock } from '../support/clock.js';
+
+const never = (): Promise<never> => new Promise(() => {});
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+const late = (): Error => new Error('late');
+
+describe('within', () => {
+  it('gives the result of work that ends in time', async () => {
+    await expect(within(createTestClock(), 10, Promise.resolve('done'), late)).resolves.toBe('done');
+  });
+
+  it('gives what late returns or throws when the time is up', async () => {
+    const clock = createTestClock();
+    const returned = within(clock, 10, never(), () => 'late');
+    const thrown = within(clock, 10, never(), () => {
+      throw late();
+    });
+    const expected = [expect(returned).resolves.toBe('late'), expect(thrown).rejects.toThrow('late')];
+    clock.advance(10);
+    await Promise.all(expected);
+  });
+
+  it('passes on the error of the work', async () => {
+    await expect(within(createTestClock(), 10, Promise.reject(new Error('work')), late)).rejects.toThrow('work');
+  });
+});
+
+describe('abortAfter', () => {
+  it('aborts the work with the late reason when the time is up, not before', async () => {
+    const clock = createTestClock();
+    let seen: AbortSignal | undefined;
+    const running = abortAfter(clock, 10, late, (signal) => {
+      seen = signal;
+      return untilAborted(signal);
+    });
+    clock.advance(9);
+    expect(seen?.aborted).toBe(false);
+    const expected = expect(running).rejects.toThrow('late');
+    clock.advance(1);
+    await expected;
+  });
+
+  it('aborts the work with the reason of the caller, also of one that was aborted before', async () => {
+    const reason = new Error('stop');
+    const stop = new AbortController();
+    const running = abortAfter(createTestClock(), 10, late, untilAborted, stop.signal);
+    const expected = expect(running).rejects.toBe(reason);
+    stop.abort(reason);
+    await expected;
+    const aborted = await abortAfter(createTestClock(), 10, late, async (signal) => signal.reason, stop.signal);
+    expect(aborted).toBe(reason);
+  });
+
+  it('leaves no timer behind', async () => {
+    const clock = createTestClock();
+    const signal = await abortAfter(clock, 10, late, async (own) => own);
+    clock.advance(10);
+    expect(signal.aborted).toBe(false);
+  });
+});

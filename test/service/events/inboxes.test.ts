@@ -1,0 +1,182 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import type { AgentActor } from '../../../src/service/core/context.js';
+import type { Query, Transaction } from '../../../src/service/core/database.js';
+import { createInboxes } from '../../../src/service/messaging/inboxes.js';
+import { sendMessage } from '../../../src/service/messaging/sessions.js';
+import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
+import type { InboxRow } from '../../../src/service/store/inboxes.js';
+import { sessionLock } from '../../../src/service/store/lock-names.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+import { must, openStage, type Stage } from '../sessions/stage.js';
+
+let stage: Stage;
+beforeEach(async () => {
+  stage = await openStage();
+});
+afterEach(() => stage.close());
+
+async function addAgents(count: number): Promise<[AgentActor, AgentActor, ...AgentActor[]]> {
+  const account = await stage.addAccount(`crew${count}`);
+  const agents: AgentActor[] = [];
+  for (let index = 0; index < count; index += 1) agents.push(await stage.addAgent(account, `agent${index}`));
+  return agents as [AgentActor, AgentActor, ...AgentActor[]];
+}
+
+/** A session that all of them have joined. */
+async function talk([host, ...guests]: readonly [AgentActor, ...AgentActor[]]): Promise<string> {
+  const id = must(await stage.create(host, { invite: guests.map(({ handle }) => handle) })).session_id;
+  for (const guest of guests) must(await stage.join(guest, id));
+  await stage.context.inboxes.settle();
+  return id;
+}
+
+const inboxOf = (agent: AgentActor, sessionId: string) =>
+  stage.database.read((query) =>
+    query.get<InboxRow>('SELECT * FROM inbox WHERE agent_id = $1 AND session_id = $2', agent.agentId, sessionId),
+  );
+
+/** What one message asks of the database, and how many rows it writes. */
+async function costOf(sender: AgentActor, sessionId: string): Promise<{ statements: number; rows: number }> {
+  const cost = { statements: 0, rows: 0 };
+  const counted = (transaction: Transaction): Transaction => ({
+    ...transaction,
+    all: (sql, ...parameters) => {
+      cost.statements += 1;
+      return transaction.all(sql, ...parameters);
+    },
+    get: (sql, ...parameters) => {
+      cost.statements += 1;
+      return transaction.get(sql, ...parameters);
+    },
+    run: async (sql, ...parameters) => {
+      cost.statements += 1;
+      const rows = await transaction.run(sql, ...parameters);
+      cost.rows += rows;
+      return rows;
+    },
+    send: (sql, ...parameters) => {
+      cost.statements += 1;
+      transaction.send(sql, ...parameters);
+    },
+  });
+  const changes = async (query: Query): Promise<number> =>
+    query.dialect === 'postgres'
+      ? 0
+      : ((await query.get<{ count: number }>('SELECT total_changes() AS count'))?.count ?? 0);
+  await stage.write(async (transaction) => {
+    const before = await changes(transaction);
+    const input = { path: { session_id: sessionId }, body: { content: 'hi' } };
+    await sendMessage(stage.context, sender, input, counted(transaction));
+    cost.rows += (await changes(transaction)) - before;
+  });
+  return cost;
+}
+
+describe('an inbox', () => {
+  it('costs a message nothing: it writes the same rows with 300 members as with 2', async () => {
+    const [few, many] = [await addAgents(2), await addAgents(300)];
+    const small = await costOf(few[0], await talk(few));
+    const large = await costOf(many[0], await talk(many));
+    expect(small.statements).toBeGreaterThan(2);
+    expect(large).toEqual(small);
+  });
+
+  it('gets what was committed by a process that died before it got there', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const before = await inboxOf(agents[1], id);
+    stage.clock.advance(1000);
+    for (let count = 0; count < 5; count += 1) must(await stage.send(agents[0], id, { content: 'hi' }));
+    expect(await inboxOf(agents[1], id)).toEqual(before);
+    // The next process knows nothing but the database.
+    const next = createInboxes({ ...stage.context, bus: createLocalBus(() => {}) });
+    await next.settle();
+    expect(await inboxOf(agents[1], id)).toMatchObject({
+      last_sequence: 7,
+      changed_at: stage.clock.now(),
+      is_pending: 1,
+    });
+  });
+
+  it('is left as it was by a fill that fails, and is filled by the next', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    must(await stage.send(agents[0], id, { content: 'hi' }));
+    const before = await inboxOf(agents[1], id);
+    const failing = createInboxes({
+      ...stage.context,
+      database: {
+        ...stage.database,
+        behind: {
+          read: stage.database.behind.read,
+          write: (work) =>
+            stage.database.write(async (transaction) => {
+              await work(transaction);
+              throw new Error('planted');
+            }),
+        },
+      },
+    });
+    await expect(failing.settle()).rejects.toThrow('planted');
+    expect(await inboxOf(agents[1], id)).toEqual(before);
+    await failing.settle().catch(() => {});
+    await stage.context.inboxes.settle();
+    expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 3, is_pending: 1 });
+  });
+
+  it('holds more than one batch of events after one fill', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    await stage.write(async (transaction) => {
+      const input = { path: { session_id: id }, body: { content: 'hi' } };
+      for (let count = 0; count < 450; count += 1) await sendMessage(stage.context, agents[0], input, transaction);
+    });
+    await stage.context.inboxes.settle();
+    expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 452 });
+  });
+
+  it('never takes a delivery cursor back, and stays pending while it knows of more than was read', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const { inboxes } = stage.context;
+    const [host, guest] = agents;
+    const deliver = async (sent: number, readThrough: number): Promise<void> => {
+      inboxes.delivered(guest.agentId, id, { sent, readThrough });
+      await inboxes.settle();
+    };
+    await deliver(2, 2);
+    expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 2, is_pending: 0 });
+    must(await stage.send(host, id, { content: 'more' }));
+    await inboxes.settle();
+    expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 2, is_pending: 1 });
+    await deliver(1, 2);
+    expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 2, is_pending: 1 });
+    await deliver(3, 3);
+    expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 3, is_pending: 0 });
+  });
+
+  it('is not pending for what was delivered before it was filled', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const [host, guest] = agents;
+    must(await stage.send(host, id, { content: 'fast' }));
+    stage.context.inboxes.delivered(guest.agentId, id, { sent: 3, readThrough: 3 });
+    await stage.context.inboxes.settle();
+    expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 3, last_sequence: 3, is_pending: 0 });
+  });
+
+  it.runIf(TEST_STORE === 'postgres')('moves its delivery cursor while another write holds the session', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const guest = agents[1];
+    await stage.write(async (transaction) => {
+      await transaction.lock([sessionLock(id)]);
+      await transaction.run('UPDATE session SET topic = $2 WHERE id = $1', id, 'held');
+      stage.context.inboxes.delivered(guest.agentId, id, { sent: 2, readThrough: 2 });
+      void stage.context.inboxes.settle();
+      await until('the cursor has moved', async () => (await inboxOf(guest, id))?.delivered_sequence === 2);
+    });
+  });
+});

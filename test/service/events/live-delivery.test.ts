@@ -1,0 +1,144 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+
+import type { AgentActor } from '../../../src/service/core/context.js';
+import { toFrame } from '../../../src/service/messaging/delivery.js';
+import { listEvents } from '../../../src/service/store/events.js';
+import type { Actor } from '../../support/actors.js';
+import { createTestClock } from '../../support/clock.js';
+import { type CountedService, startCountedService } from '../../support/counted-service.js';
+import { field, whole } from '../../support/json.js';
+import type { LiveSocket } from '../../support/socket.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+import { must, openStage } from '../sessions/stage.js';
+
+const undo: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function start(): Promise<{ clock: ReturnType<typeof createTestClock>; service: CountedService }> {
+  const clock = createTestClock();
+  const service = await startCountedService({ clock });
+  undo.push(service.stop);
+  return { clock, service };
+}
+
+async function connect(actor: Actor): Promise<LiveSocket> {
+  const socket = await actor.mustConnect();
+  undo.push(() => socket.close());
+  return socket;
+}
+
+const hasReceived = (sockets: readonly LiveSocket[], count: number) =>
+  until(`${count} events each`, async () => sockets.every(({ frames }) => frames.length >= count));
+
+describe('a message', () => {
+  it('goes to 30 sockets that are up to date without one more question to the database', async () => {
+    const { service } = await start();
+    const host = await service.createAgent('host');
+    const guests: Actor[] = [];
+    for (let index = 0; index < 30; index += 1) guests.push(await service.createAgent(`guest${index}`));
+    const id = await host.mustCreate({ invite: guests.map(({ handle }) => handle) });
+    for (const guest of guests) await guest.mustJoin(id);
+    await host.mustSend(id, 'to nobody');
+    service.reset();
+    await host.mustSend(id, 'to nobody');
+    const alone = service.counts.statements;
+    const sockets = await Promise.all(guests.map(connect));
+    await host.mustSend(id, 'first');
+    await hasReceived(sockets, 1);
+    await until('the last event', async () => sockets.every(({ frames }) => whole(frames.at(-1), 'sequence') === 63));
+    const before = sockets.map(({ frames }) => frames.length);
+    await until('nobody reads the log any more', async () => {
+      service.reset();
+      await pause(300);
+      return service.counts.statements === 0;
+    });
+
+    service.reset();
+    for (let count = 0; count < 5; count += 1) await host.mustSend(id, `live ${count}`);
+    await until('all of them', async () =>
+      sockets.every(({ frames }, index) => frames.length >= (before[index] ?? 0) + 5),
+    );
+    expect(service.asked.filter((sql) => sql.includes('FROM event'))).toEqual([]);
+    expect(service.counts.statements).toBe(5 * alone);
+    const replayed = await host.mustReplay(id);
+    for (const { frames } of sockets) expect(frames.slice(-5)).toEqual(replayed.slice(-5));
+  });
+
+  it('has the same bytes from memory as from the log, whatever is in it', async () => {
+    const stage = await openStage();
+    undo.push(stage.close);
+    const account = await stage.addAccount('bytes');
+    const host = (await stage.addAgent(account, 'host')) as AgentActor;
+    const id = must(await stage.create(host, { topic: 'é' })).session_id;
+    const contents = ['a\u0000b', '\u2028 "quoted" \\ \ud83d\udc26', '\ud800 alone', '{"x":[1,2]}'];
+    for (const content of contents) must(await stage.send(host, id, { content }));
+    const live = stage.signals.flatMap((signal) => (signal.kind === 'events' ? (signal.events ?? []) : []));
+    const logged = await stage.read((query) => listEvents(query, id, 0, 10, 10));
+    expect(logged).toHaveLength(contents.length);
+    expect(live.map((event) => toFrame(event).bytes.toString('hex'))).toEqual(
+      logged.map((event) => toFrame(event).bytes.toString('hex')),
+    );
+  });
+
+  it('reaches one who joins and leaves while it is connected as far as its status says', async () => {
+    const { service } = await start();
+    const [host, guest] = [await service.createAgent('host'), await service.createAgent('guest')];
+    const id = await host.mustCreate({ invite: [guest.handle] });
+    const [mine, its] = [await connect(host), await connect(guest)];
+    for (let count = 0; count < 3; count += 1) await host.mustSend(id, 'before');
+    await hasReceived([mine], 4);
+    await hasReceived([its], 1);
+    await guest.mustJoin(id);
+    await host.mustSend(id, 'joined');
+    await hasReceived([mine, its], 6);
+    await guest.mustLeave(id);
+    await host.mustSend(id, 'gone');
+    await hasReceived([mine], 8);
+    await its.mustReceiveEvent('session.left', id);
+    await its.mustPing();
+    const sequences = its.frames
+      .filter((frame) => field(frame, 'type') !== 'pong')
+      .map((frame) => whole(frame, 'sequence'));
+    expect(sequences).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+});
+
+describe('1,000 idle sockets', () => {
+  const AGENTS = 63;
+  const SOCKETS_EACH = 16;
+  const SECONDS = 30;
+  /** What happens to be due in one half or the other. */
+  const CHORES = 5;
+
+  it('ask the database no more than no sockets do, or three statements a second if services share it', async () => {
+    const { clock, service } = await start();
+    const idle = async (): Promise<string[]> => {
+      await pause(200);
+      service.reset();
+      for (let second = 0; second < SECONDS; second += 1) {
+        clock.advance(1_000);
+        await pause(20);
+      }
+      return [...service.asked];
+    };
+    const without = await idle();
+    const agents: Actor[] = [];
+    for (let index = 0; index < AGENTS; index += 1) agents.push(await service.createAgent(`idle${index}`));
+    let count = 0;
+    for (const agent of agents)
+      count += (await Promise.all(Array.from({ length: SOCKETS_EACH }, () => connect(agent)))).length;
+    expect(count).toBeGreaterThan(1_000);
+    clock.advance(1_000);
+    const withThem = await idle();
+    const more = withThem.length - without.length;
+    expect(without.length).toBeGreaterThan(SECONDS / 2);
+    expect(more).toBeLessThanOrEqual(TEST_STORE === 'postgres' ? 3 * SECONDS + CHORES : CHORES);
+    expect(withThem.filter((sql) => sql.includes('inbox')).length).toBeLessThanOrEqual(
+      TEST_STORE === 'postgres' ? 3 * SECONDS : 0,
+    );
+  }, 120_000);
+});

@@ -1,0 +1,159 @@
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Clock } from '../../src/kit/clock.js';
+import { createIds } from '../../src/kit/ids.js';
+import { systemRandom } from '../../src/kit/random.js';
+import { openAttachmentFiles } from '../../src/service/attachments/files.js';
+import { DEFAULT_ACCOUNT_POLICY, type Log } from '../../src/service/core/context.js';
+import type { Database, Query, SharedDatabase, Transaction, Work } from '../../src/service/core/database.js';
+import { unmetered } from '../../src/service/core/meter.js';
+import { createMemoryLimits, unlimited } from '../../src/service/core/rate-limits.js';
+import { createHeldBytes } from '../../src/service/core/semaphore.js';
+import { createHttpServer } from '../../src/service/http/app.js';
+import { createLocalBus, createSharedBus } from '../../src/service/messaging/shared-bus.js';
+import { addressesOf, composeService } from '../../src/service/service.js';
+import { createStoredLimits } from '../../src/service/store/stored-limits.js';
+import { UNREAD_MAX_BYTES } from '../../src/wire/limit.js';
+import { type Actor, createActor } from './actors.js';
+import { discover } from './oauth.js';
+import { isShared, openTestStore } from './stores.js';
+
+/** What a service asks its database. */
+export interface Counts {
+  reads: number;
+  writes: number;
+  statements: number;
+}
+
+export interface CountedService {
+  readonly counts: Counts;
+  /** The statements since the last reset. */
+  readonly asked: string[];
+  reset(): void;
+  createAgent(name: string): Promise<Actor>;
+  readonly readyUrl: string;
+  stop(): Promise<void>;
+}
+
+/** The whole service on a new store of the kind under test, between which and the service everything is counted. */
+export async function startCountedService(options: {
+  clock: Clock;
+  areLimitsOn?: boolean;
+  /** How long requests are to seem to wait for the database. */
+  queueMs?: () => number;
+}): Promise<CountedService> {
+  const { clock, areLimitsOn = false, queueMs } = options;
+  const counts: Counts = { reads: 0, writes: 0, statements: 0 };
+  const asked: string[] = [];
+  const faults: unknown[] = [];
+  const log: Log = { info: () => {}, error: (_event, error) => void faults.push(error) };
+  const real = await openTestStore();
+  const database = { ...countedDatabase(real, counts, asked), ...(queueMs && { queueMs }) };
+  const onFault = (error: unknown): void => void faults.push(error);
+  const bus = isShared(real)
+    ? createSharedBus(real.calls, { processId: createIds(clock, systemRandom).ulid(), onFault })
+    : createLocalBus(onFault);
+  const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
+  const files = await openAttachmentFiles(undefined);
+  let listener: RequestListener = () => {};
+  const server = createHttpServer((request, response) => listener(request, response));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const service = await composeService({
+    options: { host: '127.0.0.1', port, data: 'memory' },
+    context: {
+      clock,
+      random: systemRandom,
+      ids: createIds(clock, systemRandom),
+      database,
+      files,
+      bus,
+      limits: areLimitsOn ? limits : unlimited,
+      unread: createHeldBytes(UNREAD_MAX_BYTES),
+      meter: unmetered,
+      log,
+      settings: {
+        addresses: addressesOf({ host: '127.0.0.1', isBehindProxy: false }, port),
+        trust: 'recipient',
+        areLimitsOn,
+        participantsMax: 1_000,
+        accountPolicy: DEFAULT_ACCOUNT_POLICY,
+        presenceGraceMs: undefined,
+        isBehindProxy: false,
+        isAddressShared: false,
+      },
+    },
+    server,
+    port,
+    useListener: (next) => {
+      listener = next;
+    },
+    watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
+    metricsUrl: undefined,
+  });
+  const place = await discover(service.baseUrl);
+  const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+  return {
+    counts,
+    asked,
+    reset() {
+      Object.assign(counts, { reads: 0, writes: 0, statements: 0 });
+      asked.length = 0;
+    },
+    createAgent: (name) => createActor(place, operator, name),
+    readyUrl: `http://127.0.0.1:${port}/ready`,
+    async stop() {
+      await service.stop();
+      if (faults.length > 0) throw faults[0];
+    },
+  };
+}
+
+function countedDatabase(real: Database, counts: Counts, asked: string[]): Database | SharedDatabase {
+  const note = (sql: string): void => {
+    counts.statements += 1;
+    asked.push(sql);
+  };
+  const countedQuery = (query: Query): Query => ({
+    dialect: query.dialect,
+    all: (sql, ...parameters) => {
+      note(sql);
+      return query.all(sql, ...parameters);
+    },
+    get: (sql, ...parameters) => {
+      note(sql);
+      return query.get(sql, ...parameters);
+    },
+    run: (sql, ...parameters) => {
+      note(sql);
+      return query.run(sql, ...parameters);
+    },
+  });
+  const countedTransaction = (transaction: Transaction): Transaction => ({
+    ...countedQuery(transaction),
+    send: (sql, ...parameters) => {
+      note(sql);
+      transaction.send(sql, ...parameters);
+    },
+    lock: transaction.lock,
+    afterCommit: transaction.afterCommit,
+    attempt: (step) => transaction.attempt((inner) => step(countedTransaction(inner))),
+  });
+  const countedWork = (work: Work): Work => ({
+    read: (step) => {
+      counts.reads += 1;
+      return work.read((query) => step(countedQuery(query)));
+    },
+    write: (step) => {
+      counts.writes += 1;
+      return work.write((transaction) => step(countedTransaction(transaction)));
+    },
+  });
+  return {
+    ...real,
+    ...(isShared(real) && { aside: countedQuery(real.aside) }),
+    ...countedWork(real),
+    behind: countedWork(real.behind),
+  };
+}

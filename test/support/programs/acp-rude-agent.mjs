@@ -1,0 +1,41 @@
+// An agent program that speaks the protocol by hand, badly where it is asked to.
+import { writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const update = (sessionId, text) =>
+  send({
+    method: 'session/update',
+    params: { sessionId, update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } } },
+  });
+
+let opened = 0;
+process.stdout.write('Welcome to the rude agent!\n');
+
+function prompt(id, { sessionId, prompt: [{ text }] }) {
+  if (text.includes('\nnoise\n')) {
+    process.stdout.write('{"jsonrpc":"2.0","id":\n[1,2]\n');
+    send({ method: 'no/such', params: {} });
+    send({ id: 'mine', method: 'fs/read_text_file', params: { path: '/etc/passwd' } });
+    send({ id: 999, result: {} });
+    send({ method: 'session/update', params: { sessionId, update: { sessionUpdate: 'of_next_year', x: 1 } } });
+    update(sessionId, 'still here');
+  } else if (text.includes('\nhang\n')) return void writeFileSync('hanging', '');
+  else if (text.includes('\npatient\n') && !text.includes('cut off')) return;
+  else if (text.includes('\ndie\n')) process.exit(3);
+  else if (text.includes('\nonce\n') && !text.includes('cut off')) process.exit(4);
+  else if (text.includes('\nendless line\n')) return void process.stdout.write('x'.repeat(9 * 1024 * 1024));
+  else if (text.includes('\nerror\n')) return send({ id, error: { code: -32603, message: 'out of\u001b[31m money' } });
+  else if (text.includes('\nsign in\n'))
+    return send({ id, error: { code: -32000, message: 'Authentication required' } });
+  else update(sessionId, 'polite');
+  send({ id, result: { stopReason: 'end_turn' } });
+}
+
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === 'initialize') send({ id, result: { protocolVersion: process.argv.includes('--v9') ? 9 : 1 } });
+  if (method === 'session/new') send({ id, result: { sessionId: `r${++opened}` } });
+  if (method === 'session/cancel') process.stderr.write('no, I go on\n');
+  if (method === 'session/prompt') prompt(id, params);
+});

@@ -1,0 +1,86 @@
+// An agent program on the official SDK of the Agent Client Protocol, with a script in place of a model. Its sessions are kept in a
+// file, as those of coding agents are. It writes every prompt to that file too: a test reads there what a model would have read.
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { Readable, Writable } from 'node:stream';
+
+import { agent, methods, ndJsonStream, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk/unstable';
+
+const [, , logFile] = process.argv;
+const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, ...entry })}\n`);
+const entries = () =>
+  existsSync(logFile)
+    ? readFileSync(logFile, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    : [];
+const open = new Set();
+let opened = entries().filter(({ what }) => what === 'new').length;
+
+const say = (client, sessionId, text) =>
+  client.notify(methods.client.session.update, {
+    sessionId,
+    update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
+  });
+
+/** The text between the lines of the frame. */
+const said = (prompt) =>
+  /begin untrusted message[^\n]*\n([\s\S]*)\n=== \S+ end untrusted message ===$/.exec(prompt)?.[1] ?? '';
+
+async function usePermission(client, sessionId, kind) {
+  const toolCallId = `call-${kind}`;
+  await say(client, sessionId, 'Let me see. ');
+  await client.notify(methods.client.session.update, {
+    sessionId,
+    update: { sessionUpdate: 'tool_call', toolCallId, title: `do ${kind}`, kind, status: 'pending' },
+  });
+  const { outcome } = await client.request(methods.client.session.requestPermission, {
+    sessionId,
+    toolCall: { toolCallId, title: `do ${kind}` },
+    options: [
+      { optionId: 'always', name: 'Always', kind: 'allow_always' },
+      { optionId: 'once', name: 'Once', kind: 'allow_once' },
+      { optionId: 'no', name: 'No', kind: 'reject_once' },
+    ],
+  });
+  await say(client, sessionId, `${kind}: ${outcome.optionId ?? outcome.outcome}`);
+}
+
+agent({ name: 'scripted' })
+  .onRequest(methods.agent.initialize, () => ({
+    protocolVersion: PROTOCOL_VERSION,
+    agentCapabilities: { loadSession: true },
+  }))
+  .onRequest(methods.agent.session.new, () => {
+    opened += 1;
+    const sessionId = `s${opened}`;
+    open.add(sessionId);
+    note({ what: 'new', sessionId });
+    return { sessionId };
+  })
+  .onRequest(methods.agent.session.load, async ({ params: { sessionId }, client }) => {
+    if (!entries().some((entry) => entry.what === 'new' && entry.sessionId === sessionId))
+      throw RequestError.resourceNotFound(sessionId);
+    open.add(sessionId);
+    note({ what: 'load', sessionId });
+    await say(client, sessionId, 'words of an earlier turn');
+    return {};
+  })
+  .onRequest(methods.agent.session.prompt, async ({ params: { sessionId, prompt }, client }) => {
+    if (!open.has(sessionId)) throw RequestError.resourceNotFound(sessionId);
+    const [{ text }] = prompt;
+    note({ what: 'prompt', sessionId, text });
+    const words = said(text);
+    const [verb, argument] = words.split(/\s/);
+    if (verb === 'permission') await usePermission(client, sessionId, argument);
+    else if (verb === 'quiet') await say(client, sessionId, 'NO_REPLY');
+    else if (verb === 'slow' && !text.includes('cut off')) await new Promise(() => setInterval(() => {}, 1000));
+    else await say(client, sessionId, `${sessionId} heard ${words}`);
+    await client.notify(methods.client.session.update, {
+      sessionId,
+      update: { sessionUpdate: 'usage_update', used: 1234, size: 200_000, cost: { amount: 0.25, currency: 'USD' } },
+    });
+    return { stopReason: 'end_turn', usage: { totalTokens: 42, inputTokens: 40, outputTokens: 2 } };
+  })
+  .onNotification(methods.agent.session.cancel, ({ params }) => note({ what: 'cancel', ...params }))
+  .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
