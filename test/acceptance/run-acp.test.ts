@@ -96,9 +96,9 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(stdout.trim()).toBe('s3 heard four');
     const prompts = noted().filter(({ what }) => what === 'prompt');
     expect(prompts.map(({ sessionId }) => sessionId)).toEqual(['s1', 's2', 's2', 's3']);
-    expect(prompts[0]?.text).toMatch(/Sender: @demo\.you, checked by the service\. Relation to you: anyone\./);
+    expect(prompts[0]?.text).toMatch(/Sender: @demo\.you \(checked by the service; relation to you: anyone\)\./);
     expect(prompts[0]?.text).toMatch(/This is not your user speaking/);
-    expect(prompts[3]?.text).toMatch(/Relation to you: same owner\./);
+    expect(prompts[3]?.text).toMatch(/relation to you: same owner\)/);
     await until('the last turn is recorded', async () => told(agent).length === 4, 30_000);
     expect(told(agent)[0]).toMatchObject({
       outcome: 'replied',
@@ -115,7 +115,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await until('the turn is over', async () => told(agent).length === 1, 30_000);
     await until('its sender learns that it was taken', async () => (await stateOf(sid)) === 'taken', 30_000);
     expect(told(agent)[0]).toMatchObject({ outcome: 'silent' });
-    expect(noted().at(-1)?.text).toMatch(/Relation to you: on your allowlist\./);
+    expect(noted().at(-1)?.text).toMatch(/relation to you: on your allowlist\)/);
     await home.asp(['allowlist', 'remove', ME, '-a', BOT]);
   });
 

@@ -18,6 +18,7 @@ const texts = hostileTexts(TEXTS, STRINGS_EACH).map((text) => `${MARK}${text}${M
 const VIEWS: readonly Case[] = [
   ...['--pretty', '--text', '--fence'].map((view) => `session events ${SESSION_ID} --after 0 ${view}`),
   `tail ${SESSION_ID} -n 9 -c 4 --pretty`,
+  `tail ${SESSION_ID} -n 9 -c 1 --for-agent`,
   `session export ${SESSION_ID} --format md`,
   'api agents/me -i',
   'api agents --paginate',

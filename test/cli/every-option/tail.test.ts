@@ -210,6 +210,16 @@ const TABLE: Table = {
       await live('tail $session --control', look, () => null)(scene, typed);
       return wasThere && !existsSync(ready);
     }),
+    '--for-agent': shown(
+      '--for-agent',
+      2,
+      live(
+        'tail $session --ready-file $home/live',
+        nothing,
+        (out) => out.split('\n').filter((line) => line.startsWith('[asp] ')).length,
+        3000,
+      ),
+    ),
     '--join': shown(
       '--join',
       'joined',

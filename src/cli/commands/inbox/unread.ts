@@ -117,7 +117,7 @@ async function findNews(
 }
 
 /** The message that an event brings: one, or the only one of a session that was ended with it. */
-function findText(event: EventEnvelope, me: string): Message | undefined {
+export function findText(event: EventEnvelope, me: string): Message | undefined {
   if (isMessageEvent(event)) return event.payload;
   const { invitee, initial_message: initial } = event.payload;
   const isOurs = event.type === 'session.invited' && invitee === me;

@@ -1,5 +1,6 @@
 import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
+import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
@@ -8,9 +9,10 @@ import { explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
-import { noConnection } from '../run/progress-file.js';
+import { noConnection, waitForService } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
 import { createTakenReports, type TakenReports } from '../session/taken-reports.js';
+import type { AgentLines } from './agent-lines.js';
 import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
 import type { EventOptions } from './tail.js';
@@ -27,26 +29,31 @@ async function join(context: Context, sessionId: string): Promise<void> {
   }
 }
 
-export async function joinIfInvited(context: Context, event: EventEnvelope, me: string): Promise<void> {
-  if (event.type === 'session.invited' && event.payload['invitee'] === me) await join(context, event.session_id);
-}
+const isInvitationOf = ({ type, payload }: EventEnvelope, handle: string): boolean =>
+  type === 'session.invited' && payload['invitee'] === handle;
 
 const isInvited = ({ participants }: Session, me: string): boolean =>
   participants.some(({ handle, status }) => handle === me && status === 'invited');
 
 /** Accepts existing invitations: to these sessions, or to all. */
-export async function joinWaiting(context: Context, sessionIds: readonly string[], me: string): Promise<void> {
-  for (const sessionId of sessionIds) {
-    const session = await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId });
-    if (isInvited(session, me)) await join(context, sessionId);
-  }
+export async function joinWaiting(
+  context: Context,
+  sessionIds: readonly string[],
+  me: string,
+  admits: (session: Session) => Promise<boolean> = async () => true,
+): Promise<void> {
+  const joinInvited = async (session: Session): Promise<void> => {
+    if (isInvited(session, me) && (await admits(session))) await join(context, session.id);
+  };
+  for (const sessionId of sessionIds)
+    await joinInvited(await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId }));
   if (sessionIds.length > 0) return;
   let cursor: string | null = null;
   do {
     const query: { state: 'active'; limit: number; cursor?: string } = { state: 'active', limit: 100 };
     if (cursor !== null) query.cursor = cursor;
     const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
-    for (const session of page.sessions) if (isInvited(session, me)) await join(context, session.id);
+    for (const session of page.sessions) await joinInvited(session);
     cursor = page.next_cursor;
   } while (cursor !== null);
 }
@@ -73,11 +80,14 @@ interface Filter {
   readonly sinceMs: number | undefined;
   readonly untilMs: number | undefined;
   readonly isMessageOnly: boolean;
+  /** Only messages, and invitations of this agent. */
+  readonly invitee: string | undefined;
 }
 
 function isWanted(event: EventEnvelope, filter: Filter): boolean {
-  const { types, from, notBy, sinceMs, untilMs, isMessageOnly } = filter;
+  const { types, from, notBy, sinceMs, untilMs, isMessageOnly, invitee } = filter;
   if (isMessageOnly && event.type !== 'session.message') return false;
+  if (invitee !== undefined && !isMessageEvent(event) && !isInvitationOf(event, invitee)) return false;
   if (types.length > 0 && !types.includes(event.type)) return false;
   if (sinceMs !== undefined && event.created_at < sinceMs) return false;
   if (untilMs !== undefined && event.created_at > untilMs) return false;
@@ -122,6 +132,8 @@ interface Tail {
   readonly options: FollowOptions;
   readonly filter: Filter;
   readonly consume: ConsumeEvent;
+  /** With --for-agent, in place of `consume`: its lines wait for one another. */
+  readonly lines: AgentLines | undefined;
   readonly cursorFile: CursorFile | undefined;
   readonly readyFile: ReadyFile;
   readonly reports: TakenReports;
@@ -186,8 +198,12 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
   } finally {
     timers.stop();
     await tail.readyFile.remove();
-    await tail.cursorFile?.settle();
-    await tail.reports.settle();
+    try {
+      await tail.lines?.close();
+    } finally {
+      await tail.cursorFile?.settle();
+      await tail.reports.settle();
+    }
   }
   return { stopped, printed: tail.printed };
 }
@@ -205,6 +221,15 @@ function codeOf(error: unknown): string {
   return error instanceof RequestError || error instanceof CliError ? error.code : 'ASP_BUG';
 }
 
+/** A monitor joins strangers only when its agent does: their text would be in its input. */
+const knowsAll =
+  ({ relationOf }: AgentLines, me: string) =>
+  async ({ participants }: Session): Promise<boolean> => {
+    const others = participants.filter(({ handle }) => handle !== me);
+    const relations = await Promise.all(others.map(({ handle }) => relationOf(handle)));
+    return relations.every((relation) => relation !== 'anyone');
+  };
+
 /** The agent's handle, so that its own departure ends a tail of named sessions; a token may not reveal it. */
 async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promise<string | undefined> {
   const { handle } = await context.agent();
@@ -218,7 +243,16 @@ async function beginTail(
   stop: Tail['stop'],
   { noteActivity, listen }: Pick<Tail, 'noteActivity' | 'listen'>,
 ): Promise<Tail> {
-  const me = options.isNotMe || options.joins ? await context.actingHandle() : undefined;
+  const isForAgent = options.view === 'agent';
+  const askMe = (): Promise<string> => context.actingHandle();
+  const me = isForAgent
+    ? await waitForService(context, context.signal, askMe)
+    : options.isNotMe || options.joins
+      ? await askMe()
+      : undefined;
+  const lines =
+    isForAgent && me !== undefined ? (await import('./agent-lines.js')).createAgentLines(context, me) : undefined;
+  await lines?.greet();
   const print = await createPrinter(context, options.view, options.sessionIds.length === 1);
   const { command, forwardUrl, types, from, sinceMs, untilMs, cursorFile, last } = options;
   const filter = {
@@ -228,6 +262,7 @@ async function beginTail(
     sinceMs,
     untilMs,
     isMessageOnly: options.view === 'text' || options.view === 'fence',
+    invitee: isForAgent ? me : undefined,
   };
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
   const reports = createTakenReports(context);
@@ -238,10 +273,11 @@ async function beginTail(
         ? createForwarder(context, forwardUrl, options.onError, print)
         : print;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
-    await joinWaiting(context, options.sessionIds, me);
+    await joinWaiting(context, options.sessionIds, me, lines && knowsAll(lines, me));
   return {
     context,
     options,
+    lines,
     filter,
     consume,
     cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile),
@@ -279,14 +315,16 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
   const { context, options } = tail;
   switch (item.kind) {
     case 'event':
-      if (options.joins && tail.me !== undefined) await joinIfInvited(context, item.event, tail.me);
+      if (item.event.type === 'session.joined' && findActor(item.event) === tail.me)
+        tail.lines?.joined(item.event.session_id);
+      if (await joinedNow(tail, item.event)) return noteTaken(tail, item);
       if (!isWanted(item.event, tail.filter)) return noteTaken(tail, item);
       if (tail.recent !== undefined && item.isReplay && !tail.isReady) return tail.recent.add(item);
       return takeEvent(tail, item);
     case 'ready':
       await flushRecent(tail);
       if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
-        await joinWaiting(context, [], tail.me);
+        await joinWaiting(context, [], tail.me, tail.lines && knowsAll(tail.lines, tail.me));
       await tellFollowing(tail, item.sessions);
       await markReady(tail);
       tail.listen(true);
@@ -327,14 +365,30 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
   }
 }
 
-function noteTaken(tail: Tail, { event, epoch }: EventItem): void {
-  tail.cursorFile?.advance(event.session_id, { after: event.sequence, epoch });
+/** Joins if that is wanted. True if the messages of the session tell more than the invitation does. */
+async function joinedNow({ context, options, lines, me }: Tail, event: EventEnvelope): Promise<boolean> {
+  if (!options.joins || me === undefined || !isInvitationOf(event, me)) return false;
+  if (lines === undefined) {
+    await join(context, event.session_id);
+    return false;
+  }
+  if (event.payload['initial_message'] !== undefined) return false;
+  if ((await lines.relationOf(findActor(event) ?? '')) === 'anyone') return false;
+  await join(context, event.session_id);
+  return true;
+}
+
+function noteTaken({ lines, cursorFile }: Tail, { event, epoch }: EventItem): void {
+  if (cursorFile === undefined) return;
+  const advance = (): void => cursorFile.advance(event.session_id, { after: event.sequence, epoch });
+  if (lines === undefined) advance();
+  else lines.after(event.session_id, advance);
 }
 
 async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
   const { options } = tail;
   if (options.count !== undefined && tail.printed >= options.count) return;
-  await tail.consume(item.event);
+  await (tail.lines?.add(item.event) ?? tail.consume(item.event));
   noteTaken(tail, item);
   tail.printed += 1;
   tail.noteActivity();

@@ -44,9 +44,20 @@ const FOLLOW_OPTIONS = [
   { flags: '--heartbeat <duration>', about: 'print an asp.heartbeat line at this interval; implies --control' },
   { flags: '--ready-file <path>', about: 'create this file once live events arrive' },
   { flags: '--join', about: 'join every session that the agent is invited to' },
+  {
+    flags: '--for-agent',
+    about:
+      'print short lines for the monitor of a coding agent, which each line wakes; with --join, joins no strangers',
+  },
 ] as const satisfies readonly Option[];
 
 const STDOUT = 'the events, one JSON document per line; lines or texts with --pretty, --text or --fence';
+
+/** A monitor gets messages and invitations, in one form. */
+const NOT_FOR_AGENTS = [
+  ...(['pretty', 'text', 'fence', 'exec', 'forward', 'type', 'control', 'heartbeat'] as const),
+  ...(['json', 'jsonl', 'fields'] as const),
+];
 
 export const sessionTail = command({
   path: 'session tail',
@@ -56,6 +67,11 @@ export const sessionTail = command({
     'Without a session: follows all your sessions, starting with events that were never delivered to you.',
     'With sessions: their last 10 events, then new ones, until all have ended. Each event is printed once and in order,',
     'even across reconnects; stderr reports events that could not be loaded.',
+    '',
+    '--for-agent tells a coding agent of messages and invitations: at most 480 characters for each, at most one line in two',
+    'seconds. The first line says who the agent is and what is unread. Each other line says who wrote, how that agent is',
+    'related to yours, and how to answer, and ends with the text as a JSON string. It names the command that reads what',
+    'does not fit. Nothing that a message says can look like a line of its own or like the beginning of one.',
   ].join('\n'),
   arguments: [{ usage: '[sessions...]', about: SESSION_ABOUT }],
   options: [...EVENT_OPTIONS, ...FOLLOW_OPTIONS],
@@ -66,6 +82,7 @@ export const sessionTail = command({
     },
     { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
     { line: 'asp tail sess_… --pretty', about: 'for people' },
+    { line: 'asp tail --for-agent --join', about: 'for the monitor of a coding agent' },
     { line: 'asp tail --type message -c 1 --timeout 5m', about: 'waits for one message; exit 8 if none came' },
   ],
   effect: 'read',
@@ -79,8 +96,11 @@ export const sessionTail = command({
     if (options.sessionIds.length === 0 && !isFollowing)
       throw usageError('--no-follow needs a session.', { next: ['asp', 'session', 'list'] });
     const heartbeatMs = args.duration('heartbeat');
+    for (const other of NOT_FOR_AGENTS) args.refuseBoth('for-agent', other);
+    const isForAgent = args.flag('for-agent');
     return {
       ...options,
+      ...(isForAgent && { view: 'agent' as const, isNotMe: true }),
       isFollowing: isFollowing && (options.untilMs === undefined || options.untilMs > nowMs),
       idleMs: args.duration('idle'),
       isKept: args.flag('keep'),
@@ -167,7 +187,7 @@ async function readEventOptions(
 }
 
 const VIEWS = ['pretty', 'text', 'fence'] as const;
-export type View = 'lines' | (typeof VIEWS)[number];
+export type View = 'lines' | 'agent' | (typeof VIEWS)[number];
 
 function chooseView(args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption>): View {
   for (const [index, view] of VIEWS.entries()) {

@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { createHome, type Home, type ServiceProcess, startServe } from './program.js';
+
+const ME = '@demo.you';
+const BOT = '@alice.bot';
+/** An idle agent has a message within this time. */
+const WAKE_MS = 2_000;
+
+describe('coding agents', () => {
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'demo.you,alice.bot,alice.two', '--limits', 'off', '--port', '0']);
+    for (const handle of [ME, '@alice.two', BOT])
+      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+  });
+  afterAll(async () => {
+    await service.stop();
+    await home.dispose();
+  });
+
+  it('asp tail --for-agent wakes a monitor, and the commands in its lines work as they stand', async () => {
+    await home.asp(['send', BOT, 'while you were away', '-a', ME]);
+    const monitor = home.start(['tail', '--for-agent', '--join', '-a', BOT]);
+    const [first] = await monitor.until('stdout', /^.*\n/);
+    expect(first).toMatch(
+      /^\[asp\] You are @alice\.bot\. Unread: 1 invitation\. See them: asp inbox --as @alice\.bot\. /,
+    );
+    const [, join] = await monitor.until('stdout', /\[asp\] invitation from @demo\.you .* Join: (.*)\.\n/);
+    expect(await home.shell(String(join))).toMatchObject({ status: 0 });
+    const [waiting, answer] = await monitor.until(
+      'stdout',
+      /Answer: (asp reply sess_\S+ \S+ \S+ "…")\. It says: "while you.*/,
+    );
+    expect(waiting).toContain('while you were away');
+    expect(await home.shell(String(answer).replace('…', 'I am here'))).toMatchObject({ status: 0 });
+    const text = `${'long '.repeat(200)}end`;
+    const beganAt = Date.now();
+    await home.asp(['send', BOT, text, '-a', '@alice.two']);
+    const [line, read] = await monitor.until(
+      'stdout',
+      /\[asp\] message from @alice\.two .*The whole message: (.*)\. It begins: .*/,
+    );
+    expect(Date.now() - beganAt).toBeLessThan(2 * WAKE_MS);
+    expect(line.length).toBeLessThanOrEqual(480);
+    expect(line).toContain('relation to you: same owner');
+    expect((await home.shell(String(read))).stdout).toContain(text);
+    monitor.kill('SIGINT');
+    await monitor.ended;
+  });
+});
