@@ -17,12 +17,18 @@ async function main(argv: readonly string[]): Promise<void> {
   let isFinishing = false;
   let isTidyingUp = false;
   let isTerminalLent = false;
+  let impatience: AbortController | undefined;
   const dieBySignal = (signal: NodeJS.Signals): void => {
     for (const name of SIGNALS) process.removeAllListeners(name);
     process.kill(process.pid, signal);
   };
   const onSignal = (name: NodeJS.Signals): void => {
     if (name === 'SIGINT' && isTerminalLent) return;
+    if (impatience !== undefined) {
+      impatience.abort();
+      impatience = undefined;
+      return;
+    }
     if (received !== undefined) {
       dieBySignal(name);
       return;
@@ -49,6 +55,15 @@ async function main(argv: readonly string[]): Promise<void> {
       isTidyingUp = true;
     },
     interrupt: () => onSignal('SIGINT'),
+    untilSignal: async (work) => {
+      const controller = new AbortController();
+      impatience = controller;
+      try {
+        return await work(controller.signal);
+      } finally {
+        impatience = undefined;
+      }
+    },
     lendTerminal: async (work) => {
       isTerminalLent = true;
       try {

@@ -3,7 +3,7 @@ import { repeat } from '../kit/repeat.js';
 import { discardOrphans, sweepAttachments } from './attachments/attachments.js';
 import type { ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
-import { isDatabaseLost, ServiceError } from './core/errors.js';
+import { isDatabaseLost, ServiceError, shuttingDown } from './core/errors.js';
 import { forgetOldKeys } from './messaging/idempotency.js';
 import { startIndexing } from './messaging/search-messages.js';
 import type { SigningKeys } from './oauth/access-tokens.js';
@@ -30,6 +30,8 @@ export interface Health {
   /** Throws a 503 while the process is not ready. */
   requireReady(): Promise<void>;
   start(): Promise<void>;
+  /** From now on the process is not ready, although nothing is wrong. */
+  drain(): void;
   /** Removes this process from the list that the others see. */
   stop(): Promise<void>;
 }
@@ -48,6 +50,7 @@ export function createHealth(context: HealthContext): Health {
   let cancel = (): void => {};
   let running: Promise<void> = Promise.resolve();
   let isStopped = false;
+  let isDraining = false;
 
   const put = (seenAt: number): Promise<void> =>
     database.write((transaction) => putProcess(transaction, processId, seenAt));
@@ -76,7 +79,7 @@ export function createHealth(context: HealthContext): Health {
   };
   const arm = (): void => {
     const isWell = findFault() === undefined;
-    meter.readiness(isWell);
+    meter.readiness(isWell && !isDraining);
     if (isStopped) return;
     const start = (): void => {
       running = beatAgain();
@@ -90,6 +93,7 @@ export function createHealth(context: HealthContext): Health {
       return watch.isRight;
     },
     async requireReady() {
+      if (isDraining) throw shuttingDown();
       try {
         const fault = findFault();
         if (fault !== undefined) throw fault;
@@ -103,6 +107,10 @@ export function createHealth(context: HealthContext): Health {
       await put(clock.now());
       await beat();
       arm();
+    },
+    drain() {
+      isDraining = true;
+      meter.readiness(false);
     },
     async stop() {
       isStopped = true;

@@ -207,7 +207,9 @@ export interface RunningService extends Addresses {
   readonly metricsUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
-  /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets, then the data. */
+  /** Fails readiness from now on, and ends connections that have had their answer; everything else goes on. */
+  drain(): void;
+  /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets meanwhile, then the data. */
   stop(): Promise<void>;
 }
 
@@ -342,6 +344,10 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     startedAt,
     metricsUrl,
     stopRequested: request.asked,
+    drain() {
+      health.drain();
+      app.leave();
+    },
     stop() {
       stopping ??= stopAll({
         ...{ context, server, app, dashboard, realtime, inboxes, stopHousekeeping, operator, watch, health },
@@ -369,8 +375,7 @@ async function stopAll(running: Running): Promise<void> {
   const closed = close(server);
   realtime.refuseNew();
   running.dashboard.stop();
-  await within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {});
-  await realtime.closeSockets();
+  await Promise.all([within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {}), realtime.closeSockets()]);
   server.closeAllConnections();
   await closed;
   await app.fastify.close();

@@ -55,6 +55,7 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
     finishOnSignal: () => {},
     tidyUpOnSignal: () => {},
     interrupt: () => {},
+    untilSignal: (work) => work(new AbortController().signal),
     lendTerminal: (work) => work(),
     signal: options.signal ?? new AbortController().signal,
   };

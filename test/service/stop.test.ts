@@ -6,9 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { mustDeny } from '../support/answers.js';
 import { createTestClock } from '../support/clock.js';
-import type { Answer } from '../support/http.js';
+import { type Answer, request } from '../support/http.js';
 import { field, text } from '../support/json.js';
 import { startTestService } from '../support/service.js';
+import type { LiveSocket } from '../support/socket.js';
 import { until } from '../support/until.js';
 
 let directory: string;
@@ -86,6 +87,44 @@ describe('a service that is stopped', () => {
     await service.stop();
     expect(performance.now() - from).toBeLessThan(5_000);
     idle.destroy();
+  });
+
+  it('that is drained fails its readiness at once and ends connections with their answers, but goes on serving', async () => {
+    const service = await startTestService();
+    const alice = await service.createAgent('alice');
+    const socket = await alice.mustConnect();
+    const id = await alice.mustCreate();
+    expect((await request(`${service.authUrl}/ready`)).status).toBe(200);
+    service.drain();
+    mustDeny(await request(`${service.authUrl}/ready`), 503, 'INTERNAL_ERROR');
+    expect((await request(`${service.authUrl}/health`)).status).toBe(200);
+    const sent = await alice.post(`/sessions/${id}/messages`, { content: 'still here' });
+    expect({ status: sent.status, connection: sent.headers['connection'] }).toEqual({
+      status: 201,
+      connection: 'close',
+    });
+    await socket.mustReceiveEvent('session.message', id);
+    const late = await alice.mustConnect();
+    await late.mustPing();
+    await service.stop();
+  });
+
+  it('closes its sockets a few at a time, so that their clients do not come back all at once', async () => {
+    const clock = createTestClock();
+    const service = await startTestService({ clock, areLimitsOn: false });
+    const sockets: LiveSocket[] = [];
+    for (const name of ['alice', 'bob', 'carol']) {
+      const agent = await service.createAgent(name);
+      for (let count = 0; count < 14; count += 1) sockets.push(await agent.mustConnect());
+    }
+    const countClosed = (): number => sockets.filter((socket) => !socket.isOpen).length;
+    const stopped = service.stop();
+    await until('the first are closed', async () => countClosed() > 0);
+    for (const socket of sockets) if (socket.isOpen) await socket.mustPing().catch(() => {});
+    expect(countClosed()).toBe(25);
+    clock.advance(10);
+    await stopped;
+    expect(await Promise.all(sockets.map((socket) => socket.mustBeClosed()))).toEqual(sockets.map(() => 1001));
   });
 
   it('can be stopped twice', async () => {

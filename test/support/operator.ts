@@ -5,7 +5,7 @@ import type { Home } from '../acceptance/program.js';
 import type { Operator } from './actors.js';
 
 /** The operator of the running service in a home. */
-export function operatorOf(home: Home): Operator {
+export function operatorOf(home: Pick<Home, 'directory'>): Operator {
   const record = JSON.parse(readFileSync(join(home.directory, 'run/asp-cli/serve/default.json'), 'utf8')) as {
     operator_url: string;
     secret: string;

@@ -57,6 +57,8 @@ export interface Surroundings {
   readonly tidyUpOnSignal: () => void;
   /** Does the same as Ctrl-C at a terminal. */
   readonly interrupt: () => void;
+  /** While `work` runs, the next signal aborts the one that it gets and does nothing else. */
+  readonly untilSignal: <Value>(work: (signal: AbortSignal) => Promise<Value>) => Promise<Value>;
   /** While `work` runs, another program has the terminal and handles Ctrl-C. */
   readonly lendTerminal: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }

@@ -27,6 +27,10 @@ export class ServiceError extends Error {
   }
 }
 
+export function shuttingDown(): ServiceError {
+  return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
+}
+
 /** What the operator of a service has to deal with, by when it comes up. */
 const OPERATOR_ERROR = {
   /** Another program listens on the address. */

@@ -16,7 +16,7 @@ import { isLoopbackPeer } from '../../kit/loopback.js';
 import { HEALTH_PATH } from '../../wire/health.js';
 import { REQUESTS_PER_ADDRESS_MAX } from '../../wire/limit.js';
 import type { Log } from '../core/context.js';
-import { OperatorError, ServiceError } from '../core/errors.js';
+import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { networkOf } from '../oauth/attempts.js';
@@ -274,11 +274,14 @@ export interface AppOptions {
 export interface App {
   readonly fastify: FastifyInstance;
   readonly exchanges: Exchanges;
+  /** From now on each connection ends with its next answer. */
+  leave(): void;
 }
 
 /** The common part of all HTTP in the service: the guard, the envelope for errors, and sending. */
 export function createApp(options: AppOptions): App {
   const exchanges = createExchanges(options.clock);
+  let isLeaving = false;
   const answerError = (error: unknown, reply: FastifyReply): FastifyReply =>
     sendAnswer(reply, answerOfError(error, options.log, options.metadataUrl));
   const fastify = Fastify({
@@ -297,8 +300,9 @@ export function createApp(options: AppOptions): App {
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     exchanges.begin(request.raw, reply.raw);
-    if (exchanges.isDraining())
-      throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
+    if (exchanges.isDraining()) throw shuttingDown();
+    // A load balancer then opens its next connection to another service.
+    if (isLeaving) reply.raw.shouldKeepAlive = false;
     options.guardHost(request.raw);
     done();
   });
@@ -321,7 +325,13 @@ export function createApp(options: AppOptions): App {
     throw new ServiceError('NOT_FOUND');
   });
   fastify.get(HEALTH_PATH, (_request, reply) => sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}')));
-  return { fastify, exchanges };
+  return {
+    fastify,
+    exchanges,
+    leave() {
+      isLeaving = true;
+    },
+  };
 }
 
 /** Before authentication, only the address tells strangers apart; without a proxy it is this machine's own. */

@@ -1,12 +1,13 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { type Clock, wait } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
 import { SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, EPOCH_HEADER, SOCKET_PATH } from '../../wire/realtime.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { isShared } from '../core/database.js';
-import { ServiceError } from '../core/errors.js';
+import { ServiceError, shuttingDown } from '../core/errors.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
 import { createLiveSocket, type LiveSocket } from '../messaging/live-socket.js';
@@ -155,7 +156,7 @@ const PROTOCOL = {
 export interface Realtime {
   /** Stops accepting handshakes. */
   refuseNew(): void;
-  /** Closes the open sockets, which does not count as anyone's absence, and resolves when they are gone. */
+  /** Closes the open sockets one after the other, which does not count as anyone's absence, and resolves when they are gone. */
   closeSockets(): Promise<void>;
   /** Call this once they are gone. */
   stop(): Promise<void>;
@@ -220,8 +221,8 @@ export async function attachRealtime(
     async closeSockets() {
       isStopping = true;
       presence.release();
+      await closeAll(context.clock, sockets);
       feed.stop();
-      await closeAll(sockets);
     },
     async stop() {
       stopWatchingEpochs();
@@ -246,10 +247,6 @@ function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, farewell: () => void
     sockets.delete(live);
     farewell();
   });
-}
-
-function shuttingDown(): ServiceError {
-  return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
 }
 
 /** Errors that `answer` throws become the answer of the handshake. */
@@ -296,8 +293,18 @@ function createUpgrade({ database }: ServiceContext): Upgrade {
   };
 }
 
-async function closeAll(sockets: ReadonlySet<LiveSocket>): Promise<void> {
-  const closing = [...sockets].map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
-  for (const socket of sockets) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+/** 2,500 clients a second come back to the other services, or all of them in this time. */
+const FAREWELL_MAX_MS = 4_000;
+const FAREWELL_PAUSE_MS = 10;
+const FAREWELL_SOCKETS = 25;
+
+async function closeAll(clock: Clock, sockets: ReadonlySet<LiveSocket>): Promise<void> {
+  const open = [...sockets];
+  const closing = open.map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
+  const atOnce = Math.max(FAREWELL_SOCKETS, Math.ceil((open.length * FAREWELL_PAUSE_MS) / FAREWELL_MAX_MS));
+  for (let start = 0; start < open.length; start += atOnce) {
+    if (start > 0) await wait(clock, FAREWELL_PAUSE_MS);
+    for (const socket of open.slice(start, start + atOnce)) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+  }
   await Promise.all(closing);
 }

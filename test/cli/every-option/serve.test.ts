@@ -3,9 +3,10 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createBrowser, type TestBrowser } from '../../service/authorization-server/browser.js';
-import { type Actor, actorOf } from '../../support/actors.js';
+import { type Actor, actorOf, operate } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { discover } from '../../support/oauth.js';
+import { operatorOf } from '../../support/operator.js';
 import { startTestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
 import { freshHome, type Ran, type RunOptions, runWords } from '../captured-run.js';
@@ -293,6 +294,17 @@ const TABLE: Table = {
         const hasLeft = until('b has left', async () => (await status()) === 'left', 6000);
         await hasLeft.catch(() => {});
         return status();
+      }),
+    ),
+    '--drain-delay': shown(
+      '--drain-delay 2s',
+      [503, 200],
+      served(MEMORY, async ({ home, origin }) => {
+        await operate(operatorOf({ directory: home }), 'POST', '/stop');
+        const statusAt = async (path: string): Promise<number> =>
+          (await request(`${origin}${path}`).catch(() => undefined))?.status ?? 0;
+        await until('the refusal', async () => (await statusAt('/ready')) !== 200);
+        return [await statusAt('/ready'), await statusAt('/health')];
       }),
     ),
     '--log': shown(

@@ -131,6 +131,31 @@ describe('asp serve starts', () => {
       expect((await again.until('stdout', /^(http:\S+)$/m))[1]).toBe(url);
     });
 
+  it('--drain-delay: fails readiness on a signal and goes on serving; a second signal skips the wait', async () => {
+    const running = serve('--drain-delay', '1h', '--ready-file', join(home.directory, 'ready'));
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    const { origin } = new URL(url);
+    await until('the ready file', async () => existsSync(join(home.directory, 'ready')));
+    running.kill('SIGTERM');
+    await running.until('stderr', /No longer ready; stopping in 1h\./);
+    expect((await request(`${origin}/ready`)).status).toBe(503);
+    expect((await request(`${origin}/health`)).status).toBe(200);
+    expect(existsSync(join(home.directory, 'ready'))).toBe(false);
+    const begun = performance.now();
+    running.kill('SIGTERM');
+    expect(await running.ended).toMatchObject({ status: 0, signal: null });
+    expect(performance.now() - begun).toBeLessThan(2000);
+  });
+
+  it('--drain-delay: stops by itself once the time is over', async () => {
+    const running = serve('--drain-delay', '1s');
+    await running.until('stdout', /^http:\S+$/m);
+    const begun = performance.now();
+    running.kill('SIGTERM');
+    expect(await running.ended).toMatchObject({ status: 0, signal: null });
+    expect(performance.now() - begun).toBeGreaterThan(990);
+  });
+
   it('ends with 6 when the port is taken, and leaves the record of who has it', async () => {
     const running = serve();
     const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);

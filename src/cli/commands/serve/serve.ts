@@ -64,6 +64,10 @@ const OPTIONS = [
     about: 'remove a participant that stays disconnected this long (default: never)',
   },
   {
+    flags: '--drain-delay <duration>',
+    about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
+  },
+  {
     flags: '--log <errors|text|json>',
     about: 'log to stderr: only faults, or a line for every request (default errors)',
     choices: ['errors', 'text', 'json'],

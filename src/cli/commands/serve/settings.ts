@@ -8,7 +8,7 @@ import { hasSecret, readDatabaseAddress } from '../../../service/store/database-
 import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { durationMs, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
+import { durationMs, durationText, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
 import type { ServeArgs } from './serve.js';
 
 const SEED_MAX = 2 ** 32 - 1;
@@ -69,6 +69,7 @@ const STANDARD_PORT = 8744;
 const PORT_MAX = 65_535;
 const PARTICIPANTS_MAX = 100_000;
 const QUOTA_MAX = 100_000;
+const DRAIN_DELAY_MAX_MS = 60 * 60_000;
 export const ENVIRONMENT_PREFIX = 'ASP_SERVE_';
 
 /** One setting of a service: a flag, a variable or a key in the configuration file. */
@@ -144,6 +145,16 @@ export const SETTING = {
     z.int(),
     (text, source) => readCount(source, text, { min: 2, max: PARTICIPANTS_MAX }),
     PARTICIPANTS_PER_SESSION_MAX,
+  ),
+  'drain-delay': setting<number>(
+    z.string(),
+    (text, source) => {
+      const delayMs = readDuration(source, text);
+      if (delayMs > DRAIN_DELAY_MAX_MS)
+        throw usageError(`${source} '${text}' is longer than ${durationText(DRAIN_DELAY_MAX_MS)}.`);
+      return delayMs;
+    },
+    0,
   ),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),

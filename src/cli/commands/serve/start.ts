@@ -2,6 +2,7 @@ import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
 import { type Client, connect } from '../../../client/client.js';
 import { createClientCredential } from '../../../client/credentials/credential.js';
 import { RequestError } from '../../../client/http/request-error.js';
+import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
@@ -14,8 +15,9 @@ import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
-import { openReadyFile } from '../../ready-file.js';
+import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { sanitizeLine } from '../../terminal/sanitize.js';
+import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
 import { readFaults, requireUseOfBus, type Settings, showDatabase } from './settings.js';
 import { connectSystemd } from './systemd.js';
@@ -317,6 +319,7 @@ export async function start(
     systemd.ready();
     await untilAskedToStop(context, service);
     told = systemd.stopping();
+    await drain(context, service, ready, settings['drain-delay']);
     const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
     await context.output.note(`Finishing open requests.${again}`);
   } finally {
@@ -417,6 +420,16 @@ function untilAskedToStop({ signal }: Context, service: RunningService): Promise
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
   return Promise.race([signalled, service.stopRequested]);
+}
+
+/** Serves on while load balancers learn that this service is no longer ready. */
+async function drain(context: Context, service: RunningService, ready: ReadyFile, delayMs: number): Promise<void> {
+  if (delayMs === 0) return;
+  service.drain();
+  await ready.remove();
+  const again = context.streams.stderr.isTerminal ? ' Ctrl-C skips the wait.' : '';
+  await context.output.note(`No longer ready; stopping in ${durationText(delayMs)}.${again}`);
+  await context.untilSignal((signal) => wait(context.clock, delayMs, signal).catch(() => {}));
 }
 
 /**
