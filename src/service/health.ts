@@ -36,7 +36,7 @@ export interface Health {
   stop(): Promise<void>;
 }
 
-type HealthContext = Pick<ServiceContext, 'clock' | 'database' | 'ids' | 'log' | 'meter'>;
+type HealthContext = Pick<ServiceContext, 'bus' | 'clock' | 'database' | 'ids' | 'log' | 'meter'>;
 
 /**
  * A heartbeat is written every few seconds, so readiness depends on a successful write and a probe does not query the
@@ -57,7 +57,9 @@ export function createHealth(context: HealthContext): Health {
   const beat = async (): Promise<void> => {
     const before = clock.now();
     if (isShared(database)) {
-      watch.compare(await reportProcess(database.aside, processId, before), before, clock.now());
+      const { now, others } = await reportProcess(database.aside, processId, before);
+      watch.compare(now, before, clock.now());
+      context.bus.beat(processId, others);
       await database.refreshEpoch();
     }
     // A process that is alone has no one to notify; it writes only to find out whether the disk works again.

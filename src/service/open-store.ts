@@ -4,7 +4,7 @@ import { createIds } from '../kit/ids.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import type { Bus } from './core/bus.js';
 import type { Log } from './core/context.js';
-import type { Database, SharedDatabase } from './core/database.js';
+import type { Database, PostgresLimits, SharedDatabase } from './core/database.js';
 import { OperatorError } from './core/errors.js';
 import { countRefusals, type Meter } from './core/meter.js';
 import { createMemoryLimits, type RateLimits, unlimited } from './core/rate-limits.js';
@@ -24,6 +24,8 @@ export interface StoreOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`; without it the data are in SQLite. */
   readonly databaseUrl?: string | undefined;
+  /** What this service may take of that database. */
+  readonly databaseLimits?: Partial<PostgresLimits> | undefined;
   /** How services that share a database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
   /** Refuse to create new data: an attachments folder shows that data should exist. */
@@ -67,7 +69,7 @@ async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, l
 
 async function openShared(
   url: string,
-  { mustExist, clock = systemClock, random = systemRandom, bus }: StoreOptions,
+  { mustExist, clock = systemClock, random = systemRandom, bus, databaseLimits }: StoreOptions,
   log: Log,
   meter: Meter,
 ): Promise<Store> {
@@ -75,7 +77,9 @@ async function openShared(
   const { openPostgres } = await import('./store/postgres.js');
   if (bus !== undefined) await checkBus(bus);
   const onFault = told(log, 'database_failed');
+  let noteLoss = (): void => {};
   const database = await openPostgres(url, {
+    limits: databaseLimits,
     onFault,
     onCommit: meter.committed,
     mustExist,
@@ -83,11 +87,13 @@ async function openShared(
       if (fault === undefined) log.info('database_up');
       else log.error('database_down', fault);
     },
+    onUnknownCommit: () => noteLoss(),
     onWarning: (warning) => log.error('database_warning', new Error(warning)),
   });
   const processId = createIds(clock, random).ulid();
   const calls = bus === undefined ? undefined : await openBus(bus, database, log);
   const shared = createSharedBus(calls ?? database.calls, { processId, onFault: told(log, 'bus_failed') });
+  noteLoss = shared.noteLoss;
   return {
     database,
     bus: {

@@ -14,7 +14,7 @@ import {
   type Log,
   type ServiceContext,
 } from './core/context.js';
-import type { Database } from './core/database.js';
+import type { Database, PostgresLimits } from './core/database.js';
 import { isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
@@ -163,6 +163,8 @@ export interface ServiceOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`: everything but attachments is stored there, and other services may use it too. */
   readonly databaseUrl?: string | undefined;
+  /** What this service may take of that database. */
+  readonly databaseLimits?: Partial<PostgresLimits> | undefined;
   /** How services on one database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
   /** The address that others use; default: its own address. */

@@ -13,6 +13,18 @@ export interface LoggedEvent {
 export interface Bus {
   /** Whether notifications cannot be lost: everyone who uses the data is in this process. */
   readonly isReliable: boolean;
+  /**
+   * The returned function says whether notifications may have been lost since it was last called, or are not known to
+   * arrive now. Its caller then looks at the data.
+   */
+  watchLosses(): () => boolean;
+  /**
+   * Tells the other processes that this one is alive, and expects to hear from `others` as often. A heartbeat that
+   * arrives proves that notifications do.
+   */
+  beat(processId: string, others: readonly string[]): void;
+  /** Something may have been committed without a notification: everyone must look. */
+  noteLoss(): void;
   ring(signal: Signal): void;
   /** Calls `listener` for every notification from now on; the returned function stops it. */
   listen(listener: (signal: Signal) => void): () => void;

@@ -47,6 +47,8 @@ export interface Work {
 export interface Database extends Work {
   /** Whether no other process can use the data. */
   readonly isExclusive: boolean;
+  /** About how many rows background work reads or changes at once. */
+  readonly pageRows: number;
   /** Sees to it that no other process can use them from now on either; absent where others may. Throws `DATA_IN_USE`. */
   keepLock?(): void;
   /** Why the latest writes failed; undefined while writes succeed. */
@@ -62,6 +64,24 @@ export interface Database extends Work {
   queueMs(): number;
   close(): Promise<void>;
 }
+
+/** What one service may take of a database. */
+export interface PostgresLimits {
+  /** All of its connections. */
+  readonly connections: number;
+  readonly statementTimeoutMs: number;
+  /** Shorter than that for statements, so that a wait for a lock fails as such. */
+  readonly lockTimeoutMs: number;
+  /** How many rows background work reads or changes at once. */
+  readonly pageRows: number;
+}
+
+export const DEFAULT_POSTGRES_LIMITS: PostgresLimits = {
+  connections: 14,
+  statementTimeoutMs: 15_000,
+  lockTimeoutMs: 10_000,
+  pageRows: 200,
+};
 
 /** A database that several services use at the same time. */
 export interface SharedDatabase extends Database {
@@ -89,6 +109,10 @@ export interface Calls {
   send(text: string): Promise<void>;
   /** The returned function stops it. */
   listen(listener: (text: string) => void): () => void;
+  /** Whether this process receives notifications, as far as it knows. */
+  isUp(): boolean;
+  /** Calls `listener` whenever that begins, and so whenever notifications may have been lost before. */
+  onUp(listener: () => void): void;
 }
 
 /** The current epoch of the data. */

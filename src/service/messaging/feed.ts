@@ -10,7 +10,8 @@ import { readPage } from './events.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 
 const POLL_MS = 1_000;
-const ROWS_PER_READ = 200;
+/** Even if no notification is known to be lost. */
+const POLL_ANYWAY_MS = 30_000;
 /** A channel that is further behind sends its sockets to the log. */
 const EVENTS_PER_CHANNEL_MAX = 64;
 const CHARACTERS_PER_CHANNEL_MAX = 1024 * 1024;
@@ -57,6 +58,7 @@ export interface Feed {
  */
 export function createFeed(context: ServiceContext, processId: string): Feed {
   const { bus, clock, inboxes } = context;
+  const { pageRows } = context.database;
   const audiences = new Map<string, Audience>();
   const channels = new Map<string, Channel>();
   const due = new Set<Channel>();
@@ -211,13 +213,15 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     }
   };
 
-  /** The delay after a lost notification. */
+  const mayHaveMissed = bus.watchLosses();
+  let polledAtMs = clock.monotonic();
+  /** Finds out within a second that a notification was lost. */
   const poll = (): void => {
     if (isStopped || bus.isReliable) return;
     cancelPoll ??= clock.schedule(
       POLL_MS,
       async () => {
-        await pollOnce();
+        if (mayHaveMissed() || clock.monotonic() - polledAtMs >= POLL_ANYWAY_MS) await pollOnce();
         cancelPoll = undefined;
         if (audiences.size > 0) poll();
       },
@@ -225,18 +229,17 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     );
   };
   const pollOnce = async (): Promise<void> => {
+    polledAtMs = clock.monotonic();
     try {
       await inboxes.settle();
       let after = { agentId: '', sessionId: '' };
       let rows: PendingRow[];
       do {
-        rows = await context.database.behind.read((query) =>
-          listPendingOfProcess(query, processId, after, ROWS_PER_READ),
-        );
+        rows = await context.database.behind.read((query) => listPendingOfProcess(query, processId, after, pageRows));
         for (const row of rows) offerToAgent(row.agent_id, row.session_id, row.delivered_sequence, row.last_sequence);
         const last = rows.at(-1);
         if (last !== undefined) after = { agentId: last.agent_id, sessionId: last.session_id };
-      } while (rows.length === ROWS_PER_READ && !isStopped);
+      } while (rows.length === pageRows && !isStopped);
     } catch (error) {
       failAll(error);
     }
@@ -342,13 +345,14 @@ async function offerPending(
   agentId: string,
   deliveries: ReadonlyMap<LiveSocket, Delivery>,
 ): Promise<void> {
+  const { pageRows } = context.database;
   let after = '';
   while (deliveries.size > 0) {
-    const rows = await context.database.behind.read((query) => listPending(query, agentId, after, ROWS_PER_READ));
+    const rows = await context.database.behind.read((query) => listPending(query, agentId, after, pageRows));
     for (const { session_id, delivered_sequence, last_sequence } of rows)
       for (const delivery of deliveries.values()) delivery.offer(session_id, delivered_sequence, last_sequence);
     const last = rows.at(-1);
-    if (last === undefined || rows.length < ROWS_PER_READ) return;
+    if (last === undefined || rows.length < pageRows) return;
     after = last.session_id;
   }
 }

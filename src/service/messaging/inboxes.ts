@@ -15,9 +15,8 @@ import {
 /** How far inboxes and delivery cursors may stay behind: events within this time are written together. */
 const LAG_MS = 100;
 const RETRY_MS = 1_000;
-/** Other writes wait for a transaction, so it changes about this many inboxes and no more than necessary. */
-const INBOXES_PER_TRANSACTION = 500;
-const EVENTS_PER_TRANSACTION_MAX = 200;
+/** For each row of a page. Other writes wait for a transaction, so it changes no more than necessary. */
+const INBOXES_PER_ROW = 2.5;
 
 /** Inboxes and the work that fills them. */
 export interface InboxKeeper extends Inboxes {
@@ -71,7 +70,7 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
   };
   const writeDeliveries = async (): Promise<void> => {
     while (deliveries.size > 0) {
-      const rows = [...deliveries.values()].slice(0, INBOXES_PER_TRANSACTION);
+      const rows = [...deliveries.values()].slice(0, database.pageRows * INBOXES_PER_ROW);
       await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
       for (const row of rows) if (deliveries.get(keyOf(row)) === row) deliveries.delete(keyOf(row));
     }
@@ -137,12 +136,13 @@ function further(one: DeliveryRow, other: DeliveryRow): DeliveryRow {
 async function spreadAll({ database }: Pick<ServiceContext, 'database'>): Promise<void> {
   const last = await database.behind.read(findLastUnspread);
   if (last === undefined) return;
-  let limit = EVENTS_PER_TRANSACTION_MAX;
+  const { pageRows } = database;
+  let limit = pageRows;
   let isBehind = true;
   while (isBehind) {
     const { changed, isDone } = await database.behind.write((transaction) => spread(transaction, limit, last));
     isBehind = !isDone;
-    limit = changed > INBOXES_PER_TRANSACTION ? Math.ceil(limit / 4) : Math.min(limit * 2, EVENTS_PER_TRANSACTION_MAX);
+    limit = changed > pageRows * INBOXES_PER_ROW ? Math.ceil(limit / 4) : Math.min(limit * 2, pageRows);
   }
 }
 

@@ -39,6 +39,7 @@ export interface NatsCalls extends Calls {
 export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCalls {
   const { address, subject, clock, log } = options;
   const listeners = new Set<(text: string) => void>();
+  const upListeners: (() => void)[] = [];
   const stop = new AbortController();
   const line: Line = { connection: undefined, isKnownDown: false };
   const hear = (text: string): void => {
@@ -55,6 +56,7 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
       const lost = subscribe(connection, subject, hear);
       await Promise.race([lost, connection.flush()]);
       line.connection = connection;
+      for (const listener of upListeners) listener();
       if (line.isKnownDown) log.info('bus_up', { bus: address.shown });
       line.isKnownDown = false;
       await unlessAborted(lost, stop.signal);
@@ -77,6 +79,12 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
         stop();
         listeners.delete(listener);
       };
+    },
+    // Another service may send over either.
+    isUp: () => line.connection !== undefined && fallback.isUp(),
+    onUp(listener) {
+      upListeners.push(listener);
+      fallback.onUp(listener);
     },
     async close() {
       stop.abort();

@@ -11,6 +11,9 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
   const listeners = new Set<(signal: Signal) => void>();
   return {
     isReliable: true,
+    watchLosses: () => () => false,
+    beat: () => {},
+    noteLoss: () => {},
     ring(signal) {
       for (const listener of [...listeners]) {
         try {
@@ -57,8 +60,64 @@ const NotificationText = z.object({
   sessions: z.optional(z.array(z.tuple([Id, z.int(), z.int()]))),
   /** Revoked grants. */
   revoked: z.optional(z.array(Id)),
+  /** The number of this text among those that its process has sent, from 1 on: a missing number is a lost text. */
+  n: z.optional(z.int()),
+  /** A heartbeat of this process, by its name in the database. */
+  alive: z.optional(Id),
 });
 type NotificationText = z.infer<typeof NotificationText>;
+
+/** Two heartbeats, plus the time a slow one may take. */
+const HEARD_MS = 12_000;
+/** Processes that were heard; there are far fewer. */
+const SENDERS_MAX = 1_000;
+
+/**
+ * Notices lost notifications: the texts of each process are numbered, and a process that is alive sends one with every
+ * heartbeat. A process that dies between a commit and its notification misses its next heartbeat, too.
+ */
+function createLossWatch(calls: Calls, clock: Clock) {
+  const lastNumbers = new Map<string, number>();
+  const heardAt = new Map<string, number>();
+  let expected: { readonly ids: readonly string[]; readonly atMs: number } | undefined;
+  let losses = 0;
+  const noteLoss = (): void => {
+    losses += 1;
+  };
+  const put = (map: Map<string, number>, key: string, value: number): void => {
+    if (map.size >= SENDERS_MAX && !map.has(key)) map.clear();
+    map.set(key, value);
+  };
+  const isFresh = (atMs: number | undefined): boolean => atMs !== undefined && clock.monotonic() - atMs < HEARD_MS;
+  const doAllArrive = (): boolean =>
+    calls.isUp() &&
+    expected !== undefined &&
+    isFresh(expected.atMs) &&
+    expected.ids.every((id) => isFresh(heardAt.get(id)));
+  calls.onUp(noteLoss);
+  return {
+    noteLoss,
+    expect(ids: readonly string[]): void {
+      expected = { ids, atMs: clock.monotonic() };
+      for (const [id, atMs] of heardAt) if (!isFresh(atMs)) heardAt.delete(id);
+    },
+    hear({ from, n, alive }: NotificationText): void {
+      if (alive !== undefined) put(heardAt, alive, clock.monotonic());
+      if (n === undefined) return;
+      const last = lastNumbers.get(from) ?? 0;
+      if (n !== last + 1) noteLoss();
+      put(lastNumbers, from, Math.max(n, last));
+    },
+    watch(): () => boolean {
+      let seen = losses;
+      return () => {
+        const isLost = seen !== losses || !doAllArrive();
+        seen = losses;
+        return isLost;
+      };
+    },
+  };
+}
 
 interface SharedBusOptions {
   /** Tells this process's own notifications from those of others. */
@@ -75,8 +134,12 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const here = createLocalBus(onFault);
   const sessions = new Map<string, { readonly first: number; readonly last: number }>();
   const grantIds = new Set<string>();
+  const losses = createLossWatch(calls, clock);
   let sending: Promise<void> = Promise.resolve();
   let isDue = false;
+  let sent = 0;
+  let name: string | undefined;
+  let isBeatDue = false;
 
   const sendAll = async (): Promise<void> => {
     isDue = false;
@@ -84,15 +147,18 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     const revoked = [...grantIds];
     sessions.clear();
     grantIds.clear();
-    const texts = [
-      ...inParts(grown, SESSIONS_PER_CALL).map(
-        (part): NotificationText => ({ v: VERSION, from: processId, sessions: part }),
-      ),
-      ...inParts(revoked, GRANTS_PER_CALL).map(
-        (part): NotificationText => ({ v: VERSION, from: processId, revoked: part }),
-      ),
+    const isBeating = isBeatDue && name !== undefined;
+    isBeatDue = false;
+    const contents: Omit<NotificationText, 'v' | 'from' | 'n'>[] = [
+      ...inParts(grown, SESSIONS_PER_CALL).map((sessions) => ({ sessions })),
+      ...inParts(revoked, GRANTS_PER_CALL).map((part) => ({ revoked: part })),
+      ...(isBeating ? [{ alive: name }] : []),
     ];
-    for (const text of texts) await calls.send(JSON.stringify(text)).catch(onFault);
+    for (const content of contents) {
+      sent += 1;
+      const text: NotificationText = { v: VERSION, from: processId, n: sent, ...content };
+      await calls.send(JSON.stringify(text)).catch(onFault);
+    }
   };
   const arm = (): void => {
     if (isDue) return;
@@ -106,11 +172,28 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     );
   };
   const stop = calls.listen((text) => {
-    for (const signal of readNotification(text, processId)) here.ring(signal);
+    const notification = readNotification(text);
+    if (notification === undefined || notification.from === processId) return;
+    losses.hear(notification);
+    for (const signal of signalsOf(notification)) here.ring(signal);
   });
 
   return {
     isReliable: false,
+    watchLosses: losses.watch,
+    beat(processName, others) {
+      losses.expect(others);
+      name = processName;
+      isBeatDue = true;
+      arm();
+    },
+    noteLoss() {
+      losses.noteLoss();
+      // The others notice with the heartbeat that this number is missing.
+      sent += 1;
+      isBeatDue = true;
+      arm();
+    },
     ring(signal) {
       here.ring(signal);
       if (signal.kind === 'events') addTo(sessions, signal);
@@ -145,10 +228,11 @@ function inParts<T>(list: readonly T[], size: number): T[][] {
 }
 
 /** Anyone who can reach the channel may have sent the text: anything but a notification of this version is ignored. */
-function readNotification(text: string, processId: string): Signal[] {
-  const { data } = NotificationText.safeParse(parseJson(text));
-  if (data === undefined || data.from === processId) return [];
-  const { sessions = [], revoked = [] } = data;
+function readNotification(text: string): NotificationText | undefined {
+  return NotificationText.safeParse(parseJson(text)).data;
+}
+
+function signalsOf({ sessions = [], revoked = [] }: NotificationText): Signal[] {
   return [
     ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Query } from '../core/database.js';
+import type { PostgresLimits, Query } from '../core/database.js';
 import { isDatabaseLost, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { decodeText } from './postgres-query.js';
@@ -166,10 +166,8 @@ export function assertSettings(settings: PostgresSettings, wanted?: string): str
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Another host may respond. */
 const CONNECT_TIMEOUT_OF_SEVERAL_MS = 2_000;
-const STATEMENT_TIMEOUT_MS = 15_000;
 /** Longer than the database allows for a statement: beyond this, the connection itself is silent. */
-const ANSWER_TIMEOUT_MS = 17_000;
-const LOCK_TIMEOUT_MS = 10_000;
+const ANSWER_MARGIN_MS = 2_000;
 /** A process that is frozen in the middle of a transaction loses it, and its locks. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 const IDLE_CONNECTION_MS = 30_000;
@@ -191,18 +189,19 @@ const types: pg.CustomTypesConfig = {
  * Statements here take the first rows of an index in its order; a planner that expects few rows would rather gather and
  * sort all of them, which is wrong for a long session (D-186).
  */
-function settingsOf(schema: string | undefined): string {
+function settingsOf(schema: string, { statementTimeoutMs, lockTimeoutMs }: PostgresLimits): string {
   return [
-    `SET statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
-    `SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
+    `SET statement_timeout = ${statementTimeoutMs}`,
+    `SET lock_timeout = ${lockTimeoutMs}`,
     `SET idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}`,
     'SET enable_bitmapscan = off',
-    ...(schema === undefined ? [] : [`SET search_path = ${schema}`]),
+    `SET search_path = ${schema}`,
   ].join('; ');
 }
 
 /** Connections to one database: to the first of its hosts that lets us in and accepts writes. */
 export interface Driver {
+  readonly limits: PostgresLimits;
   /**
    * Gives `work` a connection of its own, and closes it afterwards. Without `answerWithinMs` its statements have no
    * time limit.
@@ -218,7 +217,7 @@ export interface ConnectionPool {
   close(): Promise<void>;
 }
 
-export function createDriver(address: DatabaseAddress): Driver {
+export function createDriver(address: DatabaseAddress, limits: PostgresLimits): Driver {
   const { connectionStrings } = address;
   const isOneOfSeveral = connectionStrings.length > 1;
   let tried = 0;
@@ -244,11 +243,12 @@ export function createDriver(address: DatabaseAddress): Driver {
   class PooledClient extends pg.Client {
     constructor() {
       // Statements that do not wait for each other travel together.
-      super({ ...config(), query_timeout: ANSWER_TIMEOUT_MS, pipeline: true });
+      super({ ...config(), query_timeout: limits.statementTimeoutMs + ANSWER_MARGIN_MS, pipeline: true });
     }
   }
 
   return {
+    limits,
     useClient: (work, answerWithinMs) =>
       orNextHost(async () => {
         const client = new pg.Client({ ...config(), query_timeout: answerWithinMs });
@@ -290,8 +290,8 @@ export function createDriver(address: DatabaseAddress): Driver {
  * Checks each new connection like the first one: after a failover or a change of settings it may lead to a standby, to
  * a server that loses acknowledged writes, or to another schema.
  */
-export async function prepareConnection(client: pg.ClientBase, schema: string): Promise<void> {
-  await client.query(settingsOf(schema));
+export async function prepareConnection(client: pg.ClientBase, schema: string, limits: PostgresLimits): Promise<void> {
+  await client.query(settingsOf(schema, limits));
   const { rows } = await client.query(SETTINGS_QUERY);
   assertSettings(rows[0], schema);
 }

@@ -3,15 +3,24 @@ import type { Query } from '../core/database.js';
 /** The database's own time in epoch milliseconds, which is the same for all processes. */
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
-/** Writes this process's heartbeat, in a statement of its own. Returns the time of the database. */
-export async function reportProcess(query: Query, processId: string, seenAt: number): Promise<number> {
-  const row = await query.get<{ now: number }>(
+/**
+ * Writes this process's heartbeat, in a statement of its own. Returns the time of the database, and the processes that
+ * have not stopped.
+ */
+export async function reportProcess(
+  query: Query,
+  processId: string,
+  seenAt: number,
+): Promise<{ readonly now: number; readonly others: readonly string[] }> {
+  const row = await query.get<{ now: number; others: string | null }>(
     `INSERT INTO server_process (id, seen_at) VALUES ($1, $2)
-     ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at RETURNING ${NOW} AS now`,
+     ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+     RETURNING ${NOW} AS now,
+       (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others`,
     processId,
     seenAt,
   );
-  return row?.now ?? 0;
+  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [] };
 }
 
 /**

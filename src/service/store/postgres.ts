@@ -2,7 +2,16 @@ import type { Client, ClientBase, PoolClient } from 'pg';
 import { type Clock, systemClock, wait } from '../../kit/clock.js';
 import { keepOpen } from '../../kit/keep-open.js';
 import { systemRandom } from '../../kit/random.js';
-import type { Calls, Epoch, Query, SharedDatabase, Transaction, Work } from '../core/database.js';
+import {
+  type Calls,
+  DEFAULT_POSTGRES_LIMITS,
+  type Epoch,
+  type PostgresLimits,
+  type Query,
+  type SharedDatabase,
+  type Transaction,
+  type Work,
+} from '../core/database.js';
 import { isDatabaseLost, OperatorError } from '../core/errors.js';
 import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
 import { isAtOrigin, openEpoch, readEpoch } from './epochs.js';
@@ -45,14 +54,20 @@ export function createCalls({
   onFault,
 }: CallsOptions): Calls & { close(): Promise<void> } {
   const listeners = new Set<(text: string) => void>();
+  const upListeners: (() => void)[] = [];
   const stop = new AbortController();
+  let isUp = false;
   let running: Promise<void> | undefined;
 
   /** Resolves when the connection is lost. */
   const listenOnce = async (client: Client): Promise<void> => {
     const ended = new Promise<void>((resolve) => {
-      client.on('error', () => resolve());
-      client.on('end', () => resolve());
+      const onLost = (): void => {
+        isUp = false;
+        resolve();
+      };
+      client.on('error', onLost);
+      client.on('end', onLost);
       stop.signal.addEventListener('abort', () => resolve(), { once: true });
     });
     // A throw in an event of the driver would end the process.
@@ -67,19 +82,27 @@ export function createCalls({
     });
     await check(client);
     await client.query(`LISTEN ${channel}`);
+    isUp = true;
+    for (const listener of upListeners) listener();
     await ended;
   };
+  const listenUntilLost = (): Promise<void> =>
+    driver.useClient(listenOnce).finally(() => {
+      isUp = false;
+    });
   return {
     async send(text) {
       await aside.all('SELECT pg_notify($1, $2)', channel, text);
     },
     listen(listener) {
       listeners.add(listener);
-      running ??= keepOpen(systemClock, () => driver.useClient(listenOnce), onFault, stop.signal);
+      running ??= keepOpen(systemClock, listenUntilLost, onFault, stop.signal);
       return () => {
         listeners.delete(listener);
       };
     },
+    isUp: () => isUp,
+    onUp: (listener) => void upListeners.push(listener),
     async close() {
       stop.abort();
       await running;
@@ -241,17 +264,27 @@ function waitForTurn(waiting: Map<() => void, number>, { clock, patienceMs, isSt
   });
 }
 
-/** For requests, and for what happens behind them: delivery, inboxes, presence. */
-const CONNECTIONS = 8;
-const CONNECTIONS_BEHIND = 2;
+/** For limits, heartbeats and notifications. */
 const ASIDE_CONNECTIONS = 3;
+const LISTENING_CONNECTIONS = 1;
+const CONNECTIONS_BEHIND_MIN = 2;
+const SHARE_BEHIND = 1 / 5;
 const WAITING_MAX = 10_000;
 const COLLISIONS_MAX = 12;
 const CHANNEL_LENGTH = 32;
 const RETRY_PAUSE_MS = 10;
 const RETRY_PAUSE_MAX_MS = 500;
 
+/** The connections for requests, and for what happens behind them: delivery, inboxes, presence. */
+export function shareConnections(connections: number): { readonly requests: number; readonly behind: number } {
+  const left = connections - ASIDE_CONNECTIONS - LISTENING_CONNECTIONS;
+  const behind = Math.max(CONNECTIONS_BEHIND_MIN, Math.floor(left * SHARE_BEHIND));
+  return { requests: left - behind, behind };
+}
+
 export interface PostgresOptions {
+  /** Differences from the defaults. */
+  readonly limits?: Partial<PostgresLimits> | undefined;
   /** Called with errors of effects that run after COMMIT, and with changes of a connection. */
   readonly onFault?: (error: unknown) => void;
   /** Called with the number of writes in a commit. */
@@ -261,6 +294,8 @@ export interface PostgresOptions {
    * succeed again.
    */
   readonly onOutage?: (fault: unknown) => void;
+  /** Called when the answer to a COMMIT was lost: the work may be done, and its effects do not run. */
+  readonly onUnknownCommit?: () => void;
   /** Called with warnings about the database's settings. */
   readonly onWarning?: (warning: string) => void;
   /** Refuse a database without asp data instead of creating them. */
@@ -271,15 +306,17 @@ export interface PostgresOptions {
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedDatabase> {
   const { onFault = () => {}, onCommit = () => {}, onOutage = () => {}, onWarning = () => {} } = options;
   const address = readDatabaseAddress(url);
-  const driver = createDriver(address);
+  const limits = { ...DEFAULT_POSTGRES_LIMITS, ...options.limits };
+  const driver = createDriver(address, limits);
   const { schema, channel, epoch, warnings } = await prepare(driver, address, options.mustExist === true);
   for (const warning of warnings) onWarning(warning);
   const epochs = createEpochWatch(epoch);
   const check = async (client: ClientBase): Promise<void> => {
-    await prepareConnection(client, schema);
+    await prepareConnection(client, schema, limits);
     epochs.enter(await enterEpoch(client, schema));
   };
-  const pool = driver.createPool(CONNECTIONS + CONNECTIONS_BEHIND, check);
+  const { requests, behind } = shareConnections(limits.connections);
+  const pool = driver.createPool(requests + behind, check);
   const asidePool = driver.createPool(ASIDE_CONNECTIONS, check);
   const reads = createOutage({ clock: systemClock, onChange: () => {} });
   const writes = createOutage({ clock: systemClock, onChange: onOutage });
@@ -292,15 +329,17 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     patienceMs: PATIENCE_MS,
     isStuck: () => reads.isStuck && writes.isStuck,
   };
-  const slots = createSlots(CONNECTIONS, WAITING_MAX, slotsOptions);
-  const slotsBehind = createSlots(CONNECTIONS_BEHIND, WAITING_MAX, slotsOptions);
-  const writer: Writer = { pool, schema, outage: writes, onFault, onCommit };
+  const slots = createSlots(requests, WAITING_MAX, slotsOptions);
+  const slotsBehind = createSlots(behind, WAITING_MAX, slotsOptions);
+  const { onUnknownCommit = () => {} } = options;
+  const writer: Writer = { pool, schema, outage: writes, onFault, onCommit, onUnknownCommit };
   const workOn = ({ use }: Slots): Work => ({
     read: (work) => use(() => again(reads, isLostConnection, () => readOnce(pool, work))),
     write: (work) => use(() => writeUntilCommitted(writer, work)),
   });
   return {
     isExclusive: false,
+    pageRows: limits.pageRows,
     aside,
     calls,
     writeFault: () => writes.fault,
@@ -441,7 +480,7 @@ function readOnce<T>(pool: ConnectionPool, work: (query: Query) => Promise<T>): 
   });
 }
 
-interface Writer extends Required<Pick<PostgresOptions, 'onFault' | 'onCommit'>> {
+interface Writer extends Required<Pick<PostgresOptions, 'onFault' | 'onCommit' | 'onUnknownCommit'>> {
   readonly pool: ConnectionPool;
   readonly schema: string;
   readonly outage: Outage;
@@ -453,12 +492,15 @@ interface Writer extends Required<Pick<PostgresOptions, 'onFault' | 'onCommit'>>
  * and those to one session wait in line. Work that collides anyway, or loses its connection before COMMIT, runs again.
  */
 async function writeUntilCommitted<T>(
-  { pool, schema, outage, onFault, onCommit }: Writer,
+  { pool, schema, outage, onFault, onCommit, onUnknownCommit }: Writer,
   work: (transaction: Transaction) => Promise<T>,
 ): Promise<T> {
   const isWorthwhile = (error: unknown, tries: number): boolean =>
     (tries < COLLISIONS_MAX && isCollision(error, tries)) || isLostOrReadOnly(error);
-  const { result, effects } = await again(outage, isWorthwhile, () => writeOnce(pool, schema, work));
+  const { result, effects } = await again(outage, isWorthwhile, () => writeOnce(pool, schema, work)).catch((error) => {
+    if (isUnknownCommit(error)) onUnknownCommit();
+    throw error;
+  });
   onCommit(1);
   for (const effect of effects) {
     try {

@@ -66,7 +66,7 @@ async function requireSession(driver: Driver, client: Client): Promise<void> {
   const after = await driver.useClient(
     (second) =>
       driver.useClient(async (third) => {
-        for (const other of [second, third]) await begin(other);
+        for (const other of [second, third]) await begin(driver, other);
         const now = await processOf(client);
         for (const other of [second, third]) await other.query('ROLLBACK');
         return now;
@@ -84,7 +84,7 @@ function noSession(cause?: unknown): OperatorError {
   );
 }
 
-async function begin(client: Client): Promise<void> {
+async function begin({ limits }: Driver, client: Client): Promise<void> {
   try {
     await client.query('BEGIN');
     await processOf(client);
@@ -93,7 +93,7 @@ async function begin(client: Client): Promise<void> {
     if (!(error instanceof Error && error.message.startsWith('Query read timeout'))) throw error;
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
-      'This database cannot be used: it does not allow three connections at once. A service needs 14; a pooler must have ' +
+      `This database cannot be used: it does not allow three connections at once. A service needs ${limits.connections}; a pooler must have ` +
         'that many for each service (default_pool_size), and keep sessions (pool_mode = session).',
       { cause: error },
     );

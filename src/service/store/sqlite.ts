@@ -411,6 +411,8 @@ interface Lane {
   readonly turns: Mutex;
 }
 
+const PAGE_ROWS = 200;
+
 /** In memory, reader and writer are one connection and take turns, so that a read never sees uncommitted data. */
 function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
   const { onFault = () => {}, onCommit } = options;
@@ -431,6 +433,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
   };
   return {
     isExclusive: true,
+    pageRows: PAGE_ROWS,
     writeFault: commits.fault,
     epoch: () => epoch,
     queueMs: commits.waitedMs,

@@ -70,6 +70,15 @@ const refusal =
     return look((await running.ended).err);
   };
 
+/** The value of a setting of a service with a database, which only PostgreSQL's own tests start. */
+const printed =
+  (name: string) =>
+  async ({ asNobody }: Scene, typed: Typed): Promise<unknown> => {
+    const line = 'serve --print-config --json --database postgres://asp@127.0.0.1:1/asp';
+    const { items } = JSON.parse((await asNobody([line, typed])).out) as { items: { name: string; value: unknown }[] };
+    return items.find((item) => item.name === name)?.value;
+  };
+
 async function freePort(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -171,6 +180,14 @@ const TABLE: Table = {
       true,
       refusal(FREE, (err) => err.includes('127.0.0.1:1')),
     ),
+    '--database-connections': shown('--database-connections 30', 30, printed('database-connections')),
+    '--database-statement-timeout': shown(
+      '--database-statement-timeout 30s',
+      30_000,
+      printed('database-statement-timeout'),
+    ),
+    '--database-lock-timeout': shown('--database-lock-timeout 5s', 5_000, printed('database-lock-timeout')),
+    '--database-page': shown('--database-page 500', 500, printed('database-page')),
     '--bus': shown('--bus nats://127.0.0.1:1', true, async ({ asNobody }, typed) => {
       const line = 'serve --print-config --database postgres://asp@127.0.0.1:1/asp';
       return (await asNobody([line, typed])).out.includes('nats://127.0.0.1:1');

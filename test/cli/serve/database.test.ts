@@ -45,6 +45,18 @@ describe('the database of a service', () => {
     expect(err).toMatch(reason);
   });
 
+  it.each([
+    ['--data memory --database-connections 20', '--database-connections needs --database.'],
+    [
+      '--database postgres://asp@db/asp --database-lock-timeout 15s',
+      'must be shorter than --database-statement-timeout',
+    ],
+  ])('has limits that make sense: %s is refused', async (words, why) => {
+    const { code, out, err } = await runWords(`serve --port 0 ${words}`);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toContain(why);
+  });
+
   it('keeps nothing in memory beside it: attachments need a folder', async () => {
     const { code, err } = await runWords('serve --port 0 --data memory --database postgres://asp@db/asp');
     expect(code).toBe(2);

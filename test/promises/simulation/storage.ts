@@ -149,6 +149,7 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
   };
   return {
     isExclusive: real.isExclusive,
+    pageRows: real.pageRows,
     writeFault: real.writeFault,
     epoch: real.epoch,
     queueMs: real.queueMs,
@@ -165,6 +166,7 @@ export function scheduledBus(world: World, life: Life, real: Bus): Bus {
   return {
     ...real,
     isReliable: false,
+    watchLosses: () => () => true,
     ring(signal) {
       if (life.isDead) return;
       const ring = (): void => real.ring(signal);

@@ -1,10 +1,11 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import type { Signal } from '../../../src/service/core/bus.js';
+import type { Bus, Signal } from '../../../src/service/core/bus.js';
 import type { Calls } from '../../../src/service/core/database.js';
 import { createSharedBus } from '../../../src/service/messaging/shared-bus.js';
 import { createActor } from '../../support/actors.js';
+import { createTestClock } from '../../support/clock.js';
 import { type Cluster, startCluster } from '../../support/cluster.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
@@ -93,11 +94,13 @@ describe('notifications over PostgreSQL', () => {
   });
 });
 
+const UP = { send: async () => {}, isUp: () => true, onUp: () => {} };
+
 describe('a notification', () => {
   const hear = (text: string): Signal[] => {
     let deliver = (_: string): void => {};
     const calls: Calls = {
-      send: async () => {},
+      ...UP,
       listen(listener) {
         deliver = listener;
         return () => {};
@@ -129,5 +132,122 @@ describe('a notification', () => {
     expect(hear(`{"v":1,"from":"other","sessions":[["sess_1",2,3]],"pad":"${'x'.repeat(9_000)}"}`)).toEqual([]);
     const understood = GARBAGE.flatMap(hear).filter((signal) => signal.kind !== 'events');
     expect(understood).toEqual([]);
+  });
+});
+
+describe('a lost notification', () => {
+  /** Processes that hear each other through lines that the test controls. */
+  function connectProcesses(...names: readonly string[]) {
+    const clock = createTestClock();
+    const lines = names.map((name) => {
+      const line = { isUp: true, isSilent: false, fail: false, hear: (_: string): void => {}, goUp: (): void => {} };
+      const calls: Calls = {
+        async send(text) {
+          if (line.fail) throw new Error('no connection');
+          if (!line.isSilent) for (const other of lines) if (other.isUp) other.hear(text);
+        },
+        listen(listener) {
+          line.hear = listener;
+          return () => {};
+        },
+        isUp: () => line.isUp,
+        onUp(listener) {
+          line.goUp = listener;
+        },
+      };
+      const bus = createSharedBus(calls, { processId: `bus of ${name}`, onFault: () => {}, clock });
+      return Object.assign(line, { name, bus, isLost: bus.watchLosses() });
+    });
+    /** Three heartbeats: the longest that a beat may be late. */
+    const beat = async (alive = lines): Promise<void> => {
+      for (let count = 0; count < 3; count += 1) {
+        for (const { bus, name } of alive)
+          bus.beat(
+            name,
+            names.filter((other) => other !== name),
+          );
+        clock.advance(5_000);
+        await settled();
+      }
+    };
+    const ring = async ({ bus }: { bus: Bus }): Promise<void> => {
+      bus.ring({ kind: 'events', sessionId: 'sess_1', first: 1, last: 1 });
+      clock.advance(5);
+      await settled();
+    };
+    return { lines, beat, ring, clock };
+  }
+  const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  async function startPair() {
+    const { lines, ...rest } = connectProcesses('one', 'two');
+    const [one, two] = lines;
+    if (one === undefined || two === undefined) throw new Error('no processes');
+    await rest.beat();
+    for (const { isLost } of lines) isLost();
+    return { one, two, ...rest };
+  }
+
+  it('is not suspected while heartbeats arrive, however little happens', async () => {
+    const { one, two, beat, ring } = await startPair();
+    for (let count = 0; count < 10; count += 1) {
+      await beat();
+      await ring(one);
+      expect([one.isLost(), two.isLost()]).toEqual([false, false]);
+    }
+  });
+
+  it('is noticed by the number of the next text, once', async () => {
+    const { one, two, ring } = await startPair();
+    one.isSilent = true;
+    await ring(one);
+    one.isSilent = false;
+    expect(two.isLost()).toBe(false);
+    await ring(one);
+    expect([two.isLost(), two.isLost(), one.isLost()]).toEqual([true, false, false]);
+  });
+
+  it('is noticed when its process could not send it', async () => {
+    const { one, two, beat, ring } = await startPair();
+    one.fail = true;
+    await ring(one);
+    one.fail = false;
+    await beat();
+    expect(two.isLost()).toBe(true);
+  });
+
+  it('is suspected while a process that should be alive is silent, and no longer when it is back', async () => {
+    const { one, two, beat } = await startPair();
+    await beat([two]);
+    expect([two.isLost(), two.isLost()]).toEqual([true, true]);
+    await beat();
+    two.isLost();
+    expect([two.isLost(), one.isLost()]).toEqual([false, false]);
+  });
+
+  it('is suspected until a process that has just begun is heard: it may use another bus', async () => {
+    const { lines, beat } = connectProcesses('one', 'two');
+    const [one, two] = lines;
+    expect(one?.isLost()).toBe(true);
+    if (two !== undefined) two.isSilent = true;
+    await beat();
+    expect([one?.isLost(), one?.isLost()]).toEqual([true, true]);
+  });
+
+  it('is suspected while the own line is down, and once when it is up again', async () => {
+    const { two } = await startPair();
+    two.isUp = false;
+    expect([two.isLost(), two.isLost()]).toEqual([true, true]);
+    two.isUp = true;
+    two.goUp();
+    expect([two.isLost(), two.isLost()]).toEqual([true, false]);
+  });
+
+  it('is noticed by everyone when a process does not know whether its commit succeeded', async () => {
+    const { one, two, clock } = await startPair();
+    one.bus.noteLoss();
+    clock.advance(5);
+    await settled();
+    expect([one.isLost(), two.isLost()]).toEqual([true, true]);
   });
 });

@@ -11,6 +11,10 @@ const OPTIONS = [
     flags: '--database <url>',
     about: 'store everything but attachments in this PostgreSQL database: postgres://user@host/name',
   },
+  { flags: '--database-connections <n>', about: 'connections to that database, from 7 to 1000 (default 14)' },
+  { flags: '--database-statement-timeout <duration>', about: 'maximum time of a statement there (default 15s)' },
+  { flags: '--database-lock-timeout <duration>', about: 'maximum wait for a lock there (default 10s)' },
+  { flags: '--database-page <n>', about: 'rows that background work reads or changes there at once (default 200)' },
   {
     flags: '--bus <url>',
     about: 'with a database: services that share it notify each other over NATS, nats://host:4222',

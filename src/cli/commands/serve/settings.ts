@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
+import { DEFAULT_POSTGRES_LIMITS } from '../../../service/core/database.js';
 import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../service/core/faults.js';
 import { hasBusSecret, readBusAddress } from '../../../service/messaging/bus-address.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
@@ -69,7 +70,9 @@ const STANDARD_PORT = 8744;
 const PORT_MAX = 65_535;
 const PARTICIPANTS_MAX = 100_000;
 const QUOTA_MAX = 100_000;
-const DRAIN_DELAY_MAX_MS = 60 * 60_000;
+const DATABASE_CONNECTIONS = { min: 7, max: 1_000 };
+const DATABASE_TIMEOUT_MS = { min: 1_000, max: 10 * 60_000 };
+const DATABASE_PAGE_ROWS = { min: 10, max: 5_000 };
 export const ENVIRONMENT_PREFIX = 'ASP_SERVE_';
 
 /** One setting of a service: a flag, a variable or a key in the configuration file. */
@@ -114,6 +117,19 @@ const word = (): Setting<string | undefined> => setting(z.string(), (text) => te
 
 const readQuota = (text: string, source: string): number => readCount(source, text, { min: 1, max: QUOTA_MAX });
 
+const time = (standard: number, { min = 0, max }: { readonly min?: number; readonly max: number }): Setting<number> =>
+  setting<number>(
+    z.string(),
+    (text, source) => {
+      const ms = readDuration(source, text);
+      if (ms >= min && ms <= max) return ms;
+      const range =
+        min === 0 ? `longer than ${durationText(max)}` : `not from ${durationText(min)} to ${durationText(max)}`;
+      throw usageError(`${source} '${text}' is ${range}.`);
+    },
+    standard,
+  );
+
 const readPort = (text: string, source: string): number => readCount(source, text, { max: PORT_MAX });
 
 /** Each under the long name of its flag, which is its name in the file too. */
@@ -122,6 +138,18 @@ export const SETTING = {
   port: setting(z.int(), readPort, STANDARD_PORT),
   data: word(),
   database: word(),
+  'database-connections': setting<number>(
+    z.int(),
+    (text, source) => readCount(source, text, DATABASE_CONNECTIONS),
+    DEFAULT_POSTGRES_LIMITS.connections,
+  ),
+  'database-statement-timeout': time(DEFAULT_POSTGRES_LIMITS.statementTimeoutMs, DATABASE_TIMEOUT_MS),
+  'database-lock-timeout': time(DEFAULT_POSTGRES_LIMITS.lockTimeoutMs, DATABASE_TIMEOUT_MS),
+  'database-page': setting<number>(
+    z.int(),
+    (text, source) => readCount(source, text, DATABASE_PAGE_ROWS),
+    DEFAULT_POSTGRES_LIMITS.pageRows,
+  ),
   bus: word(),
   'bus-creds': word(),
   'public-url': word(),
@@ -146,16 +174,7 @@ export const SETTING = {
     (text, source) => readCount(source, text, { min: 2, max: PARTICIPANTS_MAX }),
     PARTICIPANTS_PER_SESSION_MAX,
   ),
-  'drain-delay': setting<number>(
-    z.string(),
-    (text, source) => {
-      const delayMs = readDuration(source, text);
-      if (delayMs > DRAIN_DELAY_MAX_MS)
-        throw usageError(`${source} '${text}' is longer than ${durationText(DRAIN_DELAY_MAX_MS)}.`);
-      return delayMs;
-    },
-    0,
-  ),
+  'drain-delay': time(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),
   'security-log': word(),
@@ -362,6 +381,25 @@ function requireNoBusSecret(bus: string): void {
 /** The address of the bus, without credentials. */
 function showBus(bus: string): string {
   return asUsageError(() => readBusAddress(bus).shown);
+}
+
+const OF_A_DATABASE = [
+  'database-connections',
+  'database-statement-timeout',
+  'database-lock-timeout',
+  'database-page',
+] as const satisfies SettingName[];
+
+/** They limit what a service takes of a PostgreSQL database. */
+export function requireUseOfDatabase(settings: Settings): void {
+  if (settings.database === undefined) {
+    const name = OF_A_DATABASE.find((candidate) => settings[candidate] !== SETTING[candidate].standard);
+    if (name !== undefined) throw usageError(`--${name} needs --database.`);
+  }
+  if (settings['database-lock-timeout'] < settings['database-statement-timeout']) return;
+  throw usageError('--database-lock-timeout must be shorter than --database-statement-timeout.', {
+    why: `the lock timeout is ${durationText(settings['database-lock-timeout'])}, the statement timeout ${durationText(settings['database-statement-timeout'])}.`,
+  });
 }
 
 /** A bus only connects services that share a database. */

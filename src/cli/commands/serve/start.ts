@@ -19,7 +19,7 @@ import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { sanitizeLine } from '../../terminal/sanitize.js';
 import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
-import { readFaults, requireUseOfBus, type Settings, showDatabase } from './settings.js';
+import { readFaults, requireUseOfBus, requireUseOfDatabase, type Settings, showDatabase } from './settings.js';
 import { connectSystemd } from './systemd.js';
 
 export const ECHO_AGENT = '@demo.echo';
@@ -294,6 +294,7 @@ export async function start(
   { readyFile, adoptsAttachments }: Once,
 ): Promise<void> {
   requireUseOfBus(settings);
+  requireUseOfDatabase(settings);
   if (settings.database !== undefined) requireFolder(settings.database, settings.data);
   const seeds = [...new Set([...(settings.demo ? DEMO_HANDLES : []), ...settings.seed])];
   const before = readyFile === undefined ? undefined : await context.localService();
@@ -342,6 +343,12 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     host: settings.host,
     port: settings.port,
     databaseUrl: settings.database,
+    databaseLimits: {
+      connections: settings['database-connections'],
+      statementTimeoutMs: settings['database-statement-timeout'],
+      lockTimeoutMs: settings['database-lock-timeout'],
+      pageRows: settings['database-page'],
+    },
     bus: bus === undefined ? undefined : { url: bus, credentialsFile: settings['bus-creds'] },
     publicUrl: settings['public-url'],
     isBehindProxy: settings['behind-proxy'],

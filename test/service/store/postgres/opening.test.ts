@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
+import type { Query, Work } from '../../../../src/service/core/database.js';
 import { hasSecret, readDatabaseAddress } from '../../../../src/service/store/database-address.js';
-import { openPostgres } from '../../../../src/service/store/postgres.js';
+import { openPostgres, shareConnections } from '../../../../src/service/store/postgres.js';
 import { assertSettings, type PostgresSettings } from '../../../../src/service/store/postgres-driver.js';
 import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
@@ -34,6 +34,39 @@ describe('several services that start at the same moment', () => {
     expect(await ask('SELECT version FROM schema_version')).toEqual([{ version: SCHEMA_VERSION }]);
     expect(await ask('SELECT secret FROM service_key')).toHaveLength(1);
     await Promise.all(opened.map((database) => database.close()));
+  });
+});
+
+describe('the limits of a service on its database', () => {
+  it('hold on every connection, and divide the connections between requests and what happens behind them', async () => {
+    const limits = { connections: 24, statementTimeoutMs: 3_000, lockTimeoutMs: 2_000, pageRows: 20 };
+    const database = await openPostgres(schema.url, { limits });
+    expect(database.pageRows).toBe(20);
+    const settings = await database.read((query) =>
+      query.get("SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock"),
+    );
+    expect(settings).toEqual({ statement: '3s', lock: '2s' });
+    const countAtOnce = async ({ read }: Work): Promise<number> => {
+      let [running, most] = [0, 0];
+      const one = async (query: Query): Promise<void> => {
+        running += 1;
+        most = Math.max(most, running);
+        await query.get('SELECT pg_sleep(0.05)::text AS slept');
+        running -= 1;
+      };
+      await Promise.all(Array.from({ length: 40 }, () => read(one)));
+      return most;
+    };
+    expect([await countAtOnce(database), await countAtOnce(database.behind)]).toEqual([16, 4]);
+    await database.close();
+  });
+
+  it.each([
+    [7, 1, 2],
+    [14, 8, 2],
+    [104, 80, 20],
+  ])('of %i connections leave %i for requests and %i behind them', (connections, requests, behind) => {
+    expect(shareConnections(connections)).toEqual({ requests, behind });
   });
 });
 
