@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { type EndpointRow, endpointRow, fillPath, isWrite, type Operation } from '../../wire/endpoint.js';
+import { type EndpointRow, endpointRow, fillPath, isWrite, type Operation, type PathOf } from '../../wire/endpoint.js';
 import { RATE_LIMIT, type RateLimitName, UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../wire/limit.js';
+import type { ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Scope } from '../../wire/scope.js';
-import { receiveUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
-import type { Actor, ServiceContext } from '../core/context.js';
+import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
+import type { Actor, AgentActor, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { isDatabaseLost, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
@@ -111,8 +112,11 @@ export interface AnsweredCall {
   readonly isReplay: boolean;
 }
 
+/** What the effect of a call depends on, and its answer. */
+type CallToAnswer = Pick<AdmittedCall, 'row' | 'actor' | 'path' | 'present'>;
+
 /** The limit of a row that has its own, counted for its caller; messages are counted once their session is known. */
-export function ownLimitOf({ row }: AdmittedCall): RateLimitName | undefined {
+export function ownLimitOf({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | undefined {
   return row.limit !== 'general' && RATE_LIMIT[row.limit].subject === 'agent' ? row.limit : undefined;
 }
 
@@ -136,7 +140,7 @@ export async function refuseBeforeBody(context: ServiceContext, call: AdmittedCa
  */
 export async function answerOnce(
   context: ServiceContext,
-  call: AdmittedCall,
+  call: CallToAnswer,
   { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
   effect: (transaction: Transaction) => Promise<unknown>,
 ): Promise<AnsweredCall> {
@@ -153,11 +157,11 @@ export async function answerOnce(
 }
 
 /** The scope of a key. The endpoint is that of the row, whichever address was used. */
-function placeOf({ actor, path, row }: AdmittedCall): { readonly actorId: string; readonly endpoint: string } {
+function placeOf({ actor, path, row }: CallToAnswer): { readonly actorId: string; readonly endpoint: string } {
   return { actorId: subjectOf(actor), endpoint: `${row.method} ${fillPath(row.path, path)}` };
 }
 
-export function answerOfReply(call: AdmittedCall, reply: unknown): Answer {
+export function answerOfReply(call: Pick<AdmittedCall, 'row' | 'present'>, reply: unknown): Answer {
   const { row } = call;
   if (row.reply === 'nothing') return answerWith(row.status, JSON_TYPE, '');
   if (row.reply === 'markdown') return answerWith(row.status, 'text/markdown; charset=utf-8', String(reply));
@@ -197,20 +201,80 @@ export async function answerUpload({ context, uploads }: Rest, call: AdmittedCal
     // If a body broke off before it was read, no event would report its end.
     if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
     const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
-    try {
-      return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
-        HANDLER.uploadAttachment(context, actor, staged, transaction),
-      );
-    } catch (error) {
-      // Its row may exist: the sweep finds out.
-      if (isDatabaseLost(error)) staged.keep();
-      throw error;
-    } finally {
-      await staged.release();
-    }
+    return await answerStaged(context, { ...call, actor }, key, staged);
   } finally {
     release();
   }
+}
+
+/** Makes a received file an attachment of the actor, and lets go of it in any case. */
+async function answerStaged(
+  context: ServiceContext,
+  call: CallToAnswer & { readonly actor: AgentActor },
+  key: string,
+  staged: StagedUpload,
+): Promise<AnsweredCall> {
+  try {
+    return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
+      HANDLER.uploadAttachment(context, call.actor, staged, transaction),
+    );
+  } catch (error) {
+    // Its row may exist: the sweep finds out.
+    if (isDatabaseLost(error)) staged.keep();
+    throw error;
+  } finally {
+    await staged.release();
+  }
+}
+
+/** The writes of an agent that its owner can make on a page. */
+export type PersonalWrite =
+  | 'sendMessage'
+  | 'joinSession'
+  | 'inviteToSession'
+  | 'leaveSession'
+  | 'endSession'
+  | 'reopenSession'
+  | 'addToAllowlist'
+  | 'blockAgent';
+
+/**
+ * Makes a write for a person who acts as one of their agents. It has the checks, limits and repetition of the agent's own
+ * request; the key belongs to the form.
+ */
+export async function writeAs<Name extends PersonalWrite>(
+  context: ServiceContext,
+  actor: AgentActor,
+  write: { readonly operation: Name; readonly path: PathOf<Name>; readonly body: unknown; readonly key: string },
+): Promise<ReplyOf<Name>> {
+  const { operation, path, key } = write;
+  const row: EndpointRow = endpointRow(operation);
+  if (row.limit === 'general') await takeBudget(context, actor, 'general');
+  checkPath(path);
+  const input = { path, query: {}, body: checkBody(operation, write.body) };
+  const handle: AnyHandler = HANDLER[operation];
+  const call = { row, actor, path, present: presentAsItIs };
+  const { answer } = await answerOnce(context, call, { key, fingerprint: fingerprintOf(input.body) }, (transaction) =>
+    handle(context, actor as never, input as never, transaction as never),
+  );
+  return JSON.parse(answer.body);
+}
+
+/** The same for a file that a person attaches. Returns the id of the attachment. */
+export async function uploadAs(
+  context: ServiceContext,
+  actor: AgentActor,
+  key: string,
+  staged: StagedUpload,
+): Promise<ReplyOf<'uploadAttachment'>> {
+  const call = { row: endpointRow('uploadAttachment'), actor, path: {}, present: presentAsItIs };
+  const { answer } = await answerStaged(context, call, key, staged);
+  return JSON.parse(answer.body);
+}
+
+/** The reply, as the operation returned it. */
+export function presentAsItIs(reply: unknown): PresentedReply {
+  return { body: reply };
 }
 
 /** The two operations whose bodies may carry the key (wire: Common rules, idempotency). */

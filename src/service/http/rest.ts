@@ -8,7 +8,7 @@ import type { Attachment } from '../../wire/schemas/attachment.js';
 import type { Actor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { answerWith, JSON_TYPE, sendAnswer } from './answers.js';
-import { answerCall, type Call, type PresentedReply, type Rest } from './pipeline.js';
+import { answerCall, type Call, type PresentedReply, presentAsItIs, type Rest } from './pipeline.js';
 
 /** The version segment of {base_url} (spec: Versioning). */
 export const BASE_PATH = '/v1';
@@ -96,10 +96,6 @@ function toCall({ exchanges }: Rest, route: Route, request: FastifyRequest, repl
     present,
     whenDone: (listener) => exchanges.whenDone(reply.raw, listener),
   };
-}
-
-function presentAsItIs(reply: unknown): PresentedReply {
-  return { body: reply };
 }
 
 /** `/account/sessions` has the fields of a session and its handle in one row (wire: Aliases). */

@@ -378,6 +378,25 @@ export async function leaveSession(
 }
 
 /**
+ * An invited agent turns its invitation down: its owner decides that on the dashboard, because the specification has no
+ * verb for it. It becomes `left` as if it had been removed, and may be invited again.
+ */
+export async function declineInvitation(
+  context: ServiceContext,
+  actor: AgentActor,
+  sessionId: string,
+  transaction: Transaction,
+): Promise<void> {
+  const [, participation] = await Promise.all([
+    transaction.lock([sessionLock(sessionId)]),
+    findParticipation(transaction, sessionId, actor.agentId),
+  ]);
+  if (participation?.status !== 'invited' || participation.session_state !== 'active')
+    throw new ServiceError('NOT_FOUND');
+  await removeParticipant(context, transaction, participation, 'left');
+}
+
+/**
  * Events in order: `session.reopened`, `session.invited` for every other earlier participant that the trust gate admits
  * now and each new invitee, then the message. Participants that the gate refuses are `left` without an event and keep
  * what they saw (wire: Sessions).

@@ -1,6 +1,13 @@
 import { TIME_FORMS } from './time.js';
 
-type Asset = 'foundation.css' | 'page.css' | 'dashboard.css' | 'transcript.css' | 'time.js' | 'transcript.js';
+type Asset =
+  | 'foundation.css'
+  | 'page.css'
+  | 'dashboard.css'
+  | 'transcript.css'
+  | 'time.js'
+  | 'transcript.js'
+  | 'compose.js';
 
 /** The files in the folder `assets`, inserted by the build. */
 declare const ASP_ASSETS: Readonly<Record<Asset, string>>;
@@ -14,5 +21,5 @@ export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['das
 /** Writes times in the reader's time zone. */
 export const TIME_SCRIPT = ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`);
 
-/** Updates a transcript while someone views it. */
-export const TRANSCRIPT_SCRIPT = ASP_ASSETS['transcript.js'];
+/** Updates a transcript while someone views it, and sends what they write. */
+export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;

@@ -364,7 +364,8 @@ export async function signOut(
     await deleteAccountSession(transaction, sent.browser.hash);
     await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
   });
-  return goOn(reply, sent, PATH.signIn);
+  // Drafts of messages stay in no browser that someone has left.
+  return goOn(reply.header('clear-site-data', '"storage"'), sent, PATH.signIn);
 }
 
 export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {

@@ -184,7 +184,7 @@ describe('A transcript', () => {
     await other.mustSend(session, 'nobody of yours was there');
     const shown = (await get(pathOf(session))).text;
     expect(sequencesOf(shown)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-    expect(shown.match(/class="soft">yours/g)).toHaveLength(2);
+    expect(shown.match(/<li class="(?:in|asked|gone)">[^/]*<\/span> <span class="soft">yours/g)).toHaveLength(2);
     expect(shown).toContain(`href="/dashboard/agents/${coder.name}"`);
     await ada.press(`/dashboard/agents/${planner.name}/remove`, /^remove agent$/i);
     expect(sequencesOf((await get(pathOf(session))).text)).toEqual([1, 2, 3, 4, 5, 6, 7]);

@@ -35,11 +35,12 @@
   const list = log.querySelector('ol');
   const state = document.getElementById('live');
   const head = document.getElementById('head');
+  const managing = document.getElementById('managing');
   const earlier = document.getElementById('earlier');
   const jump = document.getElementById('jump');
 
   // Only the reader's own scrolling decides whether the page follows the end: what arrives, and pictures that grow, do not.
-  let follows = !location.hash,
+  let follows = ['', '#end', '#composer'].includes(location.hash),
     lastY = scrollY,
     unseen = 0;
   const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
@@ -71,6 +72,7 @@
     event.preventDefault();
     follow();
   });
+  addEventListener('asp-sent', follow);
   // Data that the reader unfolds must stay in view.
   log.addEventListener('click', (event) => {
     if (event.target.closest('summary')) follows = false;
@@ -86,6 +88,15 @@
   const say = (name) => {
     if (state.dataset.state !== name) state.dataset.state = name;
   };
+  /** A reply names the message that it answers; only this page knows whether it is here. */
+  const pointTo = (answer) => {
+    const answered = list.querySelector(`[data-message="${answer.dataset.re}"]`);
+    if (!answered) return;
+    const link = document.createElement('a');
+    link.href = `#${answered.id}`;
+    link.textContent = `${answered.querySelector('.by b').textContent}, message ${answered.dataset.sequence}`;
+    answer.lastElementChild.replaceWith(link);
+  };
   const add = (markup) => {
     const template = document.createElement('template');
     template.innerHTML = markup;
@@ -93,6 +104,7 @@
     const sequence = Number(entry.dataset.sequence);
     if (sequence <= after) return;
     entry.classList.add('fresh');
+    for (const answer of entry.querySelectorAll('.re[data-re]')) pointTo(answer);
     list.append(entry);
     after = sequence;
     if (entry.classList.contains('said')) unseen += 1;
@@ -106,12 +118,29 @@
     earlier.hidden = false;
     earlier.firstElementChild.href = `${earlier.dataset.path}?before=${first.dataset.sequence}#end`;
   };
-  const show = ({ entries, head: newHead }) => {
+  // A form that someone is filling in stays, unless what they may do has changed.
+  const replaceForms = (manage, composer) => {
+    const fold = managing.querySelector('details');
+    if (!fold?.open) managing.innerHTML = manage;
+    const old = document.getElementById('composer');
+    const template = document.createElement('template');
+    template.innerHTML = composer;
+    const fresh = template.content.firstElementChild;
+    if (old.dataset.kind === fresh.dataset.kind) return;
+    const typed = old.querySelector('textarea')?.value;
+    const text = fresh.querySelector('textarea');
+    if (typed && text) text.value = typed;
+    old.replaceWith(fresh);
+  };
+  const show = ({ entries, head: newHead, manage, composer }) => {
     const nothing = document.getElementById('nothing');
     if (nothing && entries.length > 0) nothing.remove();
     for (const entry of entries) add(entry);
     forgetOldest();
-    if (newHead) head.innerHTML = newHead;
+    if (newHead) {
+      head.innerHTML = newHead;
+      replaceForms(manage, composer);
+    }
     keepUp();
     showUnseen();
   };

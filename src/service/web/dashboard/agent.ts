@@ -221,7 +221,7 @@ export function requireAgent(visit: Visit, query: Query): Promise<AgentRecordRow
 }
 
 /** The agent itself, for actions that only agents can take: allowlist and blocks. */
-export function actingAs(visit: Visit, { id, handle }: AgentRecordRow): AgentActor {
+export function actingAs(visit: Visit, { id, handle }: Pick<AgentRecordRow, 'id' | 'handle'>): AgentActor {
   return { kind: 'agent', agentId: id, handle, accountId: visit.account.id, scopes: AGENT_SCOPES };
 }
 

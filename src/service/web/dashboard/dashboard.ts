@@ -1,9 +1,11 @@
+import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { ServiceError } from '../../core/errors.js';
+import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, JSON_TYPE, sendAnswer } from '../../http/answers.js';
 import { PATH } from '../../oauth/metadata.js';
-import { bodyOf, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
+import { OAuthError, type Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { acceptTypes, asOAuthError, FORM_TYPE, redirect, refuseOtherMethods } from '../api-scope.js';
 import { forgedForm, isCsrfOf, requireSameOrigin, signInFor } from '../browser.js';
@@ -46,6 +48,21 @@ import {
   showDeleteAccount,
   showSettings,
 } from './settings.js';
+import {
+  actDecline,
+  actEnd,
+  actInvite,
+  actJoin,
+  actLeave,
+  actReopen,
+  actSend,
+  actTrust,
+  inviteAgain,
+  sendAgain,
+  showEnd,
+  showLeave,
+  showTrust,
+} from './take-part.js';
 import { fetchAttachment, showEvent, showTranscript } from './transcript.js';
 import {
   actAllowlist,
@@ -59,10 +76,13 @@ import {
 } from './trust.js';
 import {
   type DashboardAnswer,
+  discardFiles,
   moved,
   noNoteCookie,
   type PageRow,
+  type PostedForm,
   page,
+  readPostedForm,
   readVisit,
   type Visit,
   withHeaders,
@@ -122,7 +142,14 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/blocks/remove`, act: actUnblock },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
   { path: '/dashboard/sessions', show: showSessions },
-  { path: SESSION, show: showTranscript },
+  { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
+  { path: `${SESSION}/join`, act: actJoin },
+  { path: `${SESSION}/decline`, act: actDecline },
+  { path: `${SESSION}/invite`, act: actInvite, again: inviteAgain },
+  { path: `${SESSION}/leave`, show: showLeave, act: actLeave },
+  { path: `${SESSION}/end`, show: showEnd, act: actEnd },
+  { path: `${SESSION}/reopen`, act: actReopen },
+  { path: `${SESSION}/trust`, show: showTrust, act: actTrust },
   { path: `${SESSION}/events/:sequence`, show: showEvent },
   { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
   { path: '/dashboard/clients', show: showClients },
@@ -143,16 +170,26 @@ const GET_ALONE = { exposeHeadRoute: false } as const;
 const ONWARD = { href: PATH.dashboard, label: 'Dashboard' } as const;
 const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
 
+/** Forms with files that one account sends at the same time; their text is held in memory. */
+const FORMS_WITH_FILES = { max: 4, waitingMax: 16 } as const;
+
+/** The account that sends a form; all strangers count as one. */
+async function findSender(server: AuthorizationServer, request: FastifyRequest): Promise<string> {
+  return (await readVisit(server, request))?.account.id ?? 'stranger';
+}
+
 /** Background work of the dashboard. */
 export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 
 /** Mounts the dashboard below the web origin; everything it installs stays within its own scope. */
 export function registerDashboard(app: FastifyInstance, server: AuthorizationServer): Dashboard {
   const live = createLiveTranscripts(server);
+  const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many forms with files are being sent.' });
   app.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
+    await scope.register(multipart);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
-    for (const row of PAGE_ROWS) registerRow(scope, server, row);
+    for (const row of PAGE_ROWS) registerRow(scope, server, bodies, row);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
     scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
@@ -164,7 +201,7 @@ export function registerDashboard(app: FastifyInstance, server: AuthorizationSer
   return live;
 }
 
-function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: PageRow): void {
+function registerRow(scope: FastifyInstance, server: AuthorizationServer, bodies: Semaphore, row: PageRow): void {
   const { path, show, act } = row;
   if (show !== undefined) {
     scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
@@ -172,34 +209,59 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, row: P
   if (act !== undefined) {
     scope.post(path, async (request, reply) => {
       requireSameOrigin(server, request);
-      const form = readParameters(bodyOf(request));
-      // The browser itself confirms that the form came from a page of this service.
-      const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
-      const kept = isOwnForm ? keptOf(form) : [];
-      if (kept.length > 0 && (await readVisit(server, request)) === undefined)
-        return keepTyped(server, request, reply, kept);
-      return answerVisit(server, request, reply, async (visit) => {
-        if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) {
-          if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
-          return row.again(visit, form, { mistakes: [{ message: SIGNED_IN_AGAIN }], status: 403 });
-        }
+      if (!request.isMultipart())
+        return answerForm(server, { ...row, act }, { request, reply, form: await readPostedForm(request) });
+      const release = await bodies.acquire(await findSender(server, request));
+      try {
+        const form = await readPostedForm(request);
         try {
-          await server.context.limits.take('general', visit.account.id);
-          const answer = await act(visit, form);
-          // The page shows the form again: nothing was done.
-          if (answer.kind !== 'page') tell(visit, 'done');
-          return answer;
-        } catch (error) {
-          const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
-          if (!isRefusal) throw error;
-          tell(visit, error.code);
-          return refuse(visit, row, form, error);
+          return await answerForm(server, { ...row, act }, { request, reply, form });
+        } finally {
+          await discardFiles(form);
         }
-      });
+      } finally {
+        release();
+      }
     });
   }
   const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
   refuseOtherMethods(scope, path, allowed);
+}
+
+interface Posted {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly form: PostedForm;
+}
+
+async function answerForm(
+  server: AuthorizationServer,
+  row: PageRow & Required<Pick<PageRow, 'act'>>,
+  { request, reply, form }: Posted,
+): Promise<FastifyReply> {
+  // The browser itself confirms that the form came from a page of this service.
+  const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
+  const kept = isOwnForm ? keptOf(form) : [];
+  if (kept.length > 0 && (await readVisit(server, request)) === undefined)
+    return keepTyped(server, request, reply, kept);
+  return answerVisit(server, request, reply, async (visit) => {
+    if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) {
+      if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
+      return row.again(visit, form, { mistakes: [{ message: SIGNED_IN_AGAIN }], status: 403 });
+    }
+    try {
+      await server.context.limits.take('general', visit.account.id);
+      const answer = await row.act(visit, form);
+      // The page shows the form again: nothing was done.
+      if (answer.kind !== 'page') tell(visit, 'done');
+      return answer;
+    } catch (error) {
+      const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
+      if (!isRefusal) throw error;
+      tell(visit, error.code);
+      return refuse(visit, row, form, error);
+    }
+  });
 }
 
 /** Records in the security log which form an account has sent. */

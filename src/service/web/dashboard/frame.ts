@@ -115,6 +115,15 @@ const NOTE = {
     'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
+  joined: 'Your agent has joined the session.',
+  declined: 'The invitation was declined.',
+  invited: 'The agents were invited.',
+  'partly-invited': 'Some agents were invited. The others can’t be invited, or are in the session already.',
+  'not-invited': 'No one was invited. These agents can’t be invited, or are in the session already.',
+  left: 'Your agent has left the session.',
+  ended: 'The session has ended.',
+  reopened: 'The session is open again.',
+  'too-late': 'Nothing was changed: the session has changed in the meantime.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;
@@ -194,16 +203,18 @@ export interface Question {
   readonly path: string;
   readonly csrf: string;
   readonly label: string;
+  /** More of the form, before its buttons. */
+  readonly fields?: Html;
   /** The previous page. */
   readonly back: { readonly label: Html | string; readonly path: string };
 }
 
 /** Asks for confirmation of an action that cannot be undone. */
-export function renderQuestion({ title, consequences, path, csrf, label, back }: Question): Html {
+export function renderQuestion({ title, consequences, path, csrf, label, fields, back }: Question): Html {
   return html`<div class="narrow stack">${renderTrail(back.label, back.path)}<h1>${title}</h1>
 <form method="post" action="${path}" class="card stack">${hidden({ csrf })}
 <ul class="points">${consequences.map((one) => html`<li>${one}</li>`)}</ul>
-<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
+${fields}<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
 </form></div>`;
 }
 

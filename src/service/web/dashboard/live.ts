@@ -4,12 +4,15 @@ import { ServiceError } from '../../core/errors.js';
 import { readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
+import { renderComposer } from './compose.js';
 import {
+  composerFor,
   findSeenSession,
   listOwnAgents,
   placeOfEntries,
   readSequence,
-  renderEntry,
+  renderEntries,
+  renderManaging,
   renderSessionHead,
   type SeenSession,
 } from './transcript.js';
@@ -66,7 +69,7 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
     const last = found.events.at(-1);
     if (last === undefined) return false;
     after = last.sequence;
-    const data = JSON.stringify(renderStep(found, onlooker.username, context.clock.now()));
+    const data = JSON.stringify(renderStep(server, found, onlooker));
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -114,14 +117,21 @@ export function readStep(server: PageServer, onlooker: Onlooker, after: number):
 }
 
 /** The entries, and the session's header if that has changed. */
-export function renderStep({ seen, events, hasMore }: Exclude<Step, string>, username: string, now: number): object {
+export function renderStep(
+  { context }: PageServer,
+  { seen, events, hasMore }: Exclude<Step, string>,
+  { username, browser }: Pick<Onlooker, 'username' | 'browser'>,
+): object {
   const place = placeOfEntries(seen, username);
+  const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {
     hasMore,
-    entries: events.map((event) => renderEntry(event, place).item.markup),
+    entries: renderEntries(events, place).map(({ item }) => item.markup),
     ...(hasChanged && {
-      head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, now).markup,
+      head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, context.clock.now()).markup,
+      manage: renderManaging(seen, composer).markup,
+      composer: renderComposer(composer).markup,
     }),
   };
 }
@@ -254,7 +264,7 @@ async function answerPoll(
   if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
   if (found === 'gone') throw new ServiceError('NOT_FOUND');
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  return reply.send(renderStep(found, onlooker.username, server.context.clock.now()));
+  return reply.send(renderStep(server, found, onlooker));
 }
 
 function onlookerOf({ browser, account, part }: Visit): Onlooker {

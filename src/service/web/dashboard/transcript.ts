@@ -1,7 +1,7 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { attachmentIdOf } from '../../../wire/message.js';
+import { attachmentIdOf, findInReplyTo, IN_REPLY_TO } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session } from '../../../wire/schemas/session.js';
@@ -23,10 +23,20 @@ import { listParticipants } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
 import { FILE, type Html, html, PICTURE, renderFace, strangersText, strangersWords } from '../html.js';
 import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
-import { renderTrail, type View } from './frame.js';
+import {
+  type Answered,
+  type Composer,
+  DASHBOARD,
+  findRoles,
+  renderComposer,
+  renderManage,
+  SENT_BY,
+  type Typed,
+} from './compose.js';
+import { type NoteName, renderNote, renderTrail, type View } from './frame.js';
 import { renderMarkdown } from './markdown.js';
 import { pathOfSession, renderState, renderTopic } from './sessions.js';
-import { type DashboardAnswer, moved, page, type Visit } from './visit.js';
+import { createFormKey, type DashboardAnswer, moved, page, type Refusal, refused, type Visit } from './visit.js';
 
 /** Of one text. */
 const SHOWN_MAX_LENGTH = 2_000;
@@ -163,6 +173,10 @@ export interface EntryPlace {
    * invitation.
    */
   readonly through: number;
+  /** Whether one of the viewer's agents can write now. */
+  readonly canReply?: boolean;
+  /** The messages on the same page, by their ids. */
+  readonly known?: ReadonlyMap<string, Pick<Message, 'sequence' | 'sender'>>;
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
 }
@@ -174,6 +188,12 @@ export interface Entry {
   readonly item: Html;
 }
 
+/** The events of a page, or of a part of it. */
+export function renderEntries(events: readonly EventEnvelope[], place: EntryPlace): Entry[] {
+  const known = new Map(events.filter(isMessageEvent).map(({ payload }) => [payload.id, payload]));
+  return events.map((event) => renderEntry(event, { ...place, known }));
+}
+
 /** Each entry is complete on its own, because it may arrive alone. */
 export function renderEntry(event: EventEnvelope, place: EntryPlace): Entry {
   const { sequence, created_at: createdAt } = event;
@@ -182,18 +202,45 @@ export function renderEntry(event: EventEnvelope, place: EntryPlace): Entry {
 }
 
 function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): Html {
-  const isOwn = message.sender.startsWith(`@${place.username}.`);
+  const { sender, metadata } = message;
+  const isOwn = sender.startsWith(`@${place.username}.`);
+  const reply =
+    place.canReply === true &&
+    html` <a class="reply" href="${place.path}?reply=${event.sequence}#composer">Reply<span class="hidden-label"> to message ${event.sequence}</span></a>`;
+  const mark = metadata?.[SENT_BY] === DASHBOARD && html` <span class="soft small">via dashboard</span>`;
   return renderItem(
     event,
     `said${isOwn ? ' own' : ''}`,
-    html`${renderFace(message.sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${message.sender}</b> ${renderMoment(event, place)}</p>${renderBubble(event, message, place)}</div>`,
+    html`${renderFace(sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place)}${mark}${reply}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
+    message.id,
   );
+}
+
+/** The message that this one answers. The page's script finds those that this part of the page does not hold. */
+function renderReference(message: Message, { path, known }: EntryPlace): Html | undefined {
+  const id = findInReplyTo(message);
+  if (id === undefined || !isId('message', id)) return undefined;
+  const answered = known?.get(id);
+  if (answered === undefined)
+    return html`<p class="re soft small" data-re="${id}">In reply to <span>an earlier message</span></p>`;
+  const { sequence, sender } = answered;
+  return html`<p class="re soft small">In reply to <a href="${path}?around=${sequence}#e${sequence}">${sender}, message ${sequence}</a></p>`;
 }
 
 function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, place: EntryPlace): Html {
   const { path, isWhole = false } = place;
   const parts = { path, sequence, isWhole };
-  return html`<div class="bubble">${renderParts(content, parts)}${metadata !== undefined && renderMetadata(metadata, parts)}</div>`;
+  const shown = metadata && withoutMarks(metadata);
+  return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>`;
+}
+
+/** Metadata without the members that the page puts into words; undefined: none is left. */
+function withoutMarks(metadata: object): object | undefined {
+  const entries = Object.entries(metadata).filter(
+    ([name, value]) =>
+      !(name === SENT_BY && value === DASHBOARD) && !(name === IN_REPLY_TO && isId('message', String(value))),
+  );
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
 function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
@@ -206,8 +253,8 @@ function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
   );
 }
 
-function renderItem({ sequence }: EventEnvelope, kind: string, body: Html): Html {
-  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}">${body}</li>`;
+function renderItem({ sequence }: EventEnvelope, kind: string, body: Html, messageId?: string): Html {
+  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}"${messageId !== undefined && html` data-message="${messageId}"`}>${body}</li>`;
 }
 
 /** The time of an event links to its address, which stays valid as the session grows. */
@@ -260,6 +307,9 @@ export interface TranscriptPage {
   readonly pageSize: number;
   readonly isNewest: boolean;
   readonly now: number;
+  readonly note: NoteName | undefined;
+  readonly composer: Composer;
+  readonly managing: Html;
 }
 
 export function renderTranscript(transcript: TranscriptPage): View {
@@ -268,16 +318,21 @@ export function renderTranscript(transcript: TranscriptPage): View {
   const live = html` data-live="${path}/live" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
+<div id="managing">${transcript.managing}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
-${renderEntries(entries)}
+${renderList(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible to your agents yet.</p>`}
 </section>
 <p id="end"></p>
-${isNewest ? renderLiveState(path) : renderLater(transcript)}</div>`;
+${isNewest ? renderLiveState(path) : renderLater(transcript)}
+${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
   const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
   return { title, section: 'sessions', main, ...(isNewest && { script: TRANSCRIPT_SCRIPT }) };
 }
+
+const PEOPLE_IN_HEAD = 5;
+const PEOPLE_IN_LIST = 200;
 
 /** The part of the page that can change while someone views the session. */
 export function renderSessionHead(
@@ -285,22 +340,47 @@ export function renderSessionHead(
   { ownAgents, username }: Pick<TranscriptPage, 'ownAgents' | 'username'>,
   now: number,
 ): Html {
-  const renderHandle = (handle: string): Html => {
-    const own = ownAgents.find((agent) => agent.handle === handle);
-    if (own === undefined) return html`<span class="mono">${handle}</span>`;
-    const name = own.path === undefined ? handle : html`<a href="${own.path}">${handle}</a>`;
-    return html`<span class="mono">${name}</span> <span class="soft">yours</span>`;
-  };
+  const { participants } = session;
+  const isOwn = (handle: string): boolean => ownAgents.some((agent) => agent.handle === handle);
+  const more = participants.length - PEOPLE_IN_HEAD;
   return html`<div class="session-head"><div class="between"><h1>${renderTopic(session)}</h1>${renderState(session, username)}</div>
-<ul class="people" aria-label="Participants">${session.participants.map(
-    ({ handle, status }) =>
-      html`<li class="${status === 'left' ? 'gone' : status === 'invited' ? 'asked' : 'in'}">${renderHandle(handle)}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
-  )}</ul>
+<ul class="people" aria-label="Participants">${participants
+    .slice(0, PEOPLE_IN_HEAD)
+    .map(
+      ({ handle, status }) =>
+        html`<li class="${CLASS_OF[status]}"><span class="mono">${handle}</span>${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
+    )}${more > 0 && html`<li class="in">and ${more} more</li>`}</ul>
 <p class="soft small">Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`} · <span class="mono take-id">${session.id}</span></p></div>`;
 }
 
+const CLASS_OF = { joined: 'in', invited: 'asked', left: 'gone' } as const;
+
+/** Everyone in the session, with what their owner or this account can do about them. */
+function renderPeople({ participants, id }: Session, ownAgents: readonly OwnAgent[]): Html {
+  const rows = participants.slice(0, PEOPLE_IN_LIST).map(({ handle, status }) => {
+    const own = ownAgents.find((agent) => agent.handle === handle);
+    const trust = `${pathOfSession(id)}/trust?handle=${encodeURIComponent(handle)}`;
+    const action =
+      own === undefined
+        ? html`<a class="aside-link" href="${trust}">Block or allow…<span class="hidden-label"> ${handle}</span></a>`
+        : own.path !== undefined &&
+          html`<a class="aside-link" href="${own.path}">Settings<span class="hidden-label"> of ${handle}</span></a>`;
+    return html`<li class="between"><span><span class="mono wrap">${handle}</span> <span class="soft">${own !== undefined && 'yours '}${status}</span></span>${action}</li>`;
+  });
+  const more = participants.length - rows.length;
+  return html`<ul class="members small">${rows}${more > 0 && html`<li class="soft">and ${more} more</li>`}</ul>`;
+}
+
+/** Who takes part, and what a participant can change about the session. */
+export function renderManaging(seen: SeenSession, composer: Composer): Html {
+  const { session } = seen;
+  const count = session.participants.length;
+  const summary = `${count} ${count === 1 ? 'participant' : 'participants'}${composer.joined.length > 0 ? ', invite, end or leave' : ''}`;
+  return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen)));
+}
+
 /** Each day begins with its date. */
-function renderEntries(entries: readonly Entry[]): Html {
+function renderList(entries: readonly Entry[]): Html {
   const items = entries.map(({ createdAt, item }, index) => {
     const before = entries[index - 1];
     const isNewDay = before === undefined || dayOf(before.createdAt) !== dayOf(createdAt);
@@ -335,7 +415,7 @@ function renderLiveState(path: string): Html {
 export function renderWholeEvent(session: Session, path: string, entry: Entry): View {
   const main = html`<div class="stack transcript">${renderTrail('Transcript', path)}
 <h1>${renderTopic(session)}</h1>
-${renderEntries([entry])}</div>`;
+${renderList([entry])}</div>`;
   return { title: 'One message', section: 'sessions', main };
 }
 
@@ -428,7 +508,8 @@ const SEQUENCE = /^[1-9]\d{0,14}$/;
 
 /** How this account sees events of a session. */
 export function placeOfEntries({ session, view }: SeenSession, username: string): EntryPlace {
-  return { path: pathOfSession(session.id), username, through: view.through };
+  const canReply = findRoles(view).writers.length > 0;
+  return { path: pathOfSession(session.id), username, through: view.through, canReply };
 }
 
 /** The account's own agents among the participants; a removed agent no longer has a page. */
@@ -439,28 +520,73 @@ export function listOwnAgents({ view }: SeenSession): OwnAgent[] {
   }));
 }
 
-export async function showTranscript(visit: Visit): Promise<DashboardAnswer> {
+export function showTranscript(visit: Visit): Promise<DashboardAnswer> {
+  return transcriptWith(visit, { replyTo: readSequence(visit.query.one('reply')) });
+}
+
+/** A transcript with what someone typed into its forms, and why it was refused. */
+export async function transcriptWith(
+  visit: Visit,
+  { replyTo, ...typed }: Typed & { readonly replyTo?: number | undefined },
+  refusal?: Refusal,
+): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const before = readBefore(query);
   return context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
+    const answered = replyTo === undefined ? undefined : await findAnswered(view, seen.view, replyTo);
     const place = placeOfEntries(seen, account.username);
     const asked = { before, count: PER_PAGE };
     const { events, hasEarlier } = await readLatest(view, seen.view, asked);
-    return page(
-      renderTranscript({
-        session: seen.session,
-        ownAgents: listOwnAgents(seen),
-        username: account.username,
-        path: place.path,
-        entries: events.map((event) => renderEntry(event, place)),
-        hasEarlier,
-        pageSize: PER_PAGE,
-        isNewest: before > lastVisibleTo(seen.view),
-        now: context.clock.now(),
-      }),
-    );
+    const composer = composerFor(visit, seen, typed, answered);
+    const shown = renderTranscript({
+      session: seen.session,
+      ownAgents: listOwnAgents(seen),
+      username: account.username,
+      path: place.path,
+      entries: renderEntries(events, place),
+      hasEarlier,
+      pageSize: PER_PAGE,
+      isNewest: before > lastVisibleTo(seen.view),
+      now: context.clock.now(),
+      note: visit.note,
+      composer,
+      managing: renderManaging(seen, composer),
+    });
+    return refusal === undefined ? page(shown) : refused(shown, refusal);
   });
+}
+
+/** The forms of a session, for what the account's agents may do in it now. */
+export function composerFor(
+  { context, csrf }: Pick<Visit, 'context' | 'csrf'>,
+  { session, view }: SeenSession,
+  typed: Typed = {},
+  answered?: Answered,
+): Composer {
+  const isEnded = session.state === 'ended';
+  const key = createFormKey(context);
+  return { ...findRoles(view), path: pathOfSession(session.id), csrf, key, typed, answered, isEnded };
+}
+
+/** The message that a reply answers; undefined: the account sees no message there. */
+export async function findAnswered(query: Query, view: AccountView, sequence: number): Promise<Answered | undefined> {
+  const event = await findEvent(query, view, sequence);
+  if (event === undefined || !isMessageEvent(event)) return undefined;
+  const { id, sender, content } = event.payload;
+  const text = typeof content === 'string' ? content : textsIn(content);
+  return { sequence, id, sender, text };
+}
+
+function textsIn(content: readonly object[]): string {
+  const texts = content.map((part) => ('text' in part ? String(part.text) : ''));
+  return texts.find((text) => text !== '') ?? 'an attachment';
+}
+
+/** One event, if the account may see it. */
+async function findEvent(query: Query, view: AccountView, sequence: number): Promise<EventEnvelope | undefined> {
+  const { events } = toVisibleEvents(await readAccountRows(query, view, sequence - 1, 1));
+  return events[0]?.sequence === sequence ? events[0] : undefined;
 }
 
 /** One event with all of its text. */
@@ -468,9 +594,8 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
   const sequence = readSequence(visit.part('sequence')) ?? 0;
   return visit.context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
-    const { events } = toVisibleEvents(await readAccountRows(view, seen.view, sequence - 1, 1));
-    const [event] = events;
-    if (event?.sequence !== sequence) throw new ServiceError('NOT_FOUND');
+    const event = await findEvent(view, seen.view, sequence);
+    if (event === undefined) throw new ServiceError('NOT_FOUND');
     const place = placeOfEntries(seen, visit.account.username);
     const entry = renderEntry(event, { ...place, isWhole: true });
     return page(renderWholeEvent(seen.session, place.path, entry));
@@ -492,7 +617,7 @@ function requireAttachmentId({ part }: Visit): string {
   return id;
 }
 
-async function requireSeen({ account, part }: Visit, view: Query): Promise<SeenSession> {
+export async function requireSeen({ account, part }: Visit, view: Query): Promise<SeenSession> {
   const id = part('session_id');
   const seen = isId('session', id) ? await findSeenSession(view, account.id, id) : undefined;
   if (seen === undefined) throw new ServiceError('NOT_FOUND');

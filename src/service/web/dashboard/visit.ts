@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { randomToken } from '../../../kit/random.js';
+import { ATTACHMENT_MAX_BYTES, ATTACHMENTS_PER_MESSAGE_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import type { UploadPart } from '../../attachments/receive-upload.js';
 import type { AccountActor, ServiceContext } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
 import { withIdempotency } from '../../messaging/idempotency.js';
-import { type Parameters, queryOf, readParameters } from '../../oauth/parameters.js';
+import { bodyOf, OAuthError, type Parameters, queryOf, readParameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import type { AccountRow } from '../../store/accounts.js';
 import { type Alike, type CursorScope, decodeCursor, encodeCursor, type Place } from '../../store/cursor.js';
@@ -67,12 +69,59 @@ export type DashboardAnswer =
   | { readonly kind: 'download'; readonly filename: string; readonly json: AsyncIterable<string> };
 export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
+/** A form that was sent. Its files come after its fields, and are read one by one. */
+export interface PostedForm extends Parameters {
+  files(): AsyncIterable<UploadPart>;
+}
+
+/** The first few files are read, and one more, which is refused. Line ends count twice. */
+const FORM_LIMITS = {
+  fileSize: ATTACHMENT_MAX_BYTES + 1,
+  files: ATTACHMENTS_PER_MESSAGE_MAX + 1,
+  fields: 20,
+  fieldSize: 2 * MESSAGE_BODY_MAX_BYTES,
+  fieldNameSize: 100,
+  headerPairs: 20,
+} as const;
+
+/** Reads the fields of a form, up to its first file. */
+export async function readPostedForm(request: FastifyRequest): Promise<PostedForm> {
+  if (!request.isMultipart()) return { ...readParameters(bodyOf(request)), async *files() {} };
+  const parts = request.parts({ limits: FORM_LIMITS });
+  const fields = new URLSearchParams();
+  let next = await parts.next();
+  let length = 0;
+  for (; next.done !== true && next.value.type === 'field'; next = await parts.next()) {
+    const value = String(next.value.value);
+    length += value.length;
+    if (length > FORM_LIMITS.fieldSize)
+      throw new OAuthError('invalid_request', 'This form is too large.', undefined, { status: 413 });
+    fields.append(next.value.fieldname, value);
+  }
+  const form = readParameters(fields.toString());
+  return {
+    ...form,
+    async *files() {
+      for (; next.done !== true; next = await parts.next()) if (next.value.type === 'file') yield next.value;
+    },
+  };
+}
+
+/** Takes what is left of a form, so that the connection can be used for its answer. */
+export async function discardFiles(form: PostedForm): Promise<void> {
+  try {
+    for await (const { file } of form.files()) file?.resume();
+  } catch {
+    // The browser has gone, or sent more than a form may have.
+  }
+}
+
 /** One address of the dashboard: its page, and the effect of its form. Showing it changes nothing. */
 export interface PageRow {
   readonly path: string;
   readonly show?: (visit: Visit) => Promise<DashboardAnswer>;
   /** The form came from a page of this service, in the same browser. */
-  readonly act?: (visit: Visit, form: Parameters) => Promise<DashboardAnswer>;
+  readonly act?: (visit: Visit, form: PostedForm) => Promise<DashboardAnswer>;
   /** The form with its input and the reason for the refusal. */
   readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
 }
@@ -188,11 +237,11 @@ export function createFormKey({ random }: Pick<ServiceContext, 'random'>): strin
   return randomToken(random, KEY_BYTES);
 }
 
-/** The identity of a form's contents; a corrected form is a different one. */
-export function keyOf(form: Parameters, fields: readonly string[]): string {
+/** The identity of a form's contents; a corrected form is a different one. `more` stands for its files. */
+export function keyOf(form: Parameters, fields: readonly string[], more?: string): string {
   const said = fields.map((field) => form.every(field));
   return createHash('sha256')
-    .update(JSON.stringify([form.one('key') ?? '', said]))
+    .update(JSON.stringify([form.one('key') ?? '', said, more]))
     .digest('base64url');
 }
 

@@ -1,0 +1,105 @@
+// Sends a message without loading the page again, keeps drafts, and helps the keyboard. Without it the form is a plain one. Whatever
+// happens, the text stays until the service has it, and the key of the form makes sure that it is sent once.
+(() => {
+  'use strict';
+  document.documentElement.classList.add('has-script');
+  const DRAFT = `asp-draft ${location.pathname}`;
+  const $ = (id) => document.getElementById(id);
+  // Storage can be full, or forbidden.
+  const attempt = (work) => {
+    try {
+      return work();
+    } catch {
+      return undefined;
+    }
+  };
+  const createKey = () =>
+    Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const keep = () => {
+    const { text, key } = $('writing').elements;
+    if (text.value.trim() === '') attempt(() => localStorage.removeItem(DRAFT));
+    else attempt(() => localStorage.setItem(DRAFT, JSON.stringify({ text: text.value, key: key.value })));
+  };
+  const restore = () => {
+    const form = $('writing');
+    const draft = attempt(() => JSON.parse(localStorage.getItem(DRAFT)));
+    if (!form?.elements || typeof draft?.text !== 'string' || form.elements.text.value !== '') return;
+    form.elements.text.value = draft.text;
+    // A page that was closed while it sent this may have sent it.
+    if (typeof draft.key === 'string') form.elements.key.value = draft.key;
+  };
+  const complain = (id, message) => {
+    const place = $(id);
+    const field = $(id.replace('-mistake', ''));
+    place.textContent = message;
+    place.hidden = !message;
+    if (message) field.setAttribute('aria-invalid', 'true');
+    else field.removeAttribute('aria-invalid');
+  };
+  const answer = (sequence, excerpt) => {
+    const line = $('answered');
+    line.hidden = !sequence;
+    line.querySelector('input').value = sequence;
+    line.querySelector('.excerpt').textContent = excerpt;
+  };
+  const clear = (form) => {
+    form.elements.text.value = '';
+    form.elements.file.value = '';
+    form.elements.key.value = createKey();
+    answer('', '');
+    attempt(() => localStorage.removeItem(DRAFT));
+    dispatchEvent(new Event('asp-sent'));
+  };
+  const explain = async (form, response) => {
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    const again = page.getElementById('writing');
+    if (!again)
+      return complain('text-mistake', `${page.querySelector('h1')?.textContent ?? 'The message was not sent'}.`);
+    for (const name of ['key', 'csrf']) form.elements[name].value = again.elements[name].value;
+    const whole = again.querySelector('.problem li')?.textContent;
+    complain('text-mistake', whole ?? again.querySelector('#text-mistake').textContent);
+    complain('file-mistake', again.querySelector('#file-mistake').textContent);
+  };
+  let isSending = false;
+  const send = async (form) => {
+    if (isSending) return;
+    isSending = true;
+    $('send').setAttribute('aria-disabled', 'true');
+    keep();
+    complain('text-mistake', '');
+    complain('file-mistake', '');
+    const body = new FormData(form);
+    const response = await fetch(form.action, { method: 'POST', body, redirect: 'manual' }).catch(() => undefined);
+    if (response?.type === 'opaqueredirect') clear(form);
+    else if (response) await explain(form, response).catch(() => complain('text-mistake', 'The message was not sent.'));
+    else complain('text-mistake', 'The service can’t be reached. The message was not sent; your text is kept.');
+    isSending = false;
+    $('send').removeAttribute('aria-disabled');
+    form.elements.text.focus({ preventScroll: true });
+  };
+  document.addEventListener('submit', (event) => {
+    if (event.target.id !== 'writing') return;
+    event.preventDefault();
+    send(event.target);
+  });
+  document.addEventListener('input', ({ target }) => {
+    if (target.id === 'text' && target.form) keep();
+  });
+  document.addEventListener('keydown', (event) => {
+    if (event.target.id !== 'text' || event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  });
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest?.('.reply, .cancel');
+    if (!link || !$('writing') || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const entry = link.closest('.entry');
+    if (entry) {
+      const sender = entry.querySelector('.by b').textContent;
+      answer(entry.dataset.sequence, `Reply to ${sender}, message ${entry.dataset.sequence}`);
+    } else answer('', '');
+    $('text').focus();
+  });
+  restore();
+})();

@@ -1,0 +1,312 @@
+import { createHash } from 'node:crypto';
+import { attachmentTypeOfName, isAttachmentType } from '../../../wire/attachment.js';
+import { splitHandle } from '../../../wire/handle.js';
+import { ATTACHMENTS_PER_MESSAGE_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import { IN_REPLY_TO } from '../../../wire/message.js';
+import { Handle } from '../../../wire/schemas/requests.js';
+import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
+import type { AgentActor } from '../../core/context.js';
+import { ServiceError } from '../../core/errors.js';
+import { uploadAs, writeAs } from '../../http/pipeline.js';
+import { declineInvitation } from '../../messaging/sessions.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import type { OwnParticipationRow } from '../../store/participants.js';
+import { hidden, type Mistake } from '../form.js';
+import { html, strangersWords } from '../html.js';
+import { actingAs } from './agent.js';
+import { DASHBOARD, findRoles, renderActing, SENT_BY } from './compose.js';
+import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
+import { pathOfSession } from './sessions.js';
+import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
+import {
+  createFormKey,
+  type DashboardAnswer,
+  keyOf,
+  mistaken,
+  moved,
+  movedWithNote,
+  type PostedForm,
+  page,
+  type Refusal,
+  type Visit,
+} from './visit.js';
+
+/** What the account sees of the session in the address. */
+const readSeen = (visit: Visit): Promise<SeenSession> =>
+  visit.context.database.read((query) => requireSeen(visit, query));
+
+/** The agent that a form names, if it may do this; undefined: it cannot, or can no longer. */
+function findActor(
+  visit: Visit,
+  able: readonly OwnParticipationRow[],
+  handle: string | undefined,
+): AgentActor | undefined {
+  const found = able.find((one) => one.handle === handle);
+  return found && actingAs(visit, { id: found.agent_id, handle: found.handle });
+}
+
+/** Sends a message as one of the account's agents, marked as written by a person. */
+export async function actSend(visit: Visit, form: PostedForm): Promise<DashboardAnswer> {
+  const seen = await readSeen(visit);
+  const actor = findActor(visit, findRoles(seen.view).writers, form.one('as'));
+  if (actor === undefined) return sendAgain(visit, form, mistaken(cannotWrite(form.one('as'))));
+  const text = readText(form.one('text'));
+  const received = await receiveFiles(visit, actor, form);
+  if ('message' in received) return sendAgain(visit, form, mistaken(received));
+  if (text.trim() === '' && received.parts.length === 0) return sendAgain(visit, form, mistaken(EMPTY));
+  const replyTo = readSequence(form.one('reply_to'));
+  const answered = replyTo && (await visit.context.database.read((query) => findAnswered(query, seen.view, replyTo)));
+  const words = text.trim() === '' ? [] : [{ type: 'text', text }];
+  const body = {
+    content: received.parts.length === 0 ? text : [...words, ...received.parts],
+    metadata: { [SENT_BY]: DASHBOARD, ...(answered && { [IN_REPLY_TO]: answered.id }) },
+  };
+  if (Buffer.byteLength(JSON.stringify(body)) > MESSAGE_BODY_MAX_BYTES)
+    return sendAgain(visit, form, mistaken(TOO_LONG));
+  const key = keyOf(form, ['as', 'text', 'reply_to'], JSON.stringify(received.parts));
+  const path = { session_id: seen.session.id };
+  try {
+    await writeAs(visit.context, actor, { operation: 'sendMessage', path, body, key });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return sendAgain(visit, form, mistaken(cannotWrite(actor.handle)));
+  }
+  return moved(`${pathOfSession(seen.session.id)}#composer`);
+}
+
+const EMPTY: Mistake = { field: 'text', message: 'Write a message, or attach a file.' };
+const TOO_LONG: Mistake = { field: 'text', message: 'The message is too long. Attach it as a file.' };
+const cannotWrite = (handle = 'This agent'): Mistake => ({
+  message: `${strangersWords(handle)} can’t write in this session now. It may have left, or the session has ended.`,
+});
+
+const isNotFound = (error: unknown): boolean => error instanceof ServiceError && error.code === 'NOT_FOUND';
+
+/** Browsers send each line end as two characters. */
+function readText(text = ''): string {
+  return text.replace(/\r\n?/g, '\n').trimEnd();
+}
+
+interface ReceivedFiles {
+  readonly parts: readonly { readonly type: 'image' | 'file'; readonly attachment_id: string }[];
+}
+
+/** The files of a form as attachments of the agent, or why one of them cannot be. */
+async function receiveFiles(visit: Visit, actor: AgentActor, form: PostedForm): Promise<ReceivedFiles | Mistake> {
+  const { context } = visit;
+  const parts: ReceivedFiles['parts'][number][] = [];
+  for await (const part of form.files()) {
+    const { file, filename = '' } = part;
+    if (file === undefined || filename === '') {
+      file?.resume();
+      continue;
+    }
+    if (parts.length === ATTACHMENTS_PER_MESSAGE_MAX)
+      return { field: 'file', message: `Attach at most ${ATTACHMENTS_PER_MESSAGE_MAX} files to one message.` };
+    try {
+      const staged = await receiveFile(context, { filename, type: typeOf(part), stream: file });
+      const key = `${form.one('key') ?? ''} ${parts.length} ${staged.fingerprint}`;
+      const { id } = await uploadAs(context, actor, hashOf(key), staged);
+      parts.push({ type: staged.contentType.startsWith('image/') ? 'image' : 'file', attachment_id: id });
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+      return { field: 'file', message: `“${strangersWords(filename)}” was not attached. ${error.message}` };
+    }
+  }
+  return { parts };
+}
+
+/** Browsers know few types by name, and call the others something else. */
+function typeOf({ filename = '', mimetype = '' }: UploadPart): string {
+  return isAttachmentType(mimetype) ? mimetype : (attachmentTypeOfName(filename) ?? mimetype);
+}
+
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+
+export function sendAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  const typed = { text: readText(form.one('text')), as: form.one('as'), mistakes: refusal.mistakes };
+  return transcriptWith(visit, { ...typed, replyTo: readSequence(form.one('reply_to')) }, refusal);
+}
+
+/** Does one thing as the agent that a form names, and shows the session with the result. */
+async function actAs(
+  visit: Visit,
+  form: Parameters,
+  able: (seen: SeenSession) => readonly OwnParticipationRow[],
+  work: (actor: AgentActor, session: { readonly session_id: string }, key: string) => Promise<NoteName>,
+): Promise<DashboardAnswer> {
+  const seen = await readSeen(visit);
+  const path = pathOfSession(seen.session.id);
+  const actor = findActor(visit, able(seen), form.one('as'));
+  if (actor === undefined) return movedWithNote(visit, path, 'too-late');
+  try {
+    const key = keyOf(form, ['as', 'handle', 'handles']);
+    return movedWithNote(visit, path, await work(actor, { session_id: seen.session.id }, key));
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return movedWithNote(visit, path, 'too-late');
+  }
+}
+
+const invitedOf = ({ view }: SeenSession) => findRoles(view).invited;
+const joinedOf = ({ view }: SeenSession) => findRoles(view).joined;
+const writersOf = ({ view }: SeenSession) => findRoles(view).writers;
+const presentOf = ({ view }: SeenSession) =>
+  view.participations.filter(({ agent_removed_at: removedAt }) => removedAt === null);
+
+export function actJoin(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return actAs(visit, form, invitedOf, async (actor, path, key) => {
+    await writeAs(visit.context, actor, { operation: 'joinSession', path, body: undefined, key });
+    return 'joined';
+  });
+}
+
+export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return actAs(visit, form, invitedOf, async (actor, { session_id: sessionId }) => {
+    await visit.context.limits.take('general', actor.agentId);
+    await visit.context.database.write((transaction) =>
+      declineInvitation(visit.context, actor, sessionId, transaction),
+    );
+    return 'declined';
+  });
+}
+
+export async function actInvite(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const invite = (form.one('handles') ?? '').split(/[\s,]+/).filter((handle) => handle !== '');
+  const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
+  if (wrong !== undefined)
+    return inviteAgain(visit, form, mistaken(invitee(`“${strangersWords(wrong)}” is not a handle.`)));
+  if (invite.length === 0) return inviteAgain(visit, form, mistaken(invitee('Enter the handle of an agent.')));
+  try {
+    return await actAs(visit, form, writersOf, async (actor, path, key) => {
+      const write = { operation: 'inviteToSession', path, body: { invite }, key } as const;
+      const { invited } = await writeAs(visit.context, actor, write);
+      if (invited.length === 0) return 'not-invited';
+      return invited.length < new Set(invite).size ? 'partly-invited' : 'invited';
+    });
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+    return inviteAgain(visit, form, mistaken(invitee(error.message)));
+  }
+}
+
+const invitee = (message: string): Mistake => ({ field: 'handles', message });
+
+export function inviteAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  const mistakes = refusal.mistakes.map(({ message }) => invitee(message));
+  return transcriptWith(visit, { handles: form.one('handles'), as: form.one('as'), mistakes }, refusal);
+}
+
+export function actReopen(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const reopeners = ({ view }: SeenSession) => findRoles(view).reopeners;
+  return actAs(visit, form, reopeners, async (actor, path, key) => {
+    await writeAs(visit.context, actor, { operation: 'reopenSession', path, body: undefined, key });
+    return 'reopened';
+  });
+}
+
+interface Farewell {
+  readonly verb: 'leave' | 'end';
+  readonly title: string;
+  readonly consequences: readonly string[];
+  readonly label: string;
+  readonly able: (seen: SeenSession) => readonly OwnParticipationRow[];
+}
+
+const LEAVE: Farewell = {
+  verb: 'leave',
+  title: 'Leave this session?',
+  consequences: [
+    'The agent gets no more messages from it, and can’t write in it.',
+    'It can come back only if someone in the session invites it again.',
+    'You keep everything that it could see until now.',
+  ],
+  label: 'Leave session',
+  able: joinedOf,
+};
+const END: Farewell = {
+  verb: 'end',
+  title: 'End this session for everyone?',
+  consequences: ['No one can write in it anymore.', 'Those who are in it now can reopen it.'],
+  label: 'End session',
+  able: writersOf,
+};
+
+/** Asks before an agent leaves, or before the session ends for everyone. */
+async function showFarewell(
+  visit: Visit,
+  { verb, title, consequences, label, able }: Farewell,
+): Promise<DashboardAnswer> {
+  const seen = await readSeen(visit);
+  const agents = able(seen);
+  const back = pathOfSession(seen.session.id);
+  if (agents.length === 0) return movedWithNote(visit, back, 'too-late');
+  const view: View = {
+    title,
+    section: 'sessions',
+    main: renderQuestion({
+      title,
+      consequences,
+      path: `${back}/${verb}`,
+      csrf: visit.csrf,
+      label,
+      back: { label: 'Transcript', path: back },
+      fields: html`${hidden({ key: createFormKey(visit.context) })}<p>${renderActing('as', 'As', agents, undefined)}</p>`,
+    }),
+  };
+  return page(view);
+}
+
+export const showLeave = (visit: Visit): Promise<DashboardAnswer> => showFarewell(visit, LEAVE);
+export const showEnd = (visit: Visit): Promise<DashboardAnswer> => showFarewell(visit, END);
+
+export function actLeave(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return actAs(visit, form, LEAVE.able, async (actor, path, key) => {
+    await writeAs(visit.context, actor, { operation: 'leaveSession', path, body: undefined, key });
+    return 'left';
+  });
+}
+
+export function actEnd(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return actAs(visit, form, END.able, async (actor, path, key) => {
+    await writeAs(visit.context, actor, { operation: 'endSession', path, body: undefined, key });
+    return 'ended';
+  });
+}
+
+/** Another account's agent in the session, which one of this account's agents may block or allow. */
+function requireCounterpart({ session, view }: SeenSession, handle: string | undefined): string {
+  const isOwn = view.participations.some((one) => one.handle === handle);
+  const found = session.participants.find((one) => one.handle === handle);
+  if (found === undefined || isOwn) throw new ServiceError('NOT_FOUND');
+  return found.handle;
+}
+
+export async function showTrust(visit: Visit): Promise<DashboardAnswer> {
+  const seen = await readSeen(visit);
+  const handle = requireCounterpart(seen, visit.query.one('handle'));
+  const back = pathOfSession(seen.session.id);
+  const agents = presentOf(seen);
+  if (agents.length === 0) throw new ServiceError('NOT_FOUND');
+  const values = hidden({ csrf: visit.csrf, key: createFormKey(visit.context), handle });
+  const title = `Block or allow ${handle}?`;
+  const main = html`<div class="narrow stack">${renderTrail('Transcript', back)}<h1 class="wrap">${title}</h1>
+<form method="post" action="${back}/trust" class="card stack">${values}<p>${renderActing('as', 'For', agents, undefined)}</p>
+<ul class="points"><li>If you block it, neither agent can invite the other, and it leaves the sessions they share. It isn’t notified.</li>
+<li>If you allow it, it is added to the allowlist and can start sessions with your agent.</li></ul>
+<div class="row-actions"><button class="button danger" name="do" value="block">Block</button><button class="button plain" name="do" value="allow">Allow</button><a class="button plain" href="${back}">Cancel</a></div></form></div>`;
+  return page({ title, section: 'sessions', main });
+}
+
+export async function actTrust(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const handle = requireCounterpart(await readSeen(visit), form.one('handle'));
+  return actAs(visit, form, presentOf, async (actor, _session, key) => {
+    if (form.one('do') === 'block') {
+      await writeAs(visit.context, actor, { operation: 'blockAgent', path: {}, body: { handle }, key });
+      return 'blocked';
+    }
+    const path = splitHandle(actor.handle);
+    await writeAs(visit.context, actor, { operation: 'addToAllowlist', path, body: { entries: [handle] }, key });
+    return 'listed';
+  });
+}

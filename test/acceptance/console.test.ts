@@ -1,0 +1,172 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launchChromium, noChromium } from '../support/chromium.js';
+import { until } from '../support/until.js';
+import { createHome, type Home, jsonLines, type ServiceProcess, startServe } from './program.js';
+
+const OPTIONS = ['--seed', 'ada.planner,ada.builder,bob.helper', '--limits', 'off'];
+const PATIENCE_MS = 30_000;
+
+describe.skipIf(noChromium !== undefined)(`A person and a program in one session ${noChromium ?? ''}`, () => {
+  let home: Home;
+  let service: ServiceProcess;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, OPTIONS);
+    browser = await launchChromium();
+    context = await browser.newContext();
+    page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    for (const handle of ['@ada.planner', '@ada.builder', '@bob.helper']) await asp('login', handle, '--yes');
+    await asp('allowlist', 'add', '@bob.*', '--as', '@ada.planner');
+    await page.goto(await asp('serve', 'open', '--no-browser', '--account', 'ada'));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await service?.stop();
+    await home?.dispose();
+  });
+
+  const asp = async (...words: string[]): Promise<string> => {
+    const { status, stdout, stderr } = await home.asp(words);
+    if (status !== 0) throw new Error(`asp ${words.join(' ')}: ${stderr}`);
+    return stdout.trim();
+  };
+  const pathOf = (session: string): string => `${new URL(service.url).origin}/dashboard/sessions/${session}`;
+  const textsOf = async (session: string): Promise<string[]> => {
+    const printed = await asp('tail', session, '--as', '@bob.helper', '--no-follow', '--last', '10000');
+    return jsonLines<{ type: string; payload: { content?: string } }>(printed)
+      .filter(({ type }) => type === 'session.message')
+      .map(({ payload }) => payload.content ?? '');
+  };
+  const shownTexts = (): Promise<string[]> => page.locator('.entry .text').allInnerTexts();
+  const focused = (): Promise<string> =>
+    page.evaluate('document.activeElement.id || document.activeElement.textContent');
+  const tabTo = async (name: RegExp): Promise<void> => {
+    for (let step = 0; step < 60; step += 1) {
+      if (name.test(await focused())) return;
+      await page.keyboard.press('Tab');
+    }
+    throw new Error(`Tab does not lead to ${String(name)}`);
+  };
+  const untilSent = (): Promise<boolean> =>
+    until('the message is sent', async () => (await page.locator('#text').inputValue()) === '');
+  const sayByKeyboard = async (text: string): Promise<void> => {
+    await page.keyboard.type(text);
+    await page.keyboard.press('Control+Enter');
+    await untilSent();
+  };
+
+  it('joins, writes, answers and ends with the keyboard alone', { timeout: 120_000 }, async () => {
+    const session = await asp('send', '@ada.planner', 'Can you help?', '--as', '@bob.helper', '--topic', 'Keys');
+    await page.goto(pathOf(session));
+    await tabTo(/^Join/);
+    await page.keyboard.press('Enter');
+    await page.getByRole('status').getByText('Your agent has joined the session.').waitFor();
+    await page.locator('#live[data-state="on"]').waitFor();
+    await tabTo(/^text$/);
+    await sayByKeyboard('Of course.');
+    await page.locator('.entry .text', { hasText: 'Of course.' }).waitFor();
+    await page.getByRole('link', { name: /^Reply to message 2/ }).focus();
+    await page.keyboard.press('Enter');
+    expect(await focused()).toBe('text');
+    await sayByKeyboard('With what?');
+    await page.getByText('In reply to @bob.helper, message 2').waitFor();
+    expect(await textsOf(session)).toEqual(['Can you help?', 'Of course.', 'With what?']);
+    await page.getByText(/participants, invite/).focus();
+    await page.keyboard.press('Enter');
+    await tabTo(/^End session…$/);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'End this session for everyone?' }).waitFor();
+    await tabTo(/^End session$/);
+    await page.keyboard.press('Enter');
+    await page.getByRole('status').getByText('The session has ended.').waitFor();
+  });
+
+  it('keeps a draft across a reload, and forgets it once it is sent', { timeout: 120_000 }, async () => {
+    const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');
+    await asp('session', 'join', session, '--as', '@bob.helper');
+    await page.goto(pathOf(session));
+    const text = page.getByRole('textbox', { name: 'Message' });
+    await text.fill('half a thought');
+    await page.reload();
+    expect(await text.inputValue()).toBe('half a thought');
+    await page.getByRole('button', { name: 'Send' }).dblclick();
+    await page.locator('.entry .text', { hasText: 'half a thought' }).waitFor();
+    await page.reload();
+    expect(await text.inputValue()).toBe('');
+    await page.getByLabel('Attach files').setInputFiles({
+      name: 'notes.md',
+      mimeType: 'text/markdown',
+      buffer: Buffer.from('# Notes'),
+    });
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('link', { name: /^notes\.md/ }).waitFor();
+    await page.getByLabel('Attach files').setInputFiles({
+      name: 'run.exe',
+      mimeType: 'application/x-msdownload',
+      buffer: Buffer.from('MZ'),
+    });
+    await text.fill('and a program');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText('“run.exe” was not attached. This content type is not supported.').waitFor();
+    expect(await text.inputValue()).toBe('and a program');
+    expect(await textsOf(session)).toHaveLength(2);
+  });
+
+  it('shows each message once and in order on both sides, across a lost network and a restart', {
+    timeout: 300_000,
+  }, async () => {
+    const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');
+    await asp('session', 'join', session, '--as', '@bob.helper');
+    const tail = home.start(['tail', session, '--as', '@bob.helper', '--type', 'message', '--keep']);
+    await page.goto(pathOf(session));
+    await page.locator('#live[data-state="on"]').waitFor();
+    const text = page.getByRole('textbox', { name: 'Message' });
+    const say = async (words: string): Promise<void> => {
+      await text.fill(words);
+      await text.press('Control+Enter');
+      await untilSent();
+    };
+    const speak = (from: string): Promise<unknown> =>
+      home.asp(['send', session, '--lines', '--as', '@bob.helper'], {
+        input: Array.from({ length: 60 }, (_, index) => `${from} ${index}\n`).join(''),
+      });
+    const talk = async (round: string): Promise<void> => {
+      const program = speak(`program ${round}`);
+      for (let index = 0; index < 15; index += 1) await say(`person ${round} ${index}`);
+      await program;
+    };
+    await talk('first');
+
+    await context.setOffline(true);
+    const program = speak('unseen');
+    await text.fill('written without a network');
+    await text.press('Control+Enter');
+    await page.getByText('The service can’t be reached. The message was not sent; your text is kept.').waitFor();
+    await program;
+    await context.setOffline(false);
+    await say('written without a network');
+
+    const { url } = service;
+    await service.stop();
+    await text.fill('written without a service');
+    await text.press('Control+Enter');
+    await page.getByText('The service can’t be reached.').waitFor();
+    service = await startServe(home, OPTIONS, url);
+    await say('written without a service');
+    await talk('last');
+
+    const wanted = await textsOf(session);
+    expect(wanted.length).toBe(3 * 60 + 2 * 15 + 2);
+    await until('the page shows everything', async () => (await page.locator('.entry.said').count()) >= wanted.length);
+    expect(await shownTexts()).toEqual(wanted);
+    await until('the program has everything', async () => tail.stdout().includes('person last 14'));
+    const heard = jsonLines<{ payload: { content: string } }>(tail.stdout()).map(({ payload }) => payload.content);
+    expect(heard).toEqual(wanted);
+    tail.kill();
+  });
+});
