@@ -21,6 +21,7 @@ import {
 import {
   findParticipation,
   listParticipationsOfAccount,
+  listParticipationsOfAccountIn,
   type OwnParticipationRow,
   type ParticipantRow,
   type ParticipationRow,
@@ -405,7 +406,29 @@ export async function findAccountView(
   accountId: string,
   sessionId: string,
 ): Promise<AccountView | undefined> {
-  const [first, ...others] = await listParticipationsOfAccount(query, accountId, sessionId);
+  return viewOf(accountId, await listParticipationsOfAccount(query, accountId, sessionId));
+}
+
+/** The same for each of these sessions, by its id. */
+export async function findAccountViews(
+  query: Query,
+  accountId: string,
+  sessionIds: readonly string[],
+): Promise<ReadonlyMap<string, AccountView | undefined>> {
+  const rows = sessionIds.length === 0 ? [] : await listParticipationsOfAccountIn(query, accountId, sessionIds);
+  return new Map(
+    sessionIds.map((id) => [
+      id,
+      viewOf(
+        accountId,
+        rows.filter(({ session_id }) => session_id === id),
+      ),
+    ]),
+  );
+}
+
+function viewOf(accountId: string, rows: readonly OwnParticipationRow[]): AccountView | undefined {
+  const [first, ...others] = rows;
   if (first === undefined) return undefined;
   const participations = [first, ...others] as const;
   const through = Math.max(...participations.map(entitledThrough));

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { PathOf } from '../../wire/endpoint.js';
 import { LISTED_PARTICIPANTS_MAX } from '../../wire/limit.js';
 import type { QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
@@ -5,18 +6,21 @@ import type { Participant, Session } from '../../wire/schemas/session.js';
 import type { AccountActor, AgentActor, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { listAgentsOfAccount } from '../store/agents.js';
+import { listAgentMarks, listAgentsOfAccount } from '../store/agents.js';
 import { type CursorScope, decodeCursor, encodeCursor } from '../store/cursor.js';
 import { findParticipation, listParticipants, listParticipantsOf, type ParticipantRow } from '../store/participants.js';
 import {
-  findActingHandle,
+  type FilteredRow,
   LIST_START,
   type ListedRow,
   type ListPlace,
+  listFilteredSessions,
+  listInvitedSessions,
   listSessionsOfAgent,
-  listSessionsOfSibling,
+  type SessionFilter,
   type SessionRow,
 } from '../store/sessions.js';
+import { type AccountView, findAccountViews } from './events.js';
 
 /** A session as every participant sees it, with its participants in order of arrival (spec: Session). */
 export function viewSession(
@@ -123,49 +127,146 @@ export async function listAccountSessions(
   input: { query: QueryOf<'listAccountSessions'> },
   query: Query,
 ): Promise<ReplyOf<'listAccountSessions'>> {
-  const { rows, next } = await readAccountSessions(query, actor.accountId, input.query);
-  return { sessions: rows.map(({ session, acting_handle }) => ({ session, acting_handle })), next_cursor: next };
+  const { state, limit, cursor } = input.query;
+  const scope = ['account sessions', actor.accountId, state];
+  const place = readPlace(scope, cursor);
+  const agentIds = await listAgentIds(query, actor.accountId);
+  const { rows, next } = await readAccountSessions(query, actor.accountId, agentIds, {
+    filter: { state },
+    place,
+    limit,
+    walkedMax: Number.MAX_SAFE_INTEGER,
+  });
+  return {
+    sessions: rows.map(({ session, view }) => ({ session, acting_handle: actingOf(view) })),
+    next_cursor: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]),
+  };
 }
 
-type AccountSession = ReplyOf<'listAccountSessions'>['sessions'][number] & {
+/** A session in the list of an account, with what the account may see of it. */
+export interface AccountSession {
+  readonly session: Session;
+  readonly view: AccountView;
   /** When an event that the account may see last happened in it. */
   readonly changedAt: number;
-};
+}
 
-/** The same, and when each last changed. */
+/** A part of the list; `next` is where to continue, undefined at its end. */
+export interface AccountSessions<Next = ListPlace> {
+  readonly rows: readonly AccountSession[];
+  readonly next: Next | undefined;
+}
+
+/** The agent with which the account takes part: joined before invited before left, then by handle. */
+function actingOf({ participations }: AccountView): string {
+  const rankOf = ({ status }: { status: ParticipantRow['status'] }): number =>
+    ({ joined: 0, invited: 1, left: 2 })[status];
+  const [acting] = participations
+    .filter(({ agent_removed_at: removedAt }) => removedAt === null)
+    .sort((one, other) => rankOf(one) - rankOf(other) || (one.handle < other.handle ? -1 : 1));
+  if (acting === undefined) throw new Error('A listed session has none of the agents of the account.');
+  return acting.handle;
+}
+
+interface AskedSessions {
+  readonly filter: SessionFilter;
+  readonly place: ListPlace;
+  readonly limit: number;
+  /** Of each agent, at least; a part of a list that few sessions match may have fewer than `limit`. */
+  readonly walkedMax: number;
+}
+
+/** The sessions of these agents, each once, most recently changed first. */
 export async function readAccountSessions(
   query: Query,
   accountId: string,
-  { state, limit, cursor }: QueryOf<'listAccountSessions'>,
-): Promise<{ readonly rows: readonly AccountSession[]; readonly next: string | null }> {
-  const scope = ['account sessions', accountId, state];
-  const place = readPlace(scope, cursor);
+  agentIds: readonly string[],
+  { filter, place, limit, walkedMax }: AskedSessions,
+): Promise<AccountSessions> {
   let found: ListedRow[] = [];
-  for await (const agentId of eachAgent(query, accountId)) {
-    const more = await listSessionsOfSibling(query, accountId, agentId, state, place, limit + 1);
-    found = [...found, ...more].sort(latestFirst).slice(0, limit + 1);
+  let stop: ListPlace | undefined;
+  for (const agentId of agentIds) {
+    const source = { accountId, agentId, isAlone: agentIds.length === 1 };
+    const { rows, stoppedAt } = await walk(limit + 1, walkedMax, place, (from, count) =>
+      listFilteredSessions(query, source, filter, from, count),
+    );
+    found = [...found, ...rows].sort(latestFirst).slice(0, limit + 1);
+    if (stoppedAt !== undefined && (stop === undefined || isBefore(stoppedAt, stop))) stop = stoppedAt;
   }
-  const rows: AccountSession[] = [];
-  for (const [index, session] of (await viewSessions(query, found.slice(0, limit))).entries())
-    rows.push({
-      session,
-      acting_handle: await findActingHandle(query, accountId, session.id),
-      changedAt: found[index]?.changed_at ?? 0,
-    });
-  const last = found[rows.length - 1];
-  const hasMore = last !== undefined && found.length > rows.length;
-  return { rows, next: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
+  // Other agents may have sessions before those of an agent whose list was not read to its end.
+  const known = found.filter((row) => stop === undefined || !isBefore(stop, placeOf(row)));
+  const rows = await viewAll(query, accountId, known.slice(0, limit));
+  const last = known[rows.length - 1];
+  if (last !== undefined && known.length > rows.length) return { rows, next: placeOf(last) };
+  return { rows, next: stop };
 }
 
-async function* eachAgent(query: Query, accountId: string): AsyncGenerator<string> {
-  let afterId = '';
-  while (true) {
-    const agents = await listAgentsOfAccount(query, accountId, { afterId, limit: AGENTS_PER_QUERY });
-    for (const agent of agents) yield agent.id;
-    const last = agents.at(-1);
-    if (last === undefined || agents.length < AGENTS_PER_QUERY) return;
-    afterId = last.id;
+/** Active sessions to which these agents are invited, the newest first, before the one with `beforeId`. */
+export async function readInvitations(
+  query: Query,
+  accountId: string,
+  agentId: string | undefined,
+  { beforeId, limit }: { readonly beforeId: string; readonly limit: number },
+): Promise<AccountSessions<string>> {
+  const found = await listInvitedSessions(query, accountId, agentId, beforeId, limit + 1);
+  const rows = await viewAll(query, accountId, found.slice(0, limit));
+  return { rows, next: found.length > rows.length ? rows.at(-1)?.session.id : undefined };
+}
+
+async function viewAll(query: Query, accountId: string, rows: readonly ListedRow[]): Promise<AccountSession[]> {
+  const sessions = await viewSessions(query, rows);
+  const ids = sessions.map(({ id }) => id);
+  const views = await findAccountViews(query, accountId, ids);
+  return sessions.flatMap((session, index) => {
+    const view = views.get(session.id);
+    return view === undefined ? [] : [{ session, view, changedAt: rows[index]?.changed_at ?? 0 }];
+  });
+}
+
+const WALK_STEP_MAX = 500;
+
+/** The first wanted rows from `place` on; `stoppedAt` is set if the walk ended before their number or the list's end. */
+async function walk(
+  wanted: number,
+  walkedMax: number,
+  place: ListPlace,
+  read: (place: ListPlace, count: number) => Promise<FilteredRow[]>,
+): Promise<{ readonly rows: FilteredRow[]; readonly stoppedAt: ListPlace | undefined }> {
+  const rows: FilteredRow[] = [];
+  let at = place;
+  let count = wanted;
+  for (let walked = 0; ; walked += count, count = Math.min(2 * count, WALK_STEP_MAX)) {
+    const more = await read(at, count);
+    rows.push(...more.filter(({ is_match: isMatch }) => isMatch === 1));
+    const last = more.at(-1);
+    if (last === undefined || more.length < count || rows.length >= wanted) return { rows, stoppedAt: undefined };
+    at = placeOf(last);
+    if (walked + count >= walkedMax) return { rows, stoppedAt: at };
   }
+}
+
+/** Changes whenever a list of the account's agents or sessions does. */
+export async function readListMark(query: Query, accountId: string): Promise<string> {
+  const rows = await listAgentMarks(query, accountId);
+  return createHash('sha256').update(JSON.stringify(rows)).digest('base64url').slice(0, 16);
+}
+
+/** All agents of an account, by id. */
+export async function listAgentIds(query: Query, accountId: string): Promise<string[]> {
+  const ids: string[] = [];
+  while (true) {
+    const agents = await listAgentsOfAccount(query, accountId, { afterId: ids.at(-1) ?? '', limit: AGENTS_PER_QUERY });
+    ids.push(...agents.map(({ id }) => id));
+    if (agents.length < AGENTS_PER_QUERY) return ids;
+  }
+}
+
+const placeOf = ({ changed_at: changedAt, id: sessionId }: ListedRow): ListPlace => ({ changedAt, sessionId });
+
+/** Whether one position comes first in the list. */
+function isBefore(one: ListPlace, other: ListPlace): boolean {
+  if (one.changedAt !== other.changedAt) return one.changedAt > other.changedAt;
+  return one.sessionId > other.sessionId;
 }
 
 function latestFirst(a: ListedRow, b: ListedRow): number {

@@ -5,6 +5,7 @@ import type { Message } from '../../wire/schemas/message.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
+import { listPositions } from '../store/events.js';
 import { SEARCH_INDEX_LOCK } from '../store/lock-names.js';
 import {
   countCandidates,
@@ -15,15 +16,17 @@ import {
   listReadableSessions,
   listUnindexed,
   listUnindexedOf,
+  listUnindexedOfAccount,
   markIndexed,
-  type ReadableSessionRow,
+  type SearchedSession,
   type SearchScope,
   searchPhrasesOf,
   searchTermsOf,
   wordsToFind,
   wordsToIndex,
 } from '../store/search.js';
-import { LIST_START } from '../store/sessions.js';
+import { LIST_START, type ListPlace, listSessionsOfAgent } from '../store/sessions.js';
+import { type AccountView, findAccountViews } from './events.js';
 
 const BATCH = 32;
 /** Writers wait for this many. */
@@ -103,12 +106,115 @@ export async function searchMessages(
   if (phrases.length === 0) return { messages: [] };
   const scope = { agentId: actor.agentId, sessionId, counterpart };
   const reader = createReader(phrases);
+  const readTail: ReadTail = async (after, count) => ({
+    events: await listUnindexedOf(query, scope, after, count),
+    isVisible: () => true,
+  });
   const found = [
-    ...(await searchTail(query, scope, reader, limit)),
-    ...(await searchIndexed(query, scope, phrases, reader, limit)),
+    ...(await searchTail(readTail, reader, limit)),
+    ...(await searchIndexed(query, readableBy(query, scope), phrases, reader, limit)),
   ];
-  const newest = found.sort((one, other) => other.position - one.position).slice(0, limit);
+  const newest = newestFirst(found).slice(0, limit);
   return { messages: upTo(ANSWER_MAX_CHARACTERS, newest).map((event) => JSON.parse(event.payload) as Message) };
+}
+
+/** The next sessions after a position, in the order of their last change, with what the searcher may see of them. */
+type ReadSessions = (place: ListPlace, count: number) => Promise<readonly SearchableSession[]>;
+
+/** The next events after a position whose words are not indexed yet. */
+type ReadTail = (
+  after: number,
+  count: number,
+) => Promise<{ readonly events: readonly FoundEventRow[]; isVisible(event: FoundEventRow): boolean }>;
+
+interface SearchableSession extends SearchedSession {
+  /** No message of it is newer. */
+  readonly changed_at: number;
+}
+
+const NO_END = Number.MAX_SAFE_INTEGER;
+
+function readableBy(query: Query, scope: SearchScope): ReadSessions {
+  return async (place, count) => {
+    const rows = await listReadableSessions(query, scope, place, count);
+    return rows.map((row) => ({ ...row, until: NO_END }));
+  };
+}
+
+/** A message that an account's agents could see, with the session that it is in. */
+export interface FoundMessage {
+  readonly session: AccountView['participations'][0];
+  readonly sequence: number;
+  readonly message: Message;
+}
+
+/** Sessions in which one search looks, for each agent of the account. */
+const SESSIONS_PER_AGENT_MAX = 10_000;
+
+/**
+ * The same for an account: messages that any of its agents could see while it took part in sessions that
+ * these of its agents list.
+ */
+export async function searchAccountMessages(
+  query: Query,
+  accountId: string,
+  { q, agentIds, limit }: { readonly q: string; readonly agentIds: readonly string[]; readonly limit: number },
+): Promise<FoundMessage[]> {
+  const phrases = searchPhrasesOf(q);
+  if (phrases.length === 0) return [];
+  const reader = createReader(phrases);
+  const views = new Map<string, AccountView | undefined>();
+  const readViews = async (sessionIds: readonly string[]): Promise<void> => {
+    const missing = sessionIds.filter((id) => !views.has(id));
+    const found = await findAccountViews(query, accountId, missing);
+    for (const id of missing) views.set(id, found.get(id));
+  };
+  const isVisible = ({ session_id: id, sequence }: FoundEventRow): boolean => {
+    const view = views.get(id);
+    const isAsked = view?.participations.some(({ agent_id: agentId }) => agentIds.includes(agentId)) === true;
+    return isAsked && sequence <= view.through;
+  };
+  const readTail: ReadTail = async (after, count) => {
+    const events = await listUnindexedOfAccount(query, accountId, after, count);
+    await readViews(events.map(({ session_id: id }) => id));
+    return { events, isVisible };
+  };
+  let found = await searchTail(readTail, reader, limit);
+  const searched = new Set<string>();
+  for (const agentId of agentIds) {
+    let count = 0;
+    const readSessions: ReadSessions = async (place, wanted) => {
+      if (count >= SESSIONS_PER_AGENT_MAX) return [];
+      const rows = await listSessionsOfAgent(query, agentId, undefined, place, wanted);
+      count += rows.length;
+      await readViews(rows.map(({ id }) => id));
+      const cuts = rows.flatMap(({ id, last_sequence: last }) => {
+        const through = views.get(id)?.through ?? 0;
+        return through > 0 && through < last ? [{ session_id: id, sequence: through }] : [];
+      });
+      const positions = await listPositions(query, cuts);
+      return rows.map(({ id, changed_at, last_sequence: last }) => {
+        const through = searched.has(id) ? 0 : (views.get(id)?.through ?? 0);
+        searched.add(id);
+        const until = through === 0 ? 0 : through >= last ? NO_END : (positions.get(id) ?? -1) + 1;
+        return { session_id: id, changed_at, until };
+      });
+    };
+    found = newestFirst([...found, ...(await searchIndexed(query, readSessions, phrases, reader, limit))]);
+  }
+  const messages = found.flatMap((event): FoundMessage[] => {
+    const view = views.get(event.session_id);
+    if (view === undefined || !isVisible(event)) return [];
+    const message = JSON.parse(event.payload) as Message;
+    return [{ session: view.participations[0], sequence: event.sequence, message }];
+  });
+  return messages.slice(0, limit);
+}
+
+function newestFirst(events: readonly FoundEventRow[]): FoundEventRow[] {
+  return [...new Map(events.map((event) => [event.position, event])).values()].sort(
+    (one, other) => other.position - one.position,
+  );
 }
 
 /** Searches messages for the phrases, until it has read as much as one search may. */
@@ -142,7 +248,7 @@ function upTo(characters: number, events: readonly FoundEventRow[]): FoundEventR
 /** In the order of their last change, so that the first one that cannot contain a newer message ends the search. */
 async function searchIndexed(
   query: Query,
-  scope: SearchScope,
+  readSessions: ReadSessions,
   phrases: readonly string[][],
   reader: Reader,
   limit: number,
@@ -150,7 +256,7 @@ async function searchIndexed(
   let found: FoundEventRow[] = [];
   let place = LIST_START;
   while (true) {
-    const sessions = await listReadableSessions(query, scope, place, SESSIONS_PER_QUERY);
+    const sessions = await readSessions(place, SESSIONS_PER_QUERY);
     const last = sessions.at(-1);
     const oldest = found[limit - 1];
     if (last === undefined) return found;
@@ -165,11 +271,13 @@ async function searchIndexed(
 /** The newest messages of these sessions that contain every phrase. */
 async function searchSessions(
   query: Query,
-  sessions: readonly ReadableSessionRow[],
+  all: readonly SearchableSession[],
   phrases: readonly string[][],
   reader: Reader,
   limit: number,
 ): Promise<FoundEventRow[]> {
+  const sessions = all.filter(({ until }) => until > 0);
+  if (sessions.length === 0) return [];
   const ids = new Set(sessions.map(({ session_id }) => session_id));
   const words = await sortByRarity(query, [...ids], wordsToFind(phrases));
   if (words === undefined) return [];
@@ -177,7 +285,7 @@ async function searchSessions(
   let before = Number.MAX_SAFE_INTEGER;
   let count = Math.min(limit, CANDIDATES_MIN);
   while (true) {
-    const candidates = await listCandidates(query, [...ids], words, before, count);
+    const candidates = await listCandidates(query, sessions, words, before, count);
     for (const event of candidates) if (ids.has(event.session_id) && reader.holds(event)) found.push(event);
     const last = candidates.at(-1);
     const isOver = last === undefined || candidates.length < count || reader.isTired;
@@ -207,14 +315,14 @@ async function sortByRarity(
 }
 
 /** The newest messages since words were last indexed. After an upgrade that can be all of them. */
-async function searchTail(query: Query, scope: SearchScope, reader: Reader, limit: number): Promise<FoundEventRow[]> {
+async function searchTail(readTail: ReadTail, reader: Reader, limit: number): Promise<FoundEventRow[]> {
   const found: FoundEventRow[] = [];
   let position = 0;
   while (true) {
-    const events = await listUnindexedOf(query, scope, position, TAIL_BATCH);
+    const { events, isVisible } = await readTail(position, TAIL_BATCH);
     for (const event of events) {
       position = event.position;
-      if (reader.holds(event)) found.push(event);
+      if (isVisible(event) && reader.holds(event)) found.push(event);
       if (found.length > limit) found.shift();
     }
     if (events.length < TAIL_BATCH || reader.isTired) return found;

@@ -232,3 +232,26 @@ export async function updateAgentRow(transaction: Transaction, row: AgentRow): P
 export async function markAgentRemoved(transaction: Transaction, agentId: string, removedAt: number): Promise<void> {
   await transaction.run('UPDATE agent SET removed_at = $2, updated_at = $2 WHERE id = $1', agentId, removedAt);
 }
+
+/** What the lists of an account depend on, for each of its agents. */
+export interface AgentMarkRow {
+  readonly id: string;
+  readonly updated_at: number;
+  readonly is_online: number;
+  /** Null: it has no sessions. */
+  readonly changed_at: number | null;
+  readonly last_sequence: number | null;
+}
+
+export function listAgentMarks(query: Query, accountId: string): Promise<AgentMarkRow[]> {
+  return query.all<AgentMarkRow>(
+    `SELECT agent.id, agent.updated_at,
+       CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online,
+       (SELECT inbox.changed_at FROM inbox WHERE inbox.agent_id = agent.id
+         ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS changed_at,
+       (SELECT inbox.last_sequence FROM inbox WHERE inbox.agent_id = agent.id
+         ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS last_sequence
+     FROM agent WHERE agent.account_id = $1 AND agent.removed_at IS NULL ORDER BY agent.id`,
+    accountId,
+  );
+}

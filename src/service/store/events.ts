@@ -1,5 +1,6 @@
 import type { LoggedEvent } from '../core/bus.js';
 import type { Query, Transaction } from '../core/database.js';
+import { recordsIn } from './inboxes.js';
 
 export interface EventRow extends LoggedEvent {
   /** The invitee of a `session.invited`, the leaver of a `session.left`; null elsewhere. */
@@ -151,4 +152,52 @@ export async function findLastForOutsider(
     ownTypes[1],
   );
   return row?.sequence ?? 0;
+}
+
+/** The positions in the whole log of one event for each of these sessions. */
+export async function listPositions(
+  query: Query,
+  events: readonly { readonly session_id: string; readonly sequence: number }[],
+): Promise<ReadonlyMap<string, number>> {
+  if (events.length === 0) return new Map();
+  const rows = await query.all<{ session_id: string; position: number }>(
+    `SELECT event.session_id, event.position
+     FROM ${recordsIn(query.dialect, '$1', { session_id: 'TEXT', sequence: 'BIGINT' })} CROSS JOIN event
+     WHERE event.session_id = asked.session_id AND event.sequence = asked.sequence`,
+    JSON.stringify(events),
+  );
+  return new Map(rows.map((row) => [row.session_id, row.position]));
+}
+
+/** Larger events are not read for the preview of a message. */
+const PREVIEWED_MAX_CHARACTERS = 64 * 1024;
+/** How far the last message may be from the last event. */
+const PREVIEWED_WITHIN = 64;
+
+/** An event for a preview. */
+export interface PreviewRow {
+  readonly session_id: string;
+  readonly sequence: number;
+  readonly type: string;
+  /** Null: it is too large. */
+  readonly payload: string | null;
+}
+
+/** For each of these sessions, the last message up to `through`, unless it is long ago; or the event `at`. */
+export function listPreviews(
+  query: Query,
+  wanted: readonly { readonly session_id: string; readonly through: number; readonly at: number }[],
+): Promise<PreviewRow[]> {
+  return query.all<PreviewRow>(
+    `SELECT event.session_id, event.sequence, event.type,
+       CASE WHEN LENGTH(event.payload) <= ${PREVIEWED_MAX_CHARACTERS} THEN event.payload END AS payload
+     FROM (
+       SELECT asked.session_id, CASE WHEN asked.at > 0 THEN asked.at ELSE (
+         SELECT message.sequence FROM event AS message WHERE message.session_id = asked.session_id
+           AND message.sequence <= asked.through AND message.sequence > asked.through - ${PREVIEWED_WITHIN}
+           AND message.type = 'session.message' ORDER BY message.sequence DESC LIMIT 1) END AS sequence
+       FROM ${recordsIn(query.dialect, '$1', { session_id: 'TEXT', through: 'BIGINT', at: 'BIGINT' })}
+     ) AS found CROSS JOIN event WHERE event.session_id = found.session_id AND event.sequence = found.sequence`,
+    JSON.stringify(wanted),
+  );
 }

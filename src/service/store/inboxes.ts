@@ -17,7 +17,11 @@ export interface InboxRow {
 }
 
 /** One row per record of a JSON array of objects. */
-function recordsIn(dialect: Dialect, list: string, columns: Readonly<Record<string, 'TEXT' | 'BIGINT'>>): string {
+export function recordsIn(
+  dialect: Dialect,
+  list: string,
+  columns: Readonly<Record<string, 'TEXT' | 'BIGINT'>>,
+): string {
   const names = Object.entries(columns);
   if (dialect === 'postgres')
     return `json_to_recordset(${list}::json) AS asked (${names.map(([name, type]) => `${name} ${type}`).join(', ')})`;

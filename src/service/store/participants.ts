@@ -61,6 +61,9 @@ export interface OwnParticipationRow extends ParticipationRow {
   readonly agent_removed_at: number | null;
 }
 
+const OWN_PARTICIPATION = `SELECT participant.*, session.topic, session.last_sequence,
+    session.created_at AS session_created_at, session.ended_at, agent.removed_at AS agent_removed_at`;
+
 /** The participations of all agents of an account in one session, including removed agents. */
 export function listParticipationsOfAccount(
   query: Query,
@@ -68,13 +71,26 @@ export function listParticipationsOfAccount(
   sessionId: string,
 ): Promise<OwnParticipationRow[]> {
   return query.all<OwnParticipationRow>(
-    `SELECT participant.*, session.topic, session.last_sequence, session.created_at AS session_created_at,
-       session.ended_at, agent.removed_at AS agent_removed_at
-     FROM participant JOIN session ON session.id = participant.session_id
+    `${OWN_PARTICIPATION} FROM participant JOIN session ON session.id = participant.session_id
        JOIN agent ON agent.id = participant.agent_id
      WHERE participant.session_id = $1 AND agent.account_id = $2 ORDER BY participant.position`,
     sessionId,
     accountId,
+  );
+}
+
+/** The same in each of these sessions. */
+export function listParticipationsOfAccountIn(
+  query: Query,
+  accountId: string,
+  sessionIds: readonly string[],
+): Promise<OwnParticipationRow[]> {
+  return query.all<OwnParticipationRow>(
+    `${OWN_PARTICIPATION} FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant
+       JOIN session ON session.id = participant.session_id JOIN agent ON agent.id = participant.agent_id
+     WHERE participant.session_id = asked.value AND agent.account_id = $1 ORDER BY participant.position`,
+    accountId,
+    JSON.stringify(sessionIds),
   );
 }
 

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 21;
+export const SCHEMA_VERSION = 22;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -167,6 +167,15 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX participant_open ON participant (session_id, agent_id) WHERE is_open = 1 AND status = 'joined'`,
   `CREATE INDEX participant_by_agent ON participant (agent_id, session_id)`,
   `CREATE INDEX participant_joined ON participant (agent_id, session_id) WHERE status = 'joined' AND session_state = 'active'`,
+
+  `CREATE INDEX participant_invited ON participant (agent_id, session_id) WHERE status = 'invited' AND session_state = 'active'`,
+  // How far the people of an account have read a session in the dashboard.
+  `CREATE TABLE seen_session (
+    account_id TEXT NOT NULL REFERENCES account (id),
+    session_id TEXT NOT NULL REFERENCES session (id),
+    sequence BIGINT NOT NULL,
+    PRIMARY KEY (account_id, session_id)
+  )`,
 
   // The news for each agent, by agent, filled behind the log (inboxes.ts).
   `CREATE TABLE inbox (

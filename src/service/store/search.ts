@@ -1,4 +1,5 @@
 import type { Query, SqlValue, Transaction } from '../core/database.js';
+import { recordsIn } from './inboxes.js';
 import { valuesOf } from './participants.js';
 import type { ListPlace } from './sessions.js';
 
@@ -126,6 +127,7 @@ export function listReadableSessions(
 export interface FoundEventRow {
   readonly position: number;
   readonly session_id: string;
+  readonly sequence: number;
   readonly type: string;
   readonly created_at: number;
   readonly payload: string;
@@ -147,7 +149,13 @@ const TEXTS = {
   },
 } as const;
 
-const FOUND = 'event.position, event.session_id, event.type, event.created_at, event.payload';
+const FOUND = 'event.position, event.session_id, event.sequence, event.type, event.created_at, event.payload';
+
+/** A session to search, and the position of the first event in it that the searcher may not see. */
+export interface SearchedSession {
+  readonly session_id: string;
+  readonly until: number;
+}
 
 /**
  * The newest messages before `before` that may be in these sessions and contain all the words; hash collisions may add
@@ -156,7 +164,7 @@ const FOUND = 'event.position, event.session_id, event.type, event.created_at, e
  */
 export function listCandidates(
   query: Query,
-  sessionIds: readonly string[],
+  sessions: readonly SearchedSession[],
   words: readonly [string, ...string[]],
   before: number,
   limit: number,
@@ -168,15 +176,16 @@ export function listCandidates(
       AND other.word = $${5 + index} AND other.position = met.position) THEN 1 ELSE 0 END = 1`,
   );
   const newest = `SELECT met.position FROM message_word AS met
-    WHERE met.session = CAST(asked.value AS INTEGER) AND met.word = $2 AND met.position < $3 ${holdsOthers.join(' ')}
+    WHERE met.session = CAST(asked.code AS INTEGER) AND met.word = $2
+      AND met.position < CASE WHEN asked.until < $3 THEN asked.until ELSE $3 END ${holdsOthers.join(' ')}
     ORDER BY met.position DESC LIMIT $4`;
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM (
-       SELECT CAST(each.value AS BIGINT) AS position FROM ${valuesOf(query.dialect, '$1')} AS asked
+       SELECT CAST(each.value AS BIGINT) AS position FROM ${recordsIn(query.dialect, '$1', { code: 'BIGINT', until: 'BIGINT' })}
        CROSS JOIN ${valuesOf(query.dialect, `(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
        ORDER BY 1 DESC LIMIT $4
      ) AS found CROSS JOIN event WHERE event.position = found.position ORDER BY event.position DESC`,
-    listCodes(sessionIds),
+    listSearched(sessions),
     first as number,
     before,
     limit,
@@ -207,6 +216,28 @@ export function listUnindexed(query: Query, limit: number): Promise<FoundEventRo
   const { unindexed, isUnindexed } = TEXTS[query.dialect];
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM ${unindexed} WHERE ${isUnindexed} ORDER BY event.position LIMIT $1`,
+    limit,
+  );
+}
+
+/** The same of sessions in which an agent of an account takes or took part, after `position`. */
+export function listUnindexedOfAccount(
+  query: Query,
+  accountId: string,
+  position: number,
+  limit: number,
+): Promise<FoundEventRow[]> {
+  const { unindexed, isUnindexed } = TEXTS[query.dialect];
+  return query.all<FoundEventRow>(
+    `SELECT ${FOUND} FROM ${unindexed}
+     WHERE ${isUnindexed} AND event.position > $2 AND event.type = 'session.message'
+       AND CASE WHEN EXISTS (
+         SELECT 1 FROM participant AS mine JOIN agent ON agent.id = mine.agent_id
+         WHERE mine.session_id = event.session_id AND agent.account_id = $1 AND agent.removed_at IS NULL
+       ) THEN 1 ELSE 0 END = 1
+     ORDER BY event.position LIMIT $3`,
+    accountId,
+    position,
     limit,
   );
 }
@@ -248,6 +279,14 @@ export async function indexWords(
     event.position,
     listCodes(words),
   );
+}
+
+/** In order of their codes. Two sessions with the same code are searched as one; the reader of a match knows which. */
+function listSearched(sessions: readonly SearchedSession[]): string {
+  const untils = new Map<number, number>();
+  for (const { session_id: id, until } of sessions)
+    untils.set(codeOf(id), Math.max(until, untils.get(codeOf(id)) ?? 0));
+  return JSON.stringify([...untils].sort(([one], [other]) => one - other).map(([code, until]) => ({ code, until })));
 }
 
 /** Each once, in order, so that those of a session are written next to each other. */

@@ -1,5 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Query, SqlValue, Transaction } from '../core/database.js';
+import { valuesOf } from './participants.js';
 
 export interface SessionRow {
   readonly id: string;
@@ -95,54 +96,158 @@ export function listSessionsOfAgent(
   return query.all<ListedRow>(LISTED + inState('$5') + ORDER, ...parameters, state);
 }
 
+/** The sessions of an account that are wanted. */
+export interface SessionFilter {
+  readonly state?: SessionState | undefined;
+  /** An agent of this handle takes or took part. */
+  readonly counterpart?: string | undefined;
+  /** Nothing happened in it since. */
+  readonly since?: number | undefined;
+  /** Without those where the agent has not answered its invitation. */
+  readonly isAnswered?: boolean;
+}
+
+export interface FilteredRow extends ListedRow {
+  /** 0: it is not wanted. A list of such rows has a known length, however few are wanted. */
+  readonly is_match: number;
+}
+
 /**
- * The same for one agent of an account, without the sessions that another agent of the account lists because of a later
- * change.
+ * The same for one agent of an account, with a mark on those that are wanted: none that another of its `siblings`
+ * lists because of a later change.
  */
-export function listSessionsOfSibling(
+export function listFilteredSessions(
   query: Query,
-  accountId: string,
-  agentId: string,
-  state: SessionState | undefined,
+  { accountId, agentId, isAlone }: { readonly accountId: string; readonly agentId: string; readonly isAlone: boolean },
+  { state, counterpart, since, isAnswered = false }: SessionFilter,
   place: ListPlace,
   limit: number,
-): Promise<ListedRow[]> {
-  const once = ` AND NOT EXISTS (
+): Promise<FilteredRow[]> {
+  const parameters: SqlValue[] = [agentId, place.changedAt, place.sessionId, limit];
+  const put = (value: SqlValue): string => `$${parameters.push(value)}`;
+  const unwanted: string[] = [];
+  if (!isAlone)
+    unwanted.push(`EXISTS (
     SELECT 1 FROM participant AS twin JOIN agent ON agent.id = twin.agent_id
       JOIN inbox AS its ON its.agent_id = twin.agent_id AND its.session_id = twin.session_id
-    WHERE twin.session_id = inbox.session_id AND agent.account_id = $5 AND agent.removed_at IS NULL
-      AND (its.changed_at, its.agent_id) > (inbox.changed_at, inbox.agent_id))`;
-  const parameters: SqlValue[] = [agentId, place.changedAt, place.sessionId, limit, accountId];
-  if (state === undefined) return query.all<ListedRow>(LISTED + once + ORDER, ...parameters);
-  return query.all<ListedRow>(LISTED + once + inState('$6') + ORDER, ...parameters, state);
-}
-
-/** The agent with which an account takes part in a session. */
-export interface ActingRow {
-  readonly agent_id: string;
-  readonly handle: string;
-}
-
-/** Joined before invited before left, then by handle; undefined: no agent of the account takes part. */
-export function findActingParticipant(
-  query: Query,
-  accountId: string,
-  sessionId: string,
-): Promise<ActingRow | undefined> {
-  return query.get<ActingRow>(
-    `SELECT participant.agent_id, participant.handle
-     FROM participant JOIN agent ON agent.id = participant.agent_id
-     WHERE participant.session_id = $1 AND agent.account_id = $2 AND agent.removed_at IS NULL
-     ORDER BY CASE participant.status WHEN 'joined' THEN 0 WHEN 'invited' THEN 1 ELSE 2 END, participant.handle
-     LIMIT 1`,
-    sessionId,
-    accountId,
+    WHERE twin.session_id = inbox.session_id AND agent.account_id = ${put(accountId)} AND agent.removed_at IS NULL
+      ${isAnswered ? "AND twin.status <> 'invited'" : ''}
+      AND (its.changed_at, its.agent_id) > (inbox.changed_at, inbox.agent_id))`);
+  if (counterpart !== undefined)
+    unwanted.push(`NOT EXISTS (SELECT 1 FROM participant AS other
+      WHERE other.session_id = inbox.session_id AND other.handle = ${put(counterpart)})`);
+  if (isAnswered)
+    unwanted.push(`EXISTS (SELECT 1 FROM participant AS mine WHERE mine.session_id = inbox.session_id
+      AND mine.agent_id = inbox.agent_id AND mine.status = 'invited' AND mine.session_state = 'active')`);
+  const isMatch = unwanted.length === 0 ? '1' : `CASE WHEN ${unwanted.join(' OR ')} THEN 0 ELSE 1 END`;
+  const inRange =
+    (state === undefined ? '' : inState(put(state))) +
+    (since === undefined ? '' : ` AND inbox.changed_at >= ${put(since)}`);
+  return query.all<FilteredRow>(
+    `SELECT session.*, inbox.changed_at, ${isMatch} AS is_match
+     FROM inbox JOIN session ON session.id = inbox.session_id
+     WHERE inbox.agent_id = $1 AND (inbox.changed_at, inbox.session_id) < ($2, $3)${inRange}${ORDER}`,
+    ...parameters,
   );
 }
 
-/** The same for a session in the account's list. */
-export async function findActingHandle(query: Query, accountId: string, sessionId: string): Promise<string> {
-  const row = await findActingParticipant(query, accountId, sessionId);
-  if (row === undefined) throw new Error('A listed session has none of the agents of the account.');
-  return row.handle;
+/**
+ * The active sessions to which agents of an account are invited, newest first, from the one before `beforeId`; or those
+ * of one agent.
+ */
+export function listInvitedSessions(
+  query: Query,
+  accountId: string,
+  agentId: string | undefined,
+  beforeId: string,
+  limit: number,
+): Promise<ListedRow[]> {
+  const { gather } = INVITED[query.dialect];
+  const newest = `SELECT participant.session_id FROM participant
+    WHERE participant.agent_id = agent.id AND participant.status = 'invited' AND participant.session_state = 'active'
+      AND participant.session_id < $2
+    ORDER BY participant.session_id DESC LIMIT $3`;
+  const parameters: SqlValue[] = [accountId, beforeId, limit];
+  return query.all<ListedRow>(
+    `SELECT session.*, found.changed_at FROM (
+       SELECT inbox.session_id, MAX(inbox.changed_at) AS changed_at FROM agent
+       CROSS JOIN ${valuesOf(query.dialect, `(SELECT ${gather}(newest.session_id) FROM (${newest}) AS newest)`)} AS each
+       CROSS JOIN inbox
+       WHERE agent.account_id = $1 AND agent.removed_at IS NULL
+         ${agentId === undefined ? '' : `AND agent.id = $${parameters.push(agentId)}`}
+         AND inbox.agent_id = agent.id AND inbox.session_id = each.value
+       GROUP BY inbox.session_id ORDER BY inbox.session_id DESC LIMIT $3
+     ) AS found CROSS JOIN session WHERE session.id = found.session_id ORDER BY session.id DESC`,
+    ...parameters,
+  );
+}
+
+const INVITED = { sqlite: { gather: 'json_group_array' }, postgres: { gather: 'json_agg' } } as const;
+
+/** How far the people of an account have read in each of these sessions. */
+export async function listSeen(
+  query: Query,
+  accountId: string,
+  sessionIds: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await query.all<{ session_id: string; sequence: number }>(
+    `SELECT seen_session.session_id, seen_session.sequence FROM ${valuesOf(query.dialect, '$2')} AS asked
+     CROSS JOIN seen_session WHERE seen_session.account_id = $1 AND seen_session.session_id = asked.value`,
+    accountId,
+    JSON.stringify(sessionIds),
+  );
+  return new Map(rows.map((row) => [row.session_id, row.sequence]));
+}
+
+/** Someone has read up to there. It never goes back. */
+export async function putSeen(
+  transaction: Transaction,
+  accountId: string,
+  sessionId: string,
+  sequence: number,
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO seen_session (account_id, session_id, sequence) VALUES ($1, $2, $3)
+     ON CONFLICT (account_id, session_id) DO UPDATE SET sequence = excluded.sequence
+       WHERE excluded.sequence > seen_session.sequence`,
+    accountId,
+    sessionId,
+    sequence,
+  );
+}
+
+/** A session that was found by its topic. */
+export type TopicRow = Pick<ListedRow, 'id' | 'topic' | 'state' | 'changed_at'>;
+
+/**
+ * Sessions of these agents whose topic contains a text, in any case, most recently changed first. Of each agent, the
+ * `walkedMax` sessions that changed last are looked at.
+ */
+export async function findSessionsByTopic(
+  query: Query,
+  agentIds: readonly string[],
+  text: string,
+  { walkedMax, limit }: { readonly walkedMax: number; readonly limit: number },
+): Promise<TopicRow[]> {
+  const found = new Map<string, TopicRow>();
+  const pattern = `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`;
+  for (const agentId of agentIds) {
+    const rows = await query.all<TopicRow>(
+      `SELECT session.id, session.topic, session.state, recent.changed_at FROM (
+         SELECT session_id, changed_at FROM inbox WHERE agent_id = $1
+         ORDER BY changed_at DESC, session_id DESC LIMIT $2
+       ) AS recent JOIN session ON session.id = recent.session_id
+       WHERE LOWER(session.topic) LIKE $3 ESCAPE '!'
+       ORDER BY recent.changed_at DESC, recent.session_id DESC LIMIT $4`,
+      agentId,
+      walkedMax,
+      pattern,
+      limit,
+    );
+    for (const row of rows) {
+      const known = found.get(row.id);
+      if (known === undefined || known.changed_at < row.changed_at) found.set(row.id, row);
+    }
+  }
+  return [...found.values()].sort((one, other) => other.changed_at - one.changed_at).slice(0, limit);
 }

@@ -7,7 +7,9 @@ type Asset =
   | 'transcript.css'
   | 'time.js'
   | 'transcript.js'
-  | 'compose.js';
+  | 'compose.js'
+  | 'lists.js'
+  | 'streams.js';
 
 /** The files in the folder `assets`, inserted by the build. */
 declare const ASP_ASSETS: Readonly<Record<Asset, string>>;
@@ -22,4 +24,7 @@ export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['das
 export const TIME_SCRIPT = ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`);
 
 /** Updates a transcript while someone views it, and sends what they write. */
-export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
+export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
+
+/** Updates a list while someone views it. */
+export const LISTS_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['lists.js']}`;

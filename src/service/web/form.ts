@@ -11,7 +11,7 @@ export interface Field {
   readonly id: string;
   readonly name: string;
   readonly label: Html | string;
-  readonly kind?: 'text' | 'password';
+  readonly kind?: 'text' | 'password' | 'date';
   readonly value?: string;
   readonly hint?: Html | string;
   readonly autocomplete: string;
@@ -22,6 +22,8 @@ export interface Field {
   /** A name of letters, digits, `_` and `-`: no autocorrection, no capitals. */
   readonly isIdentifier?: boolean;
   readonly isRequired?: boolean;
+  /** It has the focus when the page opens, unless there is a mistake. */
+  readonly hasFocus?: boolean;
   /** Suggestions; other values can be typed too. */
   readonly suggestions?: readonly string[];
 }
@@ -48,7 +50,7 @@ export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
   const { words, attributes } = tie(field, mistakes);
   const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
     autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
-    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
+    ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${field.hasFocus === true && html` autofocus`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
   return html`<div class="field">
 <label for="${id}">${field.label}</label>
 ${words}
@@ -64,15 +66,16 @@ export interface Selection {
   readonly label: string;
   /** Shown while nothing is selected. */
   readonly nothing: string;
+  readonly isRequired?: boolean;
   readonly options: readonly { readonly value: string; readonly label: string }[];
 }
 
 export function renderSelection(selection: Selection, chosen: string | undefined, mistakes: readonly Mistake[]): Html {
-  const { id, name, label, nothing, options } = selection;
+  const { id, name, label, nothing, isRequired = true, options } = selection;
   const { words, attributes } = tie(selection, mistakes);
   return html`<div class="field"><label for="${id}">${label}</label>
 ${words}
-<select id="${id}" name="${name}" required${attributes}><option value="">${nothing}</option>${options.map((option) => html`<option value="${option.value}"${option.value === chosen && html` selected`}>${option.label}</option>`)}</select></div>`;
+<select id="${id}" name="${name}"${isRequired && html` required`}${attributes}><option value="">${nothing}</option>${options.map((option) => html`<option value="${option.value}"${option.value === chosen && html` selected`}>${option.label}</option>`)}</select></div>`;
 }
 
 export interface Area {

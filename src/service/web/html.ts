@@ -24,14 +24,14 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu;
 const SHOWN_LENGTH_MAX = 80;
 
 /** A name that a stranger chose: it cannot reorder, hide or crowd out its surroundings. */
-export function strangersText(text: string): Html {
-  return html`<bdi>${strangersWords(text)}</bdi>`;
+export function strangersText(text: string, maxLength?: number): Html {
+  return html`<bdi>${strangersWords(text, maxLength)}</bdi>`;
 }
 
 /** The same where markup is not possible: in the title of a tab. */
-export function strangersWords(text: string): string {
-  const visible = [...text.replace(INVISIBLE, '').replace(/\s+/g, ' ').trim()];
-  return visible.length > SHOWN_LENGTH_MAX ? `${visible.slice(0, SHOWN_LENGTH_MAX).join('')}…` : visible.join('');
+export function strangersWords(text: string, maxLength = SHOWN_LENGTH_MAX): string {
+  const visible = [...text.replace(/\s+/g, ' ').replace(INVISIBLE, '').trim()];
+  return visible.length > maxLength ? `${visible.slice(0, maxLength).join('')}…` : visible.join('');
 }
 
 /** The logo of the program. */
@@ -49,10 +49,24 @@ export const TICK = drawn(html`<path d="m4 10.5 4 4 8-9"/>`);
 export const PLUS = drawn(html`<path d="M10 4v12M4 10h12"/>`);
 export const FILE = drawn(html`<path d="M5 2.5h6.5L16 7v10.5H5zM11.5 2.5V7H16"/>`);
 export const PICTURE = drawn(html`<path d="M3 4h14v12H3zM3 13l4-4 4 4 2-2 4 3.5M13 7.5v.1"/>`);
+export const GLASS = drawn(html`<path d="M9 3.5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11ZM13 13l4 4"/>`);
 export const CAUTION = drawn(html`<path d="M10 3 2.5 16.5h15zM10 8.5v3.5M10 14.3v.1"/>`);
+
+const HUES = 8;
+
+/** The avatar of an agent: a square with the first character of its own name, in a color of its handle. */
+export function renderAgentFace(handle: string, size: 'small' | 'usual' | 'large' = 'usual'): Html {
+  let hash = 0;
+  for (let index = 0; index < handle.length; index += 1) hash = (Math.imul(hash, 31) + handle.charCodeAt(index)) >>> 0;
+  return face(handle.slice(handle.indexOf('.') + 1), `${size}-face agent-face hue-${hash % HUES}`);
+}
 
 /** Fallback avatar: the first visible character of the name in a circle. */
 export function renderFace(name: string, size: 'small' | 'usual' | 'large' = 'usual'): Html {
+  return face(name, `${size}-face`);
+}
+
+function face(name: string, kind: string): Html {
   const [initial = '?'] = /[\p{L}\p{N}]/u.exec(name) ?? [];
-  return html`<span class="face${size !== 'usual' && ` ${size}-face`}" aria-hidden="true">${initial.toUpperCase()}</span>`;
+  return html`<span class="face ${kind}" aria-hidden="true">${initial.toUpperCase()}</span>`;
 }

@@ -46,12 +46,12 @@ function count(number: number, unit: string): string {
 /** How long ago, or on which date, with the exact moment for programs and on hover. */
 export function renderTime(epochMs: number, now: number): Html {
   const age = describeAge(epochMs, now);
-  return age === undefined ? renderMoment(epochMs, 'date') : renderMoment(epochMs, undefined, age);
+  return age === undefined ? renderInUtc(epochMs, 'date') : renderMoment(epochMs, 'age', age);
 }
 
 /** The time of day. */
 export function renderClock(epochMs: number): Html {
-  return renderMoment(epochMs, 'clock');
+  return renderInUtc(epochMs, 'clock');
 }
 
 /** The day in UTC, which it says; with a script it may be a different one. */
@@ -64,7 +64,10 @@ export function dayOf(epochMs: number): string {
   return UTC.day.format(epochMs);
 }
 
-function renderMoment(epochMs: number, form: 'clock' | 'date' | 'day' | undefined, words?: string): Html {
-  const text = words ?? (form && UTC[form].format(epochMs));
-  return html`<time datetime="${new Date(epochMs).toISOString()}" title="${UTC.moment.format(epochMs)}"${form !== undefined && html` data-form="${form}"`}>${text}</time>`;
+function renderInUtc(epochMs: number, form: 'clock' | 'date'): Html {
+  return renderMoment(epochMs, form, UTC[form].format(epochMs));
+}
+
+function renderMoment(epochMs: number, form: 'clock' | 'date' | 'day' | 'age', text: string): Html {
+  return html`<time datetime="${new Date(epochMs).toISOString()}" title="${UTC.moment.format(epochMs)}" data-form="${form}">${text}</time>`;
 }

@@ -4,7 +4,11 @@ import { searchAgents, searchDirectory } from '../../../src/service/agents/searc
 import { getAttachment } from '../../../src/service/attachments/attachments.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Query } from '../../../src/service/core/database.js';
-import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
+import {
+  indexMessages,
+  searchAccountMessages,
+  searchMessages,
+} from '../../../src/service/messaging/search-messages.js';
 import { listAllowlist, listBlocks } from '../../../src/service/messaging/trust-lists.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import { upload } from '../attachments/desk.js';
@@ -12,7 +16,7 @@ import { must, openStage, type Stage } from '../sessions/stage.js';
 
 /** Tables of one row, the few rows that limited subqueries gave, and a list that was given. */
 const SMALL =
-  /^SCAN (service_key|search_progress|recent|found|newest)$|^SCAN (asked|each|word) VIRTUAL TABLE INDEX \d+:/;
+  /^SCAN (service_key|search_progress|recent|found|newest)$|^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:/;
 
 let stage: Stage;
 let alice: AgentActor;
@@ -73,6 +77,9 @@ it('what an agent asks costs the same however many agents, messages and files th
       await searchDirectory(context, alice, { query: found }, query);
       const filter = { q: 'heron', limit: 20, counterpart: bob.handle, session_id: session };
       expect((await searchMessages(context, alice, { query: filter }, query)).messages).toHaveLength(2);
+      const agentIds = [alice.agentId];
+      const own = await searchAccountMessages(query, alice.accountId, { q: 'heron', agentIds, limit: 20 });
+      expect(own).toHaveLength(2);
       await getAttachment(context, alice, { path: { attachment_id: id } }, query);
       await listAllowlist(context, alice, { path: splitHandle(alice.handle) }, query);
       await listBlocks(context, alice, { query: { limit: 50 } }, query);

@@ -3,7 +3,12 @@ import { updateAgent } from '../../../src/service/agents/agents.js';
 import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
-import { indexMessages, searchMessages, startIndexing } from '../../../src/service/messaging/search-messages.js';
+import {
+  indexMessages,
+  searchAccountMessages,
+  searchMessages,
+  startIndexing,
+} from '../../../src/service/messaging/search-messages.js';
 import type { AccountRow } from '../../../src/service/store/accounts.js';
 import {
   holdsPhrases,
@@ -356,5 +361,83 @@ describe('Search › the words of messages', () => {
     await startIndexing(stage.context)();
     expect(await indexMessages(stage.context)).toBe(false);
     expect(await contents(alice, 'otter', { limit: 100 })).toHaveLength(100);
+  });
+});
+
+describe('Search › messages of an account', () => {
+  let second: AgentActor;
+  beforeEach(async () => {
+    second = await stage.addAgent(owner, 'second', { inboundPolicy: 'open' });
+  });
+  const findAll = (q: string, agents: readonly AgentActor[] = [alice, second], limit = 20) =>
+    stage.read((query) =>
+      searchAccountMessages(query, owner.id, { q, agentIds: agents.map(({ agentId }) => agentId), limit }),
+    );
+  const saidIn = async (q: string, agents?: readonly AgentActor[], limit?: number) =>
+    (await findAll(q, agents, limit)).map(({ message }) => message.content);
+  /** The same from the index as from what is not indexed yet. */
+  const expectBoth = async (q: string, contents: readonly string[], agents?: readonly AgentActor[]): Promise<void> => {
+    expect(await saidIn(q, agents)).toEqual(contents);
+    await catchUp();
+    expect(await saidIn(q, agents)).toEqual(contents);
+  };
+
+  it('finds what any of its agents could see, each message once, newest first', async () => {
+    const both = must(await stage.create(bob, { invite: [alice.handle, second.handle] })).session_id;
+    for (const agent of [alice, second]) must(await stage.join(agent, both));
+    const one = must(await stage.create(second, { topic: 'One', invite: [bob.handle] })).session_id;
+    await say(bob, both, 'first heron');
+    await say(second, one, 'second heron');
+    await expectBoth('heron', ['second heron', 'first heron']);
+    await expectBoth('heron', ['first heron'], [alice]);
+    expect((await findAll('second'))[0]).toMatchObject({ session: { session_id: one, topic: 'One' }, sequence: 2 });
+  });
+
+  it('finds nothing of sessions of others, or of those to which its agents are only invited', async () => {
+    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+    const apart = must(await stage.create(bob, { invite: [carol.handle] })).session_id;
+    const asked = must(
+      await stage.create(bob, { invite: [alice.handle], initial_message: { content: 'heron before' } }),
+    ).session_id;
+    await say(bob, apart, 'heron apart');
+    await say(bob, asked, 'heron meanwhile');
+    await expectBoth('heron', []);
+    must(await stage.join(alice, asked));
+    await expectBoth('heron', ['heron meanwhile', 'heron before']);
+  });
+
+  it('finds what an agent saw before it left or was blocked, and nothing later', async () => {
+    const session = must(await stage.create(bob, { invite: [alice.handle] })).session_id;
+    must(await stage.join(alice, session));
+    await say(bob, session, 'heron 1');
+    must(await stage.leave(alice, session));
+    await say(bob, session, ...Array.from({ length: 40 }, (_, index) => `heron later ${index}`));
+    await expectBoth('heron', ['heron 1']);
+    expect(await saidIn('heron', [alice, second], 1)).toEqual(['heron 1']);
+    must(await stage.invite(bob, session, [alice.handle]));
+    await say(bob, session, 'heron again');
+    await expectBoth('heron', ['heron 1']);
+  });
+
+  it('neither messages of others that are not indexed yet nor long ones keep it from finding its own', async () => {
+    const own = must(await stage.create(alice, {})).session_id;
+    await say(alice, own, 'heron mine');
+    const apart = must(await stage.create(bob, {})).session_id;
+    await say(bob, apart, ...Array.from({ length: 40 }, () => 'heron theirs'));
+    await expectBoth('heron', ['heron mine']);
+  });
+
+  it('finds nothing of an agent that was removed', async () => {
+    const session = must(await stage.create(second, {})).session_id;
+    await say(second, session, 'heron');
+    await stage.write((transaction) =>
+      removeAgent(
+        stage.context,
+        { kind: 'account', accountId: owner.id, scopes: [] },
+        { path: splitHandle(second.handle) },
+        transaction,
+      ),
+    );
+    await expectBoth('heron', [], [alice]);
   });
 });

@@ -88,7 +88,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     paths = [
       ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/blocks`, `${agent}/remove`],
       ...['sessions', `sessions/${session}`, `sessions/${session}?before=3`, 'clients', 'new-client', 'applications'],
-      ...['settings', 'settings/delete'],
+      ...['settings', 'settings/delete', 'search', 'search?q=wwww', 'sessions?with=nobody', 'sessions?state=invited'],
       'none',
     ].map((part) => `/dashboard/${part}`);
   });

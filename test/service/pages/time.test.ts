@@ -26,7 +26,7 @@ describe('How long ago a moment was', () => {
 
   it('says the exact moment beside it, in UTC', () => {
     expect(renderTime(NOW - HOUR, NOW).markup).toBe(
-      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00:00 UTC">1 hour ago</time>',
+      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00:00 UTC" data-form="age">1 hour ago</time>',
     );
   });
 

@@ -8,13 +8,34 @@
     Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-GB', form)]),
   );
   const write = (name, time) => formats[name].format(new Date(time.dateTime));
+  // Ages are counted by the clock of the service, from the moment at which it made the page.
+  const MINUTE = 60000,
+    HOUR = 60 * MINUTE,
+    DAY = 24 * HOUR;
+  let madeAt,
+    shownAt = 0;
+  const count = (number, unit) => `${number} ${unit}${number === 1 ? '' : 's'} ago`;
+  const ageOf = (time) => {
+    const age = madeAt + performance.now() - shownAt - new Date(time.dateTime);
+    if (age < MINUTE) return 'just now';
+    if (age < HOUR) return count(Math.floor(age / MINUTE), 'minute');
+    if (age < DAY) return count(Math.floor(age / HOUR), 'hour');
+    if (age < 2 * DAY) return 'yesterday';
+    return age < 14 * DAY ? count(Math.floor(age / DAY), 'day') : write('date', time);
+  };
   const localize = (time) => {
     const { form } = time.dataset;
     time.title = write('moment', time);
     if (!form) return;
-    const text = write(form, time);
+    if (form === 'age' && madeAt === undefined) return;
+    const text = form === 'age' ? ageOf(time) : write(form, time);
     if (time.textContent !== text) time.textContent = text;
   };
+  const setNow = (now) => {
+    madeAt = now;
+    shownAt = performance.now();
+  };
+  document.addEventListener('asp-now', ({ detail }) => setNow(detail));
   const beginDay = (entry, { dateTime }) => {
     const day = document.createElement('li');
     day.className = 'day';
@@ -37,8 +58,13 @@
     }
   };
   const look = () => {
+    if (madeAt === undefined) {
+      const bar = document.querySelector('[data-now]');
+      if (bar) setNow(Number(bar.dataset.now));
+    }
     document.querySelectorAll('.entries').forEach(divide);
     document.querySelectorAll('time').forEach(localize);
   };
+  setInterval(() => document.querySelectorAll('time[data-form=age]').forEach(localize), MINUTE / 2);
   new MutationObserver(look).observe(document, { childList: true, characterData: true, subtree: true });
 })();

@@ -6,8 +6,7 @@
   const KEPT = 500,
     KEPT_WHILE_READING = 2000,
     NEAR = 120;
-  const STREAMS = 3,
-    POLL = 3000,
+  const POLL = 3000,
     POLLS_AFTER_REFUSAL = 5;
   const FIRST_WAIT = 1000,
     LONGEST_WAIT = 30000,
@@ -159,18 +158,6 @@
     close();
     say(why);
   };
-  // One of the streams of this browser, shared by all its tabs; undefined: others have them all.
-  const takeStream = async () => {
-    if (!navigator.locks) return () => {};
-    for (let number = 0; number < STREAMS; number += 1) {
-      const free = await new Promise((resolve) => {
-        const hold = (lock) => (lock ? new Promise((give) => resolve(give)) : resolve(undefined));
-        navigator.locks.request(`asp-live-${number}`, { ifAvailable: true }, hold).catch(() => resolve(undefined));
-      });
-      if (free) return free;
-    }
-    return undefined;
-  };
   // An EventSource does not get the reason for a refusal; a plain request does, and also gets the news.
   const poll = async () => {
     const mine = turn;
@@ -216,7 +203,7 @@
       refusals -= 1;
       return poll();
     }
-    const free = await takeStream();
+    const free = await window.takeStream();
     if (mine !== turn) return free?.();
     release = free;
     if (free) stream();

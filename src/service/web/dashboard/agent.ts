@@ -18,7 +18,7 @@ import {
   renderProblem,
   renderTick,
 } from '../form.js';
-import { type Html, html, renderFace } from '../html.js';
+import { type Html, html, renderAgentFace } from '../html.js';
 import { renderTime } from '../time.js';
 import { PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
 import {
@@ -56,7 +56,7 @@ export const pathOf = ({ local_name: name }: Agent): string => `/dashboard/agent
 export function renderAgentPage({ agent, note, mistakes }: AgentFrame, tab: Tab, body: Html): View {
   const path = pathOf(agent);
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
-<div class="identity">${renderFace(agent.display_name, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
+<div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
 ${renderNote(note)}${renderProblem('There is a problem', mistakes)}
 ${body}</div>`;

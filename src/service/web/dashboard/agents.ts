@@ -2,9 +2,11 @@ import type { Agent } from '../../../wire/schemas/agent.js';
 import { CreateAgentRequest } from '../../../wire/schemas/requests.js';
 import { createAgent, listAgents } from '../../agents/agents.js';
 import { ServiceError } from '../../core/errors.js';
+import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
+import { LISTS_SCRIPT } from '../assets.js';
 import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
-import { type Html, html, renderFace } from '../html.js';
+import { type Html, html, renderAgentFace } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
   aspCommand,
@@ -37,18 +39,19 @@ export interface AgentsPage {
   readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
+  readonly mark: string;
   readonly note: NoteName | undefined;
 }
 
-export function renderAgents({ listed, username, baseUrl, note }: AgentsPage): View {
+export function renderAgents({ listed, username, baseUrl, mark, note }: AgentsPage): View {
   const heading = renderHeading({
     title: 'Agents',
     about: 'Each agent has a handle that other agents can message.',
     ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
   });
   const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
-  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
-  return { title: 'Agents', section: 'agents', main };
+  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}">${list}</div></div>`;
+  return { title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT };
 }
 
 function renderNoAgents(username: string, baseUrl: string): Html {
@@ -61,7 +64,7 @@ function renderNoAgents(username: string, baseUrl: string): Html {
 }
 
 function renderRow(agent: Agent): Html {
-  return html`<li class="row">${renderFace(agent.display_name)}
+  return html`<li class="row">${renderAgentFace(agent.canonical_handle)}
 <div class="who grow"><a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a><span class="mono">${agent.canonical_handle}</span></div>
 ${renderBadges(agent)}</li>`;
 }
@@ -113,14 +116,16 @@ ${renderArea({ id: 'description', name: 'description', label: 'Description (opti
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, note } = visit;
-  const { agents, next_cursor: next } = await context.database.read((view) =>
-    listAgents(context, actor, { query: askedOf(visit) }, view),
-  );
+  const { agents, next, mark } = await context.database.read(async (view) => {
+    const { agents, next_cursor: next } = await listAgents(context, actor, { query: askedOf(visit) }, view);
+    return { agents, next, mark: await readListMark(view, account.id) };
+  });
   return page(
     renderAgents({
       listed: listedOf(visit, agents, next),
       username: account.username,
       baseUrl: context.settings.addresses.baseUrl,
+      mark,
       note,
     }),
   );

@@ -37,6 +37,8 @@ import {
 import { actExport } from './export.js';
 import { frameHeaders, renderFrame, type View } from './frame.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
+import { createLiveLists } from './live-lists.js';
+import { showSearch } from './search.js';
 import { showSessions } from './sessions.js';
 import {
   actDeleteAccount,
@@ -141,6 +143,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain },
   { path: `${AGENT}/blocks/remove`, act: actUnblock },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
+  { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
   { path: `${SESSION}/join`, act: actJoin },
@@ -184,6 +187,7 @@ export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 /** Mounts the dashboard below the web origin; everything it installs stays within its own scope. */
 export function registerDashboard(app: FastifyInstance, server: AuthorizationServer): Dashboard {
   const live = createLiveTranscripts(server);
+  const lists = createLiveLists(server);
   const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many forms with files are being sent.' });
   app.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
@@ -198,7 +202,13 @@ export function registerDashboard(app: FastifyInstance, server: AuthorizationSer
   });
   // The caller is a script, so it gets errors in the form for programs.
   app.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
-  return live;
+  app.get(`${PATH.dashboard}/live`, GET_ALONE, async (request, reply) => lists.open(request, reply));
+  return {
+    stop() {
+      live.stop();
+      lists.stop();
+    },
+  };
 }
 
 function registerRow(scope: FastifyInstance, server: AuthorizationServer, bodies: Semaphore, row: PageRow): void {
@@ -387,6 +397,7 @@ function renderVisited({ context, account, csrf }: Visit, view: View): string {
     account: { username: account.username, displayName: account.display_name },
     signOutPath: PATH.signOut,
     csrf,
+    now: context.clock.now(),
   });
 }
 

@@ -1,7 +1,7 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { DASHBOARD_STYLE, TIME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
-import { type Html, html, MARK, renderFace, TICK } from '../html.js';
+import { GLASS, type Html, html, MARK, renderFace, TICK } from '../html.js';
 import { headersFor, policyHashOf, renderDocument, renderScript } from '../layout.js';
 
 const headersWith = headersFor(DASHBOARD_STYLE);
@@ -13,7 +13,7 @@ const SECTIONS = {
   clients: { label: 'Credentials', path: '/dashboard/clients' },
   applications: { label: 'Apps', path: '/dashboard/applications' },
 } as const;
-export type Section = keyof typeof SECTIONS;
+export type Section = keyof typeof SECTIONS | 'search';
 
 /** The content of one dashboard page within the frame. */
 export interface View {
@@ -31,15 +31,17 @@ export interface Frame {
   readonly account: { readonly username: string; readonly displayName: string };
   readonly signOutPath: string;
   readonly csrf: string;
+  readonly now: number;
 }
 
 /** A complete page of the dashboard. */
 export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
   const body = html`<body>
 <a class="skip" href="#main">Skip to content</a>
-<header class="bar"><div class="bar-inside">
+<header class="bar" data-now="${frame.now}"><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
 <nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
+<a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
 ${renderAccountMenu(frame)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
@@ -68,12 +70,13 @@ export interface Listed<Item> {
   readonly items: readonly Item[];
   /** The cursor of the next part; null: this is the last one. */
   readonly next: string | null;
-  readonly isFirst: boolean;
+  /** The cursors of the parts on the way here, and of this one; empty for the first part. */
+  readonly trail: readonly string[];
 }
 
 /** The list was always empty, or everything in it was removed. */
-export function isEmpty({ items, isFirst }: Listed<unknown>): boolean {
-  return items.length === 0 && isFirst;
+export function isEmpty({ items, trail }: Listed<unknown>): boolean {
+  return items.length === 0 && trail.length === 0;
 }
 
 /** The items as rows, or a text if there are none; `path` is the list's, with its filters. */
@@ -87,10 +90,21 @@ export function renderList<Item>(
   return html`<ul class="rows">${listed.items.map(renderRow)}</ul>${renderPager(path, listed)}`;
 }
 
-function renderPager(path: string, { next, isFirst }: Listed<unknown>): Html | undefined {
-  if (next === null && isFirst) return undefined;
+/** How many parts back a reader can go one by one. */
+const TRAIL_MAX = 12;
+/** The first of a trail: the cursors before it were forgotten. */
+const FORGOTTEN = '';
+
+function renderPager(path: string, { next, trail }: Listed<unknown>): Html | undefined {
+  if (next === null && trail.length === 0) return undefined;
   const mark = path.includes('?') ? '&' : '?';
-  return html`<nav class="pager" aria-label="Pages">${!isFirst && html`<a class="button plain" href="${path}">First page</a>`}${next !== null && html`<a class="button plain" href="${path}${mark}after=${encodeURIComponent(next)}">Next page</a>`}</nav>`;
+  const partAt = (cursors: readonly string[]): string =>
+    cursors.length === 0 ? path : `${path}${mark}after=${encodeURIComponent(cursors.join('.'))}`;
+  const before = trail.slice(0, -1);
+  const hasBefore = trail.length > 0 && before.at(-1) !== FORGOTTEN;
+  const after = next === null ? [] : [...trail, next];
+  const kept = after.length <= TRAIL_MAX ? after : [FORGOTTEN, ...after.slice(1 - TRAIL_MAX)];
+  return html`<nav class="pager" aria-label="Pages">${trail.length > 1 && html`<a class="button plain" href="${path}">First page</a>`}${hasBefore && html`<a class="button plain" rel="prev" href="${partAt(before)}">Previous page</a>`}${next !== null && html`<a class="button plain" rel="next" href="${partAt(kept)}">Next page</a>`}</nav>`;
 }
 
 /** For an empty list: what would be in it, and how to add something. */

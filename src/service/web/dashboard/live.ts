@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../core/errors.js';
-import { readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
+import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
+import { markSeen } from './sessions.js';
 import {
   composerFor,
   findSeenSession,
@@ -36,6 +37,8 @@ const HEADERS = {
 export interface LiveStream {
   readonly accountId: string;
   readonly sessionId: string;
+  /** The number of the last event that was sent. */
+  readonly after: number;
   /** There may be news. */
   look(): void;
   end(): void;
@@ -87,12 +90,13 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
       isLooking = false;
     }
   };
-  response.writeHead(200, HEADERS);
-  response.write(`retry: ${RETRY_MS}\n\n`);
-  keepAlive(server, response);
+  beginStream(server, response);
   return {
     accountId: onlooker.accountId,
     sessionId: onlooker.sessionId,
+    get after() {
+      return after;
+    },
     look() {
       mustLookAgain = true;
       if (!isLooking) void lookAll();
@@ -153,6 +157,13 @@ async function write({ context }: PageServer, response: ServerResponse, text: st
   });
 }
 
+/** Begins a stream of events that stays open. */
+export function beginStream(server: PageServer, response: ServerResponse): void {
+  response.writeHead(200, HEADERS);
+  response.write(`retry: ${RETRY_MS}\n\n`);
+  keepAlive(server, response);
+}
+
 /** Sends a comment now and then, so that proxies do not consider the connection dead. */
 function keepAlive({ context }: PageServer, response: ServerResponse): void {
   let cancel = (): void => {};
@@ -175,6 +186,18 @@ const POLL_MS = 1_000;
 const STREAMS_MAX = 200;
 const STREAMS_PER_ACCOUNT_MAX = 8;
 const RETRY_AFTER_S = 5;
+
+/** Refuses one more stream if too many are open, or the service is about to stop. */
+export function requireRoom(
+  streams: ReadonlySet<{ readonly accountId: string }>,
+  accountId: string,
+  isStopping: boolean,
+): void {
+  if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
+  const own = [...streams].filter((stream) => stream.accountId === accountId).length;
+  if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
+    throw new ServiceError('RATE_LIMITED', 'Too many live pages are open.', { retryAfterS: RETRY_AFTER_S });
+}
 
 /** The transcripts that people are viewing, each fed by server-sent events. */
 export interface LiveTranscripts {
@@ -212,12 +235,6 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
       true,
     );
   };
-  const requireRoom = (accountId: string): void => {
-    if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
-    const own = [...streams].filter((stream) => stream.accountId === accountId).length;
-    if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
-      throw new ServiceError('RATE_LIMITED', 'Too many live transcripts are open.', { retryAfterS: RETRY_AFTER_S });
-  };
   return {
     async open(request, reply) {
       if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
@@ -230,7 +247,7 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
         findSeenSession(query, onlooker.accountId, onlooker.sessionId),
       );
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
-      requireRoom(onlooker.accountId);
+      requireRoom(streams, onlooker.accountId, isStopping);
       reply.hijack();
       // A browser that is already gone sends no further event, so its stream would never be removed.
       if (reply.raw.destroyed) return reply;
@@ -239,7 +256,12 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
         after,
       });
       streams.add(stream);
-      reply.raw.once('close', () => streams.delete(stream));
+      reply.raw.once('close', () => {
+        streams.delete(stream);
+        markSeen(server.context, onlooker.accountId, onlooker.sessionId, stream.after).catch((error) =>
+          server.context.log.error('mark_seen_failed', error),
+        );
+      });
       stream.look();
       poll();
       return reply;
@@ -263,6 +285,8 @@ async function answerPoll(
   const found = await readStep(server, onlooker, after);
   if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
   if (found === 'gone') throw new ServiceError('NOT_FOUND');
+  const shown = Math.min(after, lastVisibleTo(found.seen.view));
+  await markSeen(server.context, onlooker.accountId, onlooker.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
   return reply.send(renderStep(server, found, onlooker));
 }

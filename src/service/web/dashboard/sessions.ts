@@ -1,72 +1,174 @@
-import { splitHandle } from '../../../wire/handle.js';
-import { type Participant, type Session, SessionState } from '../../../wire/schemas/session.js';
+import { isHandle, splitHandle } from '../../../wire/handle.js';
+import type { Message } from '../../../wire/schemas/message.js';
+import type { Session, SessionState } from '../../../wire/schemas/session.js';
+import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
-import { readAccountSessions } from '../../messaging/list-sessions.js';
+import { lastVisibleTo } from '../../messaging/events.js';
+import {
+  type AccountSession,
+  listAgentIds,
+  readAccountSessions,
+  readInvitations,
+  readListMark,
+} from '../../messaging/list-sessions.js';
+import type { Parameters } from '../../oauth/parameters.js';
 import { findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
-import { type Html, html, renderFace, strangersText } from '../html.js';
+import { decodeCursor, encodeCursor } from '../../store/cursor.js';
+import { listPreviews, type PreviewRow } from '../../store/events.js';
+import { LIST_START, listSeen, putSeen } from '../../store/sessions.js';
+import { LISTS_SCRIPT } from '../assets.js';
+import { type Field, hidden, type Mistake, renderField, renderSelection } from '../form.js';
+import { GLASS, type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import {
   aspCommand,
   isEmpty,
   type Listed,
+  renderButton,
   renderCommand,
   renderEmpty,
   renderHeading,
   renderList,
   type View,
 } from './frame.js';
-import { askedOf, type DashboardAnswer, listedOf, page, type Visit } from './visit.js';
+import { askedOf, createFormKey, type DashboardAnswer, listedOf, page, type Visit } from './visit.js';
 
-const NAMES_SHOWN = 4;
-const FILTERS: readonly (readonly [label: string, state: SessionState | undefined])[] = [
-  ['All', undefined],
-  ['Active', 'active'],
-  ['Ended', 'ended'],
-];
+const PATH = '/dashboard/sessions';
+const DAY_MS = 24 * 60 * 60 * 1000;
 
-export const pathOfSession = (id: string): string => `/dashboard/sessions/${id}`;
+export const pathOfSession = (id: string): string => `${PATH}/${id}`;
 
-interface ShownSession {
-  readonly session: Session;
-  readonly acting_handle: string;
-  readonly changedAt: number;
+const STATES = {
+  all: 'All',
+  invited: 'Invited',
+  active: 'Active',
+  ended: 'Ended',
+} as const;
+type State = keyof typeof STATES;
+
+/** What the address of the list asks for, as it was typed. */
+interface AskedFilter {
+  readonly state: State;
+  /** The name of an own agent. */
+  readonly agent: string;
+  readonly counterpart: string;
+  /** Days, in UTC. */
+  readonly from: string;
+  readonly to: string;
+}
+
+interface ShownSession extends AccountSession {
+  readonly preview: PreviewRow | undefined;
+  /** How many events the account may see, and how many of them no one has read in the dashboard. */
+  readonly visibleCount: number;
+  readonly unreadCount: number;
 }
 
 /** An agent of the account, and one that it can write to. */
-export interface FirstSession {
+interface FirstSession {
   readonly sender: string;
   /** Undefined: it can only wait for an invitation. */
   readonly recipient: string | undefined;
 }
 
-export interface SessionsPage {
+interface SessionsPage {
   readonly listed: Listed<ShownSession>;
-  readonly state: SessionState | undefined;
+  /** The latest invitations, above the list. */
+  readonly waiting: readonly ShownSession[];
+  readonly areMoreWaiting: boolean;
+  readonly asked: AskedFilter;
+  readonly mistakes: readonly Mistake[];
+  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
   readonly username: string;
   /** A suggestion for a first session; undefined: the account has no agents. */
   readonly start: FirstSession | undefined;
+  readonly csrf: string;
+  readonly key: string;
+  readonly mark: string;
   readonly now: number;
   readonly baseUrl: string;
 }
 
-export function renderSessions(sessionsPage: SessionsPage): View {
-  const { listed, state } = sessionsPage;
+function renderSessions(sessionsPage: SessionsPage): View {
+  const { listed, waiting, areMoreWaiting, asked, mark } = sessionsPage;
   const heading = renderHeading({
     title: 'Sessions',
     about: 'Conversations your agents are in, most recent first.',
   });
-  const filters = html`<nav class="tabs" aria-label="Filter sessions"><ul>${FILTERS.map(([label, one]) => html`<li><a href="${pathWith(one)}"${one === state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
-  const list = renderList(pathWith(state), listed, (row) => renderRow(row, sessionsPage), renderNone(sessionsPage));
-  const main = html`<div class="stack">${heading}${filters}${list}</div>`;
-  return { title: 'Sessions', section: 'sessions', main };
+  const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...asked, state: state as State })}"${state === asked.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
+  const first =
+    waiting.length > 0 &&
+    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
+<ul class="rows">${waiting.map((row) => renderRow(row, sessionsPage))}</ul></section>`;
+  const nothing = waiting.length > 0 ? html`` : renderNone(sessionsPage);
+  const list = renderList(pathWith(asked), listed, (row) => renderRow(row, sessionsPage), nothing);
+  const main = html`<div class="stack">${heading}${renderSearch()}<div class="stack-tight">${tabs}${renderFilter(sessionsPage)}</div>
+<div id="list" class="stack" data-live="/dashboard/live" data-mark="${mark}">${first}${list}</div></div>`;
+  return { title: 'Sessions', section: 'sessions', main, script: LISTS_SCRIPT };
 }
 
-const pathWith = (state: SessionState | undefined): string =>
-  state === undefined ? '/dashboard/sessions' : `/dashboard/sessions?state=${state}`;
+/** A search from here. */
+function renderSearch(): Html {
+  return html`<form method="get" action="/dashboard/search" role="search" class="search-box"><label class="hidden-label" for="q">Search messages, sessions and agents</label>
+<div class="joined">${GLASS}<input type="text" id="q" name="q" placeholder="Search messages, sessions and agents" maxlength="200" autocomplete="off"></div><button class="button plain">Search</button></form>`;
+}
 
-function renderNone({ state, baseUrl, start }: SessionsPage): Html {
-  if (state !== undefined)
-    return renderEmpty(`No ${state} sessions`, html`<p><a href="/dashboard/sessions">Show all sessions</a></p>`);
+const LISTED_AGENTS_MAX = 50;
+
+function renderFilter({ asked, agents, mistakes, username }: SessionsPage): Html {
+  const isUsed = isFiltered(asked);
+  const [counterpart, from, to] = [
+    { id: 'with', label: 'With', value: asked.counterpart, hint: 'A handle, such as @bob.helper', isIdentifier: true },
+    { id: 'from', label: 'Since', value: asked.from, hint: 'Day of the last event, in UTC', kind: 'date' as const },
+    { id: 'to', label: 'Until', value: asked.to, hint: 'Day of the last event, in UTC', kind: 'date' as const },
+  ].map((one): Field => ({ ...one, name: one.id, autocomplete: 'off', maxLength: 130, isRequired: false }));
+  const agent = { id: 'agent', name: 'agent', label: 'Agent', nothing: 'All agents', isRequired: false };
+  const options = agents.map(({ name, displayName }) => ({
+    value: name,
+    label: `@${username}.${name} · ${displayName}`,
+  }));
+  const choice =
+    agents.length <= LISTED_AGENTS_MAX
+      ? renderSelection({ ...agent, options }, asked.agent, mistakes)
+      : renderField(
+          {
+            ...agent,
+            value: asked.agent,
+            autocomplete: 'off',
+            maxLength: 130,
+            isIdentifier: true,
+            suggestions: agents.map(({ name }) => name),
+          },
+          mistakes,
+        );
+  const fields = [counterpart, from, to].map((field) => field && renderField(field, mistakes));
+  const state = hidden({ state: asked.state === 'all' ? undefined : asked.state });
+  return html`<details class="filter"${(isUsed || mistakes.length > 0) && html` open`}><summary>Filter</summary>
+<form method="get" action="${PATH}" class="card stack" aria-label="Filter sessions">${state}<div class="filter-fields">${choice}${fields}</div>
+<div class="row-actions"><button class="button primary">Show</button>${isUsed && html`<a class="button plain" href="${pathWith({ ...NO_FILTER, state: asked.state })}">Clear</a>`}</div></form></details>`;
+}
+
+const NO_FILTER = { agent: '', counterpart: '', from: '', to: '' } as const;
+
+function isFiltered({ agent, counterpart, from, to }: AskedFilter): boolean {
+  return [agent, counterpart, from, to].some((value) => value !== '');
+}
+
+/** The address of the list with this filter. */
+function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string {
+  const asked = { state: state === 'all' ? '' : state, agent, with: counterpart, from, to };
+  const used = Object.entries(asked).filter(([, value]) => value !== '');
+  return used.length === 0 ? PATH : `${PATH}?${new URLSearchParams(used)}`;
+}
+
+function renderNone({ asked, listed, baseUrl, start }: SessionsPage): Html {
+  const isAll = asked.state === 'all';
+  if (listed.next !== null) return renderEmpty('Nothing found so far', html`<p>Look further on the next page.</p>`);
+  if (!isAll || isFiltered(asked))
+    return renderEmpty(
+      isFiltered(asked) ? 'No sessions match' : `No ${asked.state} sessions`,
+      html`<p><a href="${PATH}">Show all sessions</a></p>`,
+    );
   return renderEmpty(
     'No sessions yet',
     html`<p>A session begins when one of your agents writes to another agent, or is invited.</p>${renderFirstStep(start, baseUrl)}`,
@@ -83,12 +185,60 @@ function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html
   return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
 }
 
-function renderRow({ session, acting_handle: acting, changedAt }: ShownSession, { username, now }: SessionsPage): Html {
-  const others = session.participants.filter(({ handle }) => handle !== acting);
-  const [first] = others;
-  return html`<li class="row">${renderFace((first?.handle ?? acting).slice(1))}
-<div class="who grow"><a class="row-link" href="${pathOfSession(session.id)}">${renderTopic(session)}</a><span class="mono names">${renderNames(acting, others)}</span></div>
-<div class="facts"><span class="badges">${renderState(session, username)}</span><span class="soft small">${renderTime(changedAt, now)}</span></div></li>`;
+function renderRow(row: ShownSession, { username, csrf, key, now }: SessionsPage): Html {
+  const { session, preview, changedAt, visibleCount, unreadCount } = row;
+  const isOwn = (handle: string): boolean => handle.startsWith(`@${username}.`);
+  const own = session.participants.filter(({ handle }) => isOwn(handle));
+  const others = session.participants.filter(({ handle }) => !isOwn(handle));
+  const [first] = [...others, ...own];
+  const invited = session.state === 'active' ? own.filter(({ status }) => status === 'invited') : [];
+  const isNew = unreadCount > 0;
+  const isUnread = isNew || invited.length > 0;
+  const count = isNew && unreadCount < visibleCount ? html`${counted(visibleCount)} · ` : '';
+  return html`<li class="row session${isUnread && ' unread'}">${renderAgentFace(first?.handle ?? '', 'small')}
+<div class="who grow"><a class="row-link" href="${pathOfSession(session.id)}">${renderTopic(session)}</a><span class="preview soft">${renderPreview(preview)}</span></div>
+<div class="with"><span class="mono">${summarize(others)}</span><span class="mono soft"><span class="own-mark">yours</span> ${summarize(own)}</span></div>
+<div class="facts"><span class="badges">${session.state === 'ended' && html`<span class="badge">Ended</span>`}${invited.length > 0 && html`<span class="badge warn">Invited</span>`}${isNew && html`<span class="badge good">${String(unreadCount)} new</span>`}</span><span class="soft small">${isNew ? count : visibleCount > 0 && html`${counted(visibleCount)} · `}${renderTime(changedAt, now)}</span></div>
+${invited.slice(0, 1).map(({ handle }) => renderAnswers(session, handle, { csrf, key }))}</li>`;
+}
+
+const counted = (count: number): string => (count === 1 ? '1 event' : `${count} events`);
+
+/** Two buttons, for the first of the invited agents. */
+function renderAnswers(
+  { id, topic }: Session,
+  handle: string,
+  { csrf, key }: Pick<SessionsPage, 'csrf' | 'key'>,
+): Html {
+  const about = html`${strangersText(topic ?? 'No topic')} as ${handle}`;
+  const form = { csrf, about, values: { as: handle, key } };
+  return html`<div class="answers">${renderButton({ ...form, path: `${pathOfSession(id)}/join`, label: 'Join', kind: 'primary' })}${renderButton({ ...form, path: `${pathOfSession(id)}/decline`, label: 'Decline' })}</div>`;
+}
+
+function summarize(participants: Session['participants']): string {
+  const [first] = participants;
+  if (first === undefined) return '';
+  return participants.length === 1 ? first.handle : `${first.handle} +${participants.length - 1}`;
+}
+
+const PREVIEW_LENGTH = 160;
+
+/** The beginning of a message with its sender, on one line. */
+function renderPreview(preview: PreviewRow | undefined): Html | undefined {
+  if (preview === undefined) return undefined;
+  if (preview.payload === null) return html`A long message`;
+  const payload = JSON.parse(preview.payload) as Message & { readonly initial_message?: Message; readonly by: string };
+  const message = preview.type === 'session.message' ? payload : payload.initial_message;
+  if (message === undefined) return html`Invited by ${payload.by}`;
+  return html`${splitHandle(message.sender).name}: ${strangersText(textOfMessage(message), PREVIEW_LENGTH)}`;
+}
+
+/** The words of a message, for a line or an excerpt. */
+export function textOfMessage({ content }: Message): string {
+  if (typeof content === 'string') return content;
+  const texts = content.flatMap((part) => [part['text'], part['name']]);
+  const words = texts.filter((text): text is string => typeof text === 'string').join(' ');
+  return words === '' ? `[${content.map(({ type }) => type).join(', ')}]` : words;
 }
 
 export function renderTopic({ topic }: Pick<Session, 'topic'>): Html {
@@ -103,39 +253,164 @@ export function renderState({ state, participants }: Session, username: string):
   return isWaiting ? html`<span class="badge warn">Invited</span>` : html`<span class="badge good">Active</span>`;
 }
 
-function renderNames(acting: string, others: readonly Participant[]): Html {
-  const more = others.length - NAMES_SHOWN;
-  return html`${acting}${others.slice(0, NAMES_SHOWN).map(({ handle }) => html`, ${handle}`)}${more > 0 && ` and ${more} more`}`;
-}
-
 /** The agent that answers everyone, if the service was started with one. */
 const ECHO_HANDLE = '@demo.echo';
+/** Above the list of all sessions. */
+const WAITING_SHOWN = 5;
+/** Sessions that one page looks at for all agents together, and at least for each of them. */
+const WALKED_MAX = 5_000;
+const WALKED_PER_AGENT_MIN = 100;
+/** Greater than every id of a session. */
+const BEFORE_ALL = 'sess_Z';
 
 export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, query } = visit;
-  const state = SessionState.safeParse(query.one('state')).data;
+  const { context, account, csrf } = visit;
+  const asked = readFilter(visit.query);
   await context.inboxes.settle();
-  return context.database.read(async (view) => {
-    const asked = { ...askedOf(visit), ...(state !== undefined && { state }) };
-    const { rows, next } = await readAccountSessions(view, account.id, asked);
-    const listed = listedOf(visit, rows, next);
-    return page(
-      renderSessions({
-        listed,
-        state,
-        username: account.username,
-        start: isEmpty(listed) ? await suggestFirst(view, account.id) : undefined,
-        now: context.clock.now(),
-        baseUrl: context.settings.addresses.baseUrl,
-      }),
-    );
+  return context.database.read(async (query) => {
+    const agents = await listAgentsOfAccount(query, account.id);
+    const agent = agents.find(({ name }) => name === asked.agent);
+    const mistakes = findMistakes(asked, agent !== undefined);
+    const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, asked, agent?.id);
+    const listed = listedOf(visit, await showAll(visit, query, found.rows), found.next);
+    const isTop = asked.state === 'all' && !isFiltered(asked) && listed.trail.length === 0;
+    const limit = WAITING_SHOWN;
+    const waiting = isTop
+      ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit })
+      : { rows: [], next: undefined };
+    const view = renderSessions({
+      listed,
+      waiting: await showAll(visit, query, waiting.rows),
+      areMoreWaiting: waiting.next !== undefined,
+      asked,
+      mistakes,
+      agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
+      username: account.username,
+      start: isEmpty(listed) ? await suggestFirst(query, account.id) : undefined,
+      csrf,
+      key: createFormKey(context),
+      mark: await readListMark(query, account.id),
+      now: context.clock.now(),
+      baseUrl: context.settings.addresses.baseUrl,
+    });
+    return page(view, { status: mistakes.length > 0 ? 400 : 200 });
   });
 }
 
-async function suggestFirst(view: Query, accountId: string): Promise<FirstSession | undefined> {
-  const [sender, sibling] = await listAgentsOfAccount(view, accountId, { limit: 2 });
+function readFilter(query: Parameters): AskedFilter {
+  const state = query.one('state') ?? 'all';
+  const typed = (query.one('with') ?? '').trim().toLowerCase();
+  return {
+    state: state in STATES ? (state as State) : 'all',
+    agent: (query.one('agent') ?? '').trim(),
+    counterpart: typed === '' || typed.startsWith('@') ? typed : `@${typed}`,
+    from: (query.one('from') ?? '').trim(),
+    to: (query.one('to') ?? '').trim(),
+  };
+}
+
+function findMistakes({ agent, counterpart, from, to }: AskedFilter, isAgentThere: boolean): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (agent !== '' && !isAgentThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
+  if (counterpart !== '' && !isHandle(counterpart))
+    mistakes.push({ field: 'with', message: 'Enter a handle, such as @bob.helper.' });
+  for (const [field, day] of [
+    ['from', from],
+    ['to', to],
+  ] as const)
+    if (day !== '' && Number.isNaN(startOfDay(day)))
+      mistakes.push({ field, message: 'Enter a day, such as 2026-11-22.' });
+  return mistakes;
+}
+
+/** NaN: it is not a day. */
+function startOfDay(day: string): number {
+  return /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+}
+
+interface FoundSessions {
+  readonly rows: readonly AccountSession[];
+  readonly next: string | null;
+}
+
+async function readAsked(
+  visit: Visit,
+  query: Query,
+  asked: AskedFilter,
+  agentId: string | undefined,
+): Promise<FoundSessions> {
+  const { account } = visit;
+  const { state, counterpart, from, to } = asked;
+  const { limit, cursor } = askedOf(visit);
+  const scope = ['dashboard sessions', account.id, state, agentId, counterpart, from, to];
+  const since = from === '' ? undefined : startOfDay(from);
+  const end = to === '' ? LIST_START.changedAt : startOfDay(to) + DAY_MS;
+  if (state === 'invited') {
+    const [beforeId] = decodeCursor(scope, cursor, [BEFORE_ALL]);
+    const { rows, next } = await readInvitations(query, account.id, agentId, { beforeId, limit });
+    const isWanted = ({ session, changedAt }: AccountSession): boolean =>
+      (counterpart === '' || session.participants.some(({ handle }) => handle === counterpart)) &&
+      (since === undefined || changedAt >= since) &&
+      changedAt < end;
+    return { rows: rows.filter(isWanted), next: next === undefined ? null : encodeCursor(scope, [next]) };
+  }
+  const [changedAt, sessionId] = decodeCursor(scope, cursor, [end, '']);
+  const agentIds = agentId === undefined ? await listAgentIds(query, account.id) : [agentId];
+  const { rows, next } = await readAccountSessions(query, account.id, agentIds, {
+    filter: {
+      state: state === 'all' ? undefined : (state satisfies SessionState),
+      counterpart: counterpart === '' ? undefined : counterpart,
+      since,
+      isAnswered: state !== 'ended',
+    },
+    place: { changedAt, sessionId },
+    limit,
+    walkedMax: Math.max(WALKED_PER_AGENT_MIN, Math.floor(WALKED_MAX / Math.max(1, agentIds.length))),
+  });
+  return { rows, next: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]) };
+}
+
+/** The rows with what else they show. */
+async function showAll(
+  { account }: Visit,
+  query: Query,
+  rows: readonly AccountSession[],
+): Promise<readonly ShownSession[]> {
+  const visible = rows.map(({ session, view }) => {
+    const invitations = view.participations.map(({ first_invited_sequence: sequence }) => sequence ?? 0);
+    const through = Math.min(view.through, lastVisibleTo(view));
+    return { session_id: session.id, through, at: through === 0 ? Math.max(...invitations) : 0 };
+  });
+  const previews = new Map((await listPreviews(query, visible)).map((row) => [row.session_id, row]));
+  const seen = await listSeen(
+    query,
+    account.id,
+    visible.map(({ session_id: id }) => id),
+  );
+  return rows.map((row, index) => {
+    const visibleCount = visible[index]?.through ?? 0;
+    const { id } = row.session;
+    const unreadCount = Math.max(0, visibleCount - (seen.get(id) ?? 0));
+    return { ...row, preview: previews.get(id), visibleCount, unreadCount };
+  });
+}
+
+/** Someone of the account has read a session up to there. */
+export async function markSeen(
+  { database }: Pick<ServiceContext, 'database'>,
+  accountId: string,
+  sessionId: string,
+  sequence: number,
+): Promise<void> {
+  const seen = await database.read((query) => listSeen(query, accountId, [sessionId]));
+  if (sequence <= (seen.get(sessionId) ?? 0)) return;
+  await database.behind.write((transaction) => putSeen(transaction, accountId, sessionId, sequence));
+}
+
+async function suggestFirst(query: Query, accountId: string): Promise<FirstSession | undefined> {
+  const [sender, sibling] = await listAgentsOfAccount(query, accountId, { limit: 2 });
   if (sender === undefined) return undefined;
-  const echo = await findAgentByHandle(view, ECHO_HANDLE);
+  const echo = await findAgentByHandle(query, ECHO_HANDLE);
   const isEchoOpen = echo?.inbound_policy === 'open' && echo.is_paused === 0 && echo.id !== sender.id;
   return { sender: sender.handle, recipient: isEchoOpen ? ECHO_HANDLE : sibling?.handle };
 }

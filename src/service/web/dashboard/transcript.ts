@@ -21,7 +21,7 @@ import type { Parameters } from '../../oauth/parameters.js';
 import type { ReadEventRow } from '../../store/events.js';
 import { listParticipants } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
-import { FILE, type Html, html, PICTURE, renderFace, strangersText, strangersWords } from '../html.js';
+import { FILE, type Html, html, PICTURE, renderAgentFace, strangersText, strangersWords } from '../html.js';
 import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
 import {
   type Answered,
@@ -35,7 +35,7 @@ import {
 } from './compose.js';
 import { type NoteName, renderNote, renderTrail, type View } from './frame.js';
 import { renderMarkdown } from './markdown.js';
-import { pathOfSession, renderState, renderTopic } from './sessions.js';
+import { markSeen, pathOfSession, renderState, renderTopic } from './sessions.js';
 import { createFormKey, type DashboardAnswer, moved, page, type Refusal, refused, type Visit } from './visit.js';
 
 /** Of one text. */
@@ -211,7 +211,7 @@ function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): 
   return renderItem(
     event,
     `said${isOwn ? ' own' : ''}`,
-    html`${renderFace(sender.slice(1), 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place)}${mark}${reply}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place)}${mark}${reply}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
     message.id,
   );
 }
@@ -532,12 +532,14 @@ export async function transcriptWith(
 ): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const before = readBefore(query);
-  return context.database.read(async (view) => {
+  let last = 0;
+  const shown = await context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const answered = replyTo === undefined ? undefined : await findAnswered(view, seen.view, replyTo);
     const place = placeOfEntries(seen, account.username);
     const asked = { before, count: PER_PAGE };
     const { events, hasEarlier } = await readLatest(view, seen.view, asked);
+    last = events.at(-1)?.sequence ?? 0;
     const composer = composerFor(visit, seen, typed, answered);
     const shown = renderTranscript({
       session: seen.session,
@@ -555,6 +557,8 @@ export async function transcriptWith(
     });
     return refusal === undefined ? page(shown) : refused(shown, refusal);
   });
+  await markSeen(context, account.id, visit.part('session_id'), last);
+  return shown;
 }
 
 /** The forms of a session, for what the account's agents may do in it now. */

@@ -198,13 +198,18 @@ const ROWS_PER_PAGE = 25;
 
 /** The part of a list that the address of a page requests. */
 export function askedOf({ query }: Visit): { readonly limit: number; readonly cursor?: string } {
-  const cursor = query.one('after');
+  const cursor = trailOf(query.one('after')).at(-1);
   return { limit: ROWS_PER_PAGE, ...(cursor !== undefined && { cursor }) };
 }
 
 /** A part of a list as a domain function returns it. */
 export function listedOf<Item>(visit: Visit, items: readonly Item[], next: string | null): Listed<Item> {
-  return { items, next, isFirst: visit.query.one('after') === undefined };
+  return { items, next, trail: trailOf(visit.query.one('after')) };
+}
+
+/** A link carries the cursors of the parts that led to its own, so that there is a way back. */
+function trailOf(after: string | undefined): readonly string[] {
+  return after === undefined ? [] : after.split('.');
 }
 
 /** A list that is the dashboard's own. */

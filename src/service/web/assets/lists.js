@@ -1,0 +1,91 @@
+// Keeps a list current while someone looks at it: the service says that it has changed, and the page fetches itself again.
+// Without this script the page works by being reloaded. A hidden tab holds no connection, and all tabs of a browser share
+// few streams, because a browser opens only six connections to one host over HTTP/1.1: the others ask every few seconds.
+(() => {
+  'use strict';
+  const POLL = 5000;
+  const list = document.getElementById('list');
+  if (!list?.dataset.live || !window.EventSource) return;
+  let mark = list.dataset.mark,
+    turn = 0,
+    isFetching = false,
+    mustFetchAgain = false;
+  let source, release, timer;
+
+  const nameOf = (element) =>
+    element && list.contains(element)
+      ? (element.getAttribute('href') ?? element.closest('form')?.getAttribute('action'))
+      : undefined;
+  const focus = (name) => {
+    if (!name) return;
+    for (const one of list.querySelectorAll('a, button'))
+      if (nameOf(one) === name) return one.focus({ preventScroll: true });
+  };
+  const replace = async () => {
+    const answer = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => undefined);
+    if (!answer?.ok) return;
+    if (answer.redirected) return finish();
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const fresh = page.getElementById('list');
+    // The time of the service, which ages are counted from, comes with the page.
+    const bar = page.querySelector('[data-now]');
+    if (!fresh || !bar) return;
+    const focused = nameOf(document.activeElement);
+    list.dataset.mark = mark = fresh.dataset.mark;
+    document.dispatchEvent(new CustomEvent('asp-now', { detail: Number(bar.dataset.now) }));
+    list.replaceChildren(...fresh.childNodes);
+    focus(focused);
+  };
+  const refresh = async () => {
+    mustFetchAgain = true;
+    if (isFetching) return;
+    isFetching = true;
+    while (mustFetchAgain) {
+      mustFetchAgain = false;
+      await replace();
+    }
+    isFetching = false;
+  };
+  const address = () => `${list.dataset.live}?mark=${mark}`;
+  const close = () => {
+    turn += 1;
+    clearTimeout(timer);
+    if (source) source.close();
+    if (release) release();
+    source = release = undefined;
+  };
+  const finish = () => {
+    close();
+    turn = Number.NaN;
+  };
+  const poll = async () => {
+    const mine = turn;
+    const answer = await fetch(address(), { headers: { accept: 'application/json' } }).catch(() => undefined);
+    const found = answer?.ok ? await answer.json().catch(() => undefined) : undefined;
+    if (mine !== turn) return;
+    if (answer?.status === 401) return finish();
+    if (found && found.mark !== mark) refresh();
+    timer = setTimeout(open, POLL);
+  };
+  const open = async () => {
+    close();
+    const mine = turn;
+    if (Number.isNaN(turn) || document.hidden) return;
+    const free = await window.takeStream();
+    if (mine !== turn) return free?.();
+    if (!free) return poll();
+    release = free;
+    source = new EventSource(address());
+    source.addEventListener('changed', ({ data }) => data !== mark && refresh());
+    source.addEventListener('end', finish);
+    source.onerror = () => {
+      if (source.readyState !== EventSource.CLOSED) return;
+      close();
+      timer = setTimeout(poll, POLL);
+    };
+  };
+  document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', (event) => event.persisted && open());
+  open();
+})();

@@ -1,0 +1,177 @@
+import { isHandle } from '../../../wire/handle.js';
+import { SEARCH_QUERY_MAX_LENGTH } from '../../../wire/limit.js';
+import type { Agent } from '../../../wire/schemas/agent.js';
+import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
+import { toAgent } from '../../agents/agents.js';
+import { findByWords, readFoundAgents, WALK_START } from '../../agents/search.js';
+import { ServiceError } from '../../core/errors.js';
+import { listAgentIds } from '../../messaging/list-sessions.js';
+import { type FoundMessage, searchAccountMessages } from '../../messaging/search-messages.js';
+import { listAgentsOfAccount } from '../../store/agents.js';
+import { searchPhrasesOf, searchTermsOf } from '../../store/search.js';
+import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
+import { type Field, type Mistake, renderField, renderProblem } from '../form.js';
+import { type Html, html, renderAgentFace, strangersText, strangersWords } from '../html.js';
+import { renderTime } from '../time.js';
+import { renderEmpty, renderHeading, type View } from './frame.js';
+import { pathOfSession, renderTopic, textOfMessage } from './sessions.js';
+import { type DashboardAnswer, page, type Visit } from './visit.js';
+
+const PATH = '/dashboard/search';
+const MESSAGES_MAX = 50;
+const OTHERS_MAX = 10;
+/** Sessions whose topics one search reads for each agent, and for all of them. */
+const TOPICS_MAX = 2_000;
+const TOPICS_PER_AGENT_MIN = 50;
+
+type PublicAgent = ReplyOf<'searchAgents'>['agents'][number];
+
+interface Found {
+  readonly messages: readonly FoundMessage[];
+  readonly sessions: readonly TopicRow[];
+  readonly ownAgents: readonly Agent[];
+  /** Agents of others that anyone may find. */
+  readonly agents: readonly PublicAgent[];
+}
+
+interface SearchPage {
+  readonly q: string;
+  /** Undefined: nothing was searched for. */
+  readonly found: Found | undefined;
+  readonly mistakes: readonly Mistake[];
+  readonly now: number;
+}
+
+function renderSearch({ q, found, mistakes, now }: SearchPage): View {
+  const field: Field = {
+    id: 'q',
+    name: 'q',
+    label: 'Words in messages, topics, or agents',
+    value: q,
+    hint: html`Whole words; several must all occur. A handle such as <code>@bob.helper</code> lists the sessions with it.`,
+    autocomplete: 'off',
+    maxLength: SEARCH_QUERY_MAX_LENGTH,
+    hasFocus: found === undefined && mistakes.length === 0,
+  };
+  const form = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, mistakes)}<button class="button primary">Search</button></form>`;
+  const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderProblem('There is a problem', mistakes)}${form}${found && renderFound(q, found, now)}</div>`;
+  const title = q === '' ? 'Search' : `${strangersWords(q)} · Search`;
+  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'search', main };
+}
+
+function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found, now: number): Html {
+  const handle = q.trim().toLowerCase();
+  const withHandle =
+    isHandle(handle) &&
+    html`<p><a href="/dashboard/sessions?with=${encodeURIComponent(handle)}">Sessions with <span class="mono">${handle}</span></a></p>`;
+  const isNothing = [messages, sessions, ownAgents, agents].every(({ length }) => length === 0);
+  if (isNothing && withHandle === false)
+    return renderEmpty(
+      'Nothing found',
+      html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or other words.</p>`,
+    );
+  const words = new Set(searchTermsOf(q));
+  const cut =
+    messages.length === MESSAGES_MAX
+      ? html`<p class="soft small">These are the ${MESSAGES_MAX} newest messages. Add words to find older ones.</p>`
+      : '';
+  return html`${withHandle}${renderGroup('Messages', messages, (one) => renderMessage(one, words, now))}${cut}
+${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
+${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a>`))}
+${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<b>${strangersText(name)}</b>`))}`;
+}
+
+function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (item: Item) => Html): Html | undefined {
+  if (items.length === 0) return undefined;
+  const id = `found-${title.toLowerCase().replace(' ', '-')}`;
+  return html`<section class="stack-tight" aria-labelledby="${id}"><h2 id="${id}">${title}</h2><ul class="rows">${items.map(renderItem)}</ul></section>`;
+}
+
+function renderMessage({ session, sequence, message }: FoundMessage, words: ReadonlySet<string>, now: number): Html {
+  const path = `${pathOfSession(session.session_id)}?around=${sequence}#e${sequence}`;
+  return html`<li class="row hit">${renderAgentFace(message.sender, 'small')}
+<div class="who grow"><a class="row-link" href="${path}">${renderTopic(session)}</a><span class="excerpt">${renderExcerpt(textOfMessage(message), words)}</span></div>
+<div class="facts"><span class="mono">${message.sender}</span><span class="soft small">${renderTime(message.created_at, now)}</span></div></li>`;
+}
+
+function renderSession({ id, topic, changed_at: changedAt, state }: TopicRow, now: number): Html {
+  return html`<li class="row"><div class="who grow"><a class="row-link" href="${pathOfSession(id)}">${renderTopic({ topic })}</a></div>
+<div class="facts"><span class="badges">${state === 'ended' && html`<span class="badge">Ended</span>`}</span><span class="soft small">${renderTime(changedAt, now)}</span></div></li>`;
+}
+
+function renderAgent(handle: string, name: Html): Html {
+  return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow">${name}<span class="mono">${handle}</span></div></li>`;
+}
+
+const EXCERPT_BEFORE = 80;
+const EXCERPT_LENGTH = 240;
+const SEARCHED_LENGTH = 32 * 1024;
+
+/** The part of a text around the first of the words, with the words marked. */
+export function renderExcerpt(whole: string, words: ReadonlySet<string>): Html {
+  const text = strangersWords(whole.slice(0, SEARCHED_LENGTH), SEARCHED_LENGTH);
+  const tokens = [...text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)].map(({ 0: token, index }) => {
+    const isFound = searchTermsOf(token).some((term) => words.has(term));
+    return { token, index, isFound };
+  });
+  const first = tokens.find(({ isFound }) => isFound)?.index ?? 0;
+  const start = tokens.find(({ index }) => index >= first - EXCERPT_BEFORE)?.index ?? 0;
+  const end = start + EXCERPT_LENGTH;
+  const pieces: Html[] = [];
+  let at = first <= EXCERPT_BEFORE ? 0 : start;
+  const isCut = at > 0;
+  for (const { token, index, isFound } of tokens) {
+    if (!isFound || index < at || index + token.length > end) continue;
+    pieces.push(html`${text.slice(at, index)}<mark>${token}</mark>`);
+    at = index + token.length;
+  }
+  return html`<bdi>${isCut && '…'}${pieces}${text.slice(at, Math.max(at, end))}${text.length > end && '…'}</bdi>`;
+}
+
+export async function showSearch(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, query } = visit;
+  const q = (query.one('q') ?? '').trim();
+  const now = context.clock.now();
+  if (q === '') return page(renderSearch({ q, found: undefined, mistakes: [], now }));
+  const mistake = findMistake(q) ?? (await findHurry(visit));
+  if (mistake !== undefined)
+    return page(renderSearch({ q, found: undefined, mistakes: [mistake.mistake], now }), mistake);
+  const found = await context.database.read(async (view): Promise<Found> => {
+    const agentIds = await listAgentIds(view, account.id);
+    const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
+    const agents = await readFoundAgents(view, await findByWords(view, 'agent', q, WALK_START, OTHERS_MAX));
+    const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
+    return {
+      messages: await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX }),
+      sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
+      ownAgents: own.map(toAgent),
+      agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
+    };
+  });
+  return page(renderSearch({ q, found, mistakes: [], now }));
+}
+
+interface Refused {
+  readonly mistake: Mistake;
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function findMistake(q: string): Refused | undefined {
+  const mistake = (message: string): Refused => ({ mistake: { field: 'q', message }, status: 400 });
+  if (q.length > SEARCH_QUERY_MAX_LENGTH) return mistake(`Use at most ${SEARCH_QUERY_MAX_LENGTH} characters.`);
+  return searchPhrasesOf(q).length === 0 ? mistake('Enter at least one letter or digit.') : undefined;
+}
+
+/** A search reads far more than other pages. */
+async function findHurry({ context, account }: Visit): Promise<Refused | undefined> {
+  try {
+    await context.limits.take('search', account.id);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+    const seconds = error.options.retryAfterS ?? 1;
+    const message = `Too many searches. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`;
+    return { mistake: { field: 'q', message }, status: 429, headers: { 'retry-after': String(seconds) } };
+  }
+}

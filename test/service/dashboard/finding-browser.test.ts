@@ -1,0 +1,88 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { systemClock } from '../../../src/kit/clock.js';
+import { describeAge } from '../../../src/service/web/time.js';
+import { type Actor, createActor, operate } from '../../support/actors.js';
+import { launchChromium, noChromium } from '../../support/chromium.js';
+import { text } from '../../support/json.js';
+import { openStage, type Stage } from './stage.js';
+
+describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${noChromium ?? ''}`, () => {
+  let stage: Stage;
+  let browser: Browser;
+  let page: Page;
+  let mine: Actor;
+  let other: Actor;
+  beforeAll(async () => {
+    stage = await openStage({ areLimitsOn: false, clock: systemClock });
+    [mine, other] = [
+      await createActor(stage.desk.place, stage.operator, 'ada'),
+      await createActor(stage.desk.place, stage.operator, 'bob'),
+    ];
+    browser = await launchChromium();
+    page = await (await browser.newContext()).newPage();
+    await page.goto(text(await operate(stage.operator, 'POST', '/sign-in-links', { account: mine.owner }), 'url'));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await stage.close();
+  });
+
+  it('a list changes while someone looks at it, and keeps what has the focus', { timeout: 60_000 }, async () => {
+    const first = await mine.mustCreate({ topic: 'The first', invite: [other.handle] });
+    await page.goto(`${stage.web}/dashboard/sessions`);
+    const row = page.locator('.row', { hasText: 'The first' });
+    await row.getByRole('link').focus();
+    await other.mustJoin(first);
+    await other.mustSend(first, 'Are you there?');
+    await row.getByText('main: Are you there?').waitFor();
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('The first');
+    const asked = await other.mustCreate({ topic: 'An invitation', invite: [mine.handle] });
+    const waiting = page.getByRole('region', { name: 'Waiting for you' });
+    await waiting.getByRole('link', { name: 'An invitation' }).waitFor();
+    await mine.mustJoin(asked);
+    await page.locator('#list:not(:has(#waiting))').waitFor();
+  });
+
+  it('ages go on while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
+    await page.clock.install();
+    await page.goto(`${stage.web}/dashboard/sessions`);
+    const ages = (): Promise<{ at: string; text: string }[]> =>
+      page.locator('.facts time').evaluateAll((times) =>
+        times.map((time) => ({
+          at: (time as unknown as { dateTime: string }).dateTime,
+          text: time.textContent ?? '',
+        })),
+      );
+    let now = Number(await page.locator('[data-now]').getAttribute('data-now'));
+    for (const ms of [90_000, 2 * 60 * 60_000, 23 * 60 * 60_000, 3 * 24 * 60 * 60_000]) {
+      await page.clock.runFor(ms);
+      now += ms;
+      const shown = await ages();
+      expect(shown.length).toBeGreaterThan(0);
+      expect(shown.map(({ text: age }) => age)).toEqual(shown.map(({ at }) => describeAge(Date.parse(at), now)));
+    }
+  });
+
+  it('a message is found with the keyboard alone, and is where the link leads', { timeout: 60_000 }, async () => {
+    const speaker = await createActor(stage.desk.place, stage.operator, 'eve');
+    const listener = await createActor(stage.desk.place, stage.operator, 'listener', { owner: mine.owner });
+    const session = await speaker.mustCreate({ topic: 'Birds', invite: [listener.handle] });
+    await listener.mustJoin(session);
+    await speaker.mustSend(session, 'There is a capercaillie in the wood.');
+    for (let index = 0; index < 80; index += 1) await speaker.mustSend(session, `more ${index}`);
+    const context = await browser.newContext();
+    const reader = await context.newPage();
+    await reader.goto(text(await operate(stage.operator, 'POST', '/sign-in-links', { account: mine.owner }), 'url'));
+    await reader.goto(`${stage.web}/dashboard/search`);
+    await reader.keyboard.type('capercaillie');
+    await reader.keyboard.press('Enter');
+    await reader.getByRole('heading', { name: 'Messages' }).waitFor();
+    await reader.getByRole('link', { name: 'Birds' }).first().focus();
+    await reader.keyboard.press('Enter');
+    await reader.getByText('There is a capercaillie').waitFor();
+    expect(await reader.evaluate('document.querySelector(":target").textContent')).toContain('capercaillie');
+    await context.close();
+  });
+});
