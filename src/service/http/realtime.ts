@@ -199,7 +199,10 @@ export async function attachRealtime(
     try {
       await presence.opened(owner);
       requireRunning();
-      if (!upgrade(handshake, (ws) => open(createLiveSocket(context, owner, ws), farewell))) farewell();
+      const welcomed = upgrade(handshake, (ws) =>
+        open(createLiveSocket(context, owner, ws, handshake.socket), farewell),
+      );
+      if (!welcomed) farewell();
     } catch (error) {
       farewell();
       throw error;

@@ -4,7 +4,7 @@ import type { Progress, ServiceContext } from '../core/context.js';
 import type { ReadEventRow } from '../store/events.js';
 import { findParticipation } from '../store/participants.js';
 import { envelopeText, readVisibleRows } from './events.js';
-import { closeForFault, type LiveSocket } from './live-socket.js';
+import { closeForFault, encodeText, type LiveSocket } from './live-socket.js';
 
 /** How far a socket is in each session that it receives, and which of them must be read further. */
 export interface Positions {
@@ -121,14 +121,14 @@ const SLOW_READER_MS = 5_000;
 /** No log is read for a socket that already has this much buffered. */
 const ROOM_FOR_READING = SOCKET_BUFFER_MAX_BYTES / 2;
 
-/** An event in the form that every socket gets. */
+/** An event as the frame that every socket gets. */
 export interface Frame {
   readonly sequence: number;
   readonly bytes: Buffer;
 }
 
 export function toFrame(event: ReadEventRow): Frame {
-  return { sequence: event.sequence, bytes: Buffer.from(envelopeText(event)) };
+  return { sequence: event.sequence, bytes: encodeText(envelopeText(event)) };
 }
 
 /** The deliveries of one socket. */
@@ -200,30 +200,37 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
     if (!isSending) void sendAll();
   };
 
+  const giveNext = (sessionId: string, frames: readonly Frame[]): void => {
+    const last = frames.at(-1)?.sequence ?? 0;
+    for (const { sequence, bytes } of frames) {
+      const sent = positions.progressOf(sessionId)?.sent ?? 0;
+      if (sequence <= sent) continue;
+      // The events being read from the log come first; otherwise they would be sent twice.
+      const isNext = sequence === sent + 1 && !positions.isBehind(sessionId);
+      if (!isNext || !socket.send(bytes)) {
+        offer(sessionId, sent, last);
+        return;
+      }
+      context.meter.delivered();
+      positions.move(sessionId, { sent: sequence, readThrough: sequence });
+      receipts.expect(sessionId);
+    }
+  };
+
   return {
     offer,
     knows: (sessionId) => positions.progressOf(sessionId) !== undefined,
     begin: (sessionId, sent) => positions.move(sessionId, { sent, readThrough: 0 }),
     give(sessionId, frames) {
       if (isOver()) return;
-      const last = frames.at(-1)?.sequence ?? 0;
-      for (const { sequence, bytes } of frames) {
-        const sent = positions.progressOf(sessionId)?.sent ?? 0;
-        if (sequence <= sent) continue;
-        // The events being read from the log come first; otherwise they would be sent twice.
-        const isNext = sequence === sent + 1 && !positions.isBehind(sessionId);
-        if (!isNext || !socket.send(bytes)) return offer(sessionId, sent, last);
-        context.meter.delivered();
-        positions.move(sessionId, { sent: sequence, readThrough: sequence });
-        receipts.expect(sessionId);
-      }
+      // With the question whether they have arrived.
+      socket.together(() => giveNext(sessionId, frames));
     },
     stop() {
       isStopped = true;
     },
   };
 }
-
 /** Replay and live delivery share this read. */
 async function readNext(context: ServiceContext, agentId: string, sessionId: string, after: number) {
   return await context.database.behind.read(async (query) => {
@@ -236,8 +243,8 @@ async function readNext(context: ServiceContext, agentId: string, sessionId: str
 /** Sends as many as fit the buffer. */
 function sendFrames(socket: LiveSocket, events: readonly ReadEventRow[]): { count: number; refusedBytes: number } {
   for (const [count, event] of events.entries()) {
-    const frame = envelopeText(event);
-    if (!socket.send(frame)) return { count, refusedBytes: Buffer.byteLength(frame) };
+    const { bytes } = toFrame(event);
+    if (!socket.send(bytes)) return { count, refusedBytes: bytes.length };
   }
   return { count: events.length, refusedBytes: 0 };
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import { beatEvery } from '../../kit/beat.js';
 import { SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../wire/limit.js';
@@ -6,36 +7,87 @@ import type { ServiceContext } from '../core/context.js';
 import { isDatabaseLost } from '../core/errors.js';
 import type { Faults } from '../core/faults.js';
 
-/** Sends over a `ws` socket, and limits how much may wait to be read by the other side. */
+const TEXT_FRAME = 0x81;
+const LENGTH_IN_2_BYTES = 126;
+const LENGTH_IN_8_BYTES = 127;
+const SHORT_MAX = 125;
+
+/**
+ * A whole text message as a server sends it: unmasked, in one frame, not compressed (RFC 6455 §5.2). Every socket gets
+ * the same bytes.
+ */
+export function encodeText(text: string): Buffer {
+  const length = Buffer.byteLength(text);
+  const headerLength = length <= SHORT_MAX ? 2 : length <= 0xffff ? 4 : 10;
+  const frame = Buffer.allocUnsafe(headerLength + length);
+  frame[0] = TEXT_FRAME;
+  if (headerLength === 2) frame[1] = length;
+  else if (headerLength === 4) {
+    frame[1] = LENGTH_IN_2_BYTES;
+    frame.writeUInt16BE(length, 2);
+  } else {
+    frame[1] = LENGTH_IN_8_BYTES;
+    frame.writeUIntBE(0, 2, 2);
+    frame.writeUIntBE(length, 4, 6);
+  }
+  frame.write(text, headerLength);
+  return frame;
+}
+
+/** Sends frames over the connection of a `ws` socket, and limits how much may wait to be read by the other side. */
 export interface BoundedSender {
   /** False, and nothing sent: the buffer has no room for this frame now. A single frame always fits. */
-  send(frame: string | Buffer): boolean;
+  send(frame: Buffer): boolean;
+  /** What `work` sends travels together. */
+  together(work: () => void): void;
   /** Resolves when a frame of this many bytes fits, or the socket is closed. */
   hasRoom(bytes: number): Promise<void>;
   /** Call this when the socket is closed. */
   release(): void;
 }
 
-const AS_TEXT = { binary: false };
-
-export function createBoundedSender(ws: WebSocket): BoundedSender {
+/**
+ * `ws` builds a frame for each socket and writes it in two parts; we build it once and write it ourselves. It sends
+ * nothing else than control frames over the same connection, each at once and as a whole, so frames never mix.
+ */
+export function createBoundedSender(ws: WebSocket, connection: Duplex): BoundedSender {
   const waiting: { bytes: number; resume: () => void }[] = [];
+  let isDrainAwaited = false;
   const isOpen = (): boolean => ws.readyState === ws.OPEN;
   const fits = (bytes: number): boolean =>
-    ws.bufferedAmount === 0 || ws.bufferedAmount + bytes <= SOCKET_BUFFER_MAX_BYTES;
+    connection.writableLength === 0 || connection.writableLength + bytes <= SOCKET_BUFFER_MAX_BYTES;
   const wake = (): void => {
     for (const waiter of waiting.splice(0))
       if (isOpen() && !fits(waiter.bytes)) waiting.push(waiter);
       else waiter.resume();
   };
+  const awaitDrain = (): void => {
+    if (isDrainAwaited) return;
+    isDrainAwaited = true;
+    connection.once('drain', () => {
+      isDrainAwaited = false;
+      wake();
+    });
+  };
   return {
     send(frame) {
-      if (!isOpen() || !fits(Buffer.byteLength(frame))) return false;
-      ws.send(frame, AS_TEXT, wake);
+      if (!isOpen() || !fits(frame.length)) return false;
+      // Only a reader that is behind can have someone wait for its progress.
+      if (connection.writableLength === 0) connection.write(frame);
+      else connection.write(frame, wake);
       return true;
+    },
+    together(work) {
+      connection.cork();
+      try {
+        work();
+      } finally {
+        connection.uncork();
+      }
     },
     hasRoom(bytes) {
       if (!isOpen() || fits(bytes)) return Promise.resolve();
+      awaitDrain();
       return new Promise((resume) => waiting.push({ bytes, resume }));
     },
     release: wake,
@@ -88,7 +140,7 @@ export interface SocketOwner {
 }
 
 /** A connection as the feed uses it. */
-export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'hasRoom'> {
+export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'together' | 'hasRoom'> {
   readonly isOpen: boolean;
   /** Whether everything sent before has arrived: true once the other side proves it, false if it never will. */
   confirm(): Promise<boolean>;
@@ -96,9 +148,16 @@ export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'h
   onClosed(listener: () => void): void;
 }
 
-/** A `ws` socket with a bounded buffer, a keep-alive and an end at its token's expiry. */
-export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws: WebSocket): LiveSocket {
-  const sender = createBoundedSender(ws);
+const PONG = encodeText(PONG_FRAME);
+
+/** A `ws` socket on its connection, with a bounded buffer, a keep-alive and an end at its token's expiry. */
+export function createLiveSocket(
+  context: ServiceContext,
+  owner: SocketOwner,
+  ws: WebSocket,
+  connection: Duplex,
+): LiveSocket {
+  const sender = createBoundedSender(ws, connection);
   const { faults } = context;
   context.meter.socketOpened();
   const proofs = createProofs(ws);
@@ -114,7 +173,7 @@ export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws
     ),
   ];
   ws.on('message', (data, isBinary) => {
-    if (!isBinary && isClientPing(data)) sender.send(PONG_FRAME);
+    if (!isBinary && isClientPing(data)) sender.send(PONG);
   });
   // If a peer violates the protocol, ws closes it with the matching code.
   ws.on('error', () => {});
@@ -128,6 +187,7 @@ export function createLiveSocket(context: ServiceContext, owner: SocketOwner, ws
       return ws.readyState === ws.OPEN;
     },
     send: faults === undefined ? sender.send : (frame) => sendAndPerhapsEnd(faults, sender, ws, frame),
+    together: sender.together,
     hasRoom: sender.hasRoom,
     confirm: proofs.ask,
     close: (code, reason) => ws.close(code, reason),
@@ -142,7 +202,7 @@ export function closeForFault(socket: LiveSocket, error: unknown): void {
 }
 
 /** The event may arrive, but that remains unknown. */
-function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: string | Buffer): boolean {
+function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: Buffer): boolean {
   const isSent = sender.send(frame);
   if (isSent && faults.endsSocket()) ws.terminate();
   return isSent;

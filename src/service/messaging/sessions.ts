@@ -481,7 +481,7 @@ export async function sendMessage(
   const sender = { agentId: actor.agentId, handle: actor.handle, glob: ownerGlobOf(actor.handle) };
   const [{ participation }, openAgents] = await Promise.all([
     requireTransition(transaction, 'send', sessionId, actor.agentId),
-    listJoinedOpenAgents(transaction, sessionId, sender),
+    context.settings.areLimitsOn ? listJoinedOpenAgents(transaction, sessionId, sender) : [],
   ]);
   let messageId = '';
   const write = async (first: number): Promise<readonly EventDraft[]> => {

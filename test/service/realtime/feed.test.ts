@@ -1,5 +1,10 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
 
+import { encodeText } from '../../../src/service/messaging/live-socket.js';
 import type { Actor } from '../../support/actors.js';
 import { field, text, whole } from '../../support/json.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -206,5 +211,27 @@ describe('2000 events over sockets that are cut', () => {
         expect(seen).toEqual(Array.from({ length: seen.length }, (_, index) => (seen[0] ?? 0) + index));
       }
     }
+  });
+});
+
+describe('an event as a frame', () => {
+  it('is read as the text it holds, whatever its length', async () => {
+    const lengths = [0, 1, 125, 126, 127, 65_535, 65_536, 300_000];
+    const texts = lengths.flatMap((length) => ['x'.repeat(length), 'é'.repeat(length >> 1)]);
+    const server = createServer().listen(0, '127.0.0.1');
+    const protocol = new WebSocketServer({ noServer: true });
+    server.on('upgrade', (request, connection, head) =>
+      protocol.handleUpgrade(request, connection, head, () => {
+        for (const content of texts) connection.write(encodeText(content));
+      }),
+    );
+    await once(server, 'listening');
+    const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const read: string[] = [];
+    client.on('message', (data, isBinary) => read.push(isBinary ? 'binary' : data.toString()));
+    await until('all are read', async () => read.length === texts.length);
+    expect(read).toEqual(texts);
+    client.terminate();
+    server.close();
   });
 });
