@@ -1,6 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 import { embeddedFiles } from './scripts/embedded-files.mjs';
 import { outcomeReporter, secondTryReporter } from './scripts/outcome-reporter.js';
@@ -9,6 +11,20 @@ import { whyNoPostgres } from './test/support/postgres-server.js';
 const outcomeFile = process.env['ASP_TEST_OUTCOME'];
 const longTestsAreWanted = process.env['ASP_TEST_LONG'] === '1';
 const withoutLong = longTestsAreWanted ? [] : ['test/**/*.long.test.ts'];
+const quickTestsAreWanted = process.env['ASP_TEST_QUICK'] === '1';
+
+/** What only tests import that start another program, a browser or a server. */
+const MORE_THAN_NODE =
+  /from '(node:child_process|\S+\/(program|built-program-file|build-program|chromium|private-postgres|nats-server|certificates)\.js)'/;
+
+/** The tests of the parts, without those that need more than this process. */
+function quickTests(): string[] {
+  const folders = ['kit', 'wire', 'client', 'service'].map((name) => `test/${name}`);
+  const paths = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => `${folder}/${path}`),
+  );
+  return paths.filter((path) => path.endsWith('.test.ts') && !MORE_THAN_NODE.test(readFileSync(path, 'utf8')));
+}
 
 /** What rests on the store, and so is run on each kind of it. */
 const ON_EVERY_STORE = [
@@ -32,8 +48,31 @@ const THROUGH_THE_PROGRAM = [
 /** Of these, what asks nothing of a store, or only what SQLite answers. */
 const ON_SQLITE_ALONE = [
   ...['filename', 'content', 'hostile-upload', 'receive-upload'].map((name) => `attachments/${name}`),
-  ...['agents/query-plans', 'authorization-server/redirect-uri', 'authorization-server/metadata', 'dashboard/limit'],
+  ...['agents/query-plans', 'dashboard/limit', 'limits/pace', 'events/envelope-text'],
+  ...['redirect-uri', 'metadata', 'client-document', 'browser-name', 'network-of', 'guessing'].map(
+    (name) => `authorization-server/${name}`,
+  ),
+  // What a browser does with a page is the same on each store; other tests ask for the pages on both.
+  ...['live-browser', 'look-browser', 'settings-browser', 'times-browser'].map((name) => `dashboard/${name}`),
 ].map((name) => `test/service/${name}.test.ts`);
+
+/** These start programs and import little of the sources. */
+const STARTS_PROGRAMS = /\/test\/(acceptance|conformance|interop|promises|cli\/(login|serve|demo))\//;
+
+/**
+ * A process of tests keeps what it has loaded and grows, and the larger it is, the longer it takes to start another
+ * program: 1 ms at first, 20 ms in the end. So the files that do so come first.
+ */
+class ProgramsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const rank = ({ moduleId }: TestSpecification): number => (STARTS_PROGRAMS.test(moduleId) ? 0 : 1);
+    const projects = [...new Set(sorted.map(({ project }) => project))];
+    return projects.flatMap((project) =>
+      sorted.filter((one) => one.project === project).sort((one, other) => rank(one) - rank(other)),
+    );
+  }
+}
 
 const reason = await whyNoPostgres();
 if (reason !== undefined) process.stderr.write(`Nothing is tested on PostgreSQL: ${reason}\n`);
@@ -42,12 +81,16 @@ export default defineConfig({
   define: embeddedFiles(),
   test: {
     pool: 'forks',
+    // Loading the sources anew for each file would cost half a second each time.
+    isolate: false,
+    sequence: { sequencer: ProgramsFirst },
     // Most of a test's time is spent waiting for disks, sockets and other processes.
     maxWorkers: Math.max(3, availableParallelism()),
     // Two hundred rounds take longer than one.
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
     globalSetup: 'test/support/one-folder.ts',
+    setupFiles: 'test/support/shared-key-pairs.ts',
     teardownTimeout: 30_000,
     retry: 1,
     reporters: ['default', secondTryReporter(), ...(outcomeFile === undefined ? [] : [outcomeReporter(outcomeFile)])],
@@ -59,7 +102,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'sqlite',
-          include: ['test/**/*.test.ts'],
+          include: quickTestsAreWanted ? quickTests() : ['test/**/*.test.ts'],
           exclude: [
             ...withoutLong,
             ...['test/service/store/postgres/**', 'test/service/bus/**', 'test/promises/postgres/**'],

@@ -62,16 +62,12 @@ export async function startTarget(options: TargetOptions): Promise<Target | unde
 
 async function startHere(limits: 'on' | 'off'): Promise<Target> {
   const clock = createTestClock();
-  const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
-  const service = await startTestService({ clock, areLimitsOn: limits === 'on', databaseUrl: schema?.url });
+  const service = await startTestService({ clock, areLimitsOn: limits === 'on' });
   return {
     baseUrl: service.baseUrl,
     operator: service.operator,
     advance: (ms) => clock.advance(ms),
-    async stop() {
-      await service.stop();
-      await schema?.drop();
-    },
+    stop: () => service.stop(),
   };
 }
 

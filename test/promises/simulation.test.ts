@@ -7,13 +7,13 @@ import { type Cryptography, guardCryptography } from './simulation/cryptography.
 import { Run } from './simulation/run.js';
 import { FAULTS } from './simulation/world.js';
 
-const SEEDS = IS_LONG ? 20_000 : 200;
+const SEEDS = IS_LONG ? 20_000 : 50;
 /** On every change the same histories are gone through; at length, others each time. */
 const USUAL_SEED = IS_LONG ? undefined : 1;
 const OPERATIONS_MIN = 60;
 const OPERATIONS_MORE = IS_LONG ? 141 : 21;
-const REPLAYED_SEEDS = 5;
-const REPLAYS = 3;
+const REPLAYED_SEEDS = IS_LONG ? 5 : 3;
+const REPLAYS = IS_LONG ? 3 : 2;
 /** Each history in so many is followed by a look at the disk. */
 const DISK_EVERY = 5;
 const SEED_MAX = 2 ** 31;

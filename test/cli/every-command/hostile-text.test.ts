@@ -4,13 +4,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { missing } from '../../acceptance/program.js';
 import { SESSION_ID } from '../../support/canned-replies.js';
 import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../../support/hostile-text.js';
+import { IS_LONG } from '../../support/tally.js';
 import type { Ran, RunOptions } from '../captured-run.js';
 import { CASES, type Case, ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
 /** A thousand strings, or ten thousand, in every field of every answer to every command. */
-const TEXTS = process.env['ASP_TEST_LONG'] === '1' ? 100 : 10;
-const STRINGS_EACH = 100;
+const [TEXTS, STRINGS_EACH] = IS_LONG ? [100, 100] : [4, 250];
 const MARK = '¤';
 const texts = hostileTexts(TEXTS, STRINGS_EACH).map((text) => `${MARK}${text}${MARK}`);
 
@@ -82,7 +82,7 @@ describe('whatever a peer or a service wrote', () => {
 
   for (const one of remote)
     it(`cannot drive a terminal or break a line through the errors of asp ${one.line}`, async () => {
-      for (const text of texts.slice(0, TEXTS / 5))
+      for (const text of texts.slice(0, Math.ceil(TEXTS / 5)))
         for (const code of ['NOT_FOUND', text]) {
           const refusal = {
             status: 400,

@@ -7,9 +7,11 @@ import { createFamilyId, grantRefreshToken, startFamily } from '../../../src/ser
 import { undoRotation } from '../../../src/service/store/authorizations.js';
 import { insertOAuthClient, type OAuthClientRow } from '../../../src/service/store/oauth-clients.js';
 import { formBody } from '../../support/http.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { IS_LONG } from '../../support/tally.js';
 import { openStage } from '../sessions/stage.js';
 
-const RUNS = process.env['ASP_TEST_LONG'] === '1' ? 10_000 : 500;
+const RUNS = IS_LONG ? 10_000 : TEST_STORE === 'postgres' ? 100 : 300;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const REST = 'http://h/v1';
 const SCOPE = 'sessions:read sessions:write';

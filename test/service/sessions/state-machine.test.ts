@@ -3,10 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { removeFromShared } from '../../../src/service/messaging/sessions.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { IS_LONG } from '../../support/tally.js';
 import { SessionModel } from './model.js';
 import { must, openStage, type Stage } from './stage.js';
 
-const RUNS = process.env['ASP_TEST_LONG'] === '1' ? 5000 : 300;
+const RUNS = IS_LONG ? 5000 : TEST_STORE === 'postgres' ? 100 : 300;
 const LETTERS = ['a', 'b', 'c', 'd'] as const;
 
 const letter = fc.constantFrom(...LETTERS);
