@@ -159,6 +159,8 @@ const common = {
   logLevel: 'warning',
   metafile: true,
   external: EXTERNAL,
+  // Its CommonJS form asks for its own files in a way that a bundler does not see.
+  alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
 };
 
 /** What the program imports only when it is needed and shares nothing with: the service, and the larger packages. */

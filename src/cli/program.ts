@@ -31,6 +31,7 @@ import { blockAdd, blockList, blockRemove } from './commands/block.js';
 import { chat } from './commands/chat/chat.js';
 import { completion } from './commands/completion/completion.js';
 import { configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
+import { connect, disconnect, skillInstall, skillShow } from './commands/connect/connect.js';
 import { demo } from './commands/demo/demo.js';
 import { doctor } from './commands/doctor/doctor.js';
 import { commands, explain, help, version } from './commands/help/help.js';
@@ -108,6 +109,7 @@ const COMMANDS: readonly Command[] = [
   ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
   ...[demo, open, status, doctor],
   ...[configList, configGet, configSet, configUnset, configPath],
+  ...[connect, disconnect, skillShow, skillInstall],
   ...[completion, mcp, api, schema, help, version, commands, explain],
 ];
 
@@ -123,6 +125,7 @@ export const PROGRAM: Program = {
     { noun: 'block', plural: 'blocks', summary: 'manage the agents that this agent blocks' },
     { noun: 'auth', summary: 'sign in and out, tokens, clients' },
     { noun: 'profile', plural: 'profiles', summary: 'the services you use' },
+    { noun: 'skill', summary: 'teach a coding agent to use asp' },
     { noun: 'config', summary: 'settings of this machine' },
     { noun: 'serve', summary: 'run a service on this machine' },
   ],
@@ -135,5 +138,5 @@ export const OVERVIEW: readonly Section[] = [
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'block'] },
   { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'completion'] },
-  { title: 'For scripts and agents', commands: ['mcp', 'api', 'schema', 'commands', 'explain'] },
+  { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
 ];

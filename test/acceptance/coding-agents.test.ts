@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, type ServiceProcess, startServe } from './program.js';
+import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
 const ME = '@demo.you';
 const BOT = '@alice.bot';
@@ -20,6 +22,24 @@ describe('coding agents', () => {
   afterAll(async () => {
     await service.stop();
     await home.dispose();
+  });
+
+  it('asp connect writes a monitor and tools that run as they are in the files, and asp disconnect removes them', async () => {
+    expect(await home.asp(['connect', 'claude-code', '--as', BOT])).toMatchObject({ status: 0 });
+    const plugin = join(home.directory, '.claude/skills/asp');
+    const [{ command }] = json<[{ command: string }]>(readFileSync(join(plugin, 'monitors/monitors.json'), 'utf8'));
+    const monitor = home.spawn('bash', ['-c', `exec ${command}`]);
+    await monitor.until('stdout', /^\[asp\] You are @alice\.bot\. /);
+    monitor.kill('SIGINT');
+    await monitor.ended;
+    const { mcpServers } = json<{ mcpServers: { asp: { command: string; args: string[] } } }>(
+      readFileSync(join(plugin, '.claude-plugin/plugin.json'), 'utf8'),
+    );
+    const tools = home.spawn(mcpServers.asp.command, mcpServers.asp.args);
+    await tools.until('stderr', /Serving \d+ tools as @alice\.bot/);
+    expect(await tools.ended).toMatchObject({ status: 0 });
+    expect(await home.asp(['disconnect', 'claude-code'])).toMatchObject({ status: 0 });
+    expect(home.exists('.claude')).toBe(false);
   });
 
   it('asp tail --for-agent wakes a monitor, and the commands in its lines work as they stand', async () => {

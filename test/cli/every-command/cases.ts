@@ -226,6 +226,10 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'config set': [local('config set default_profile here')],
   'config unset': [local('config unset profiles.here.agent')],
   'config path': [local('config path')],
+  connect: [local('connect codex --as me.bot'), local('connect --list', { isFree: true })],
+  disconnect: [local('disconnect codex')],
+  'skill show': [local('skill show')],
+  'skill install': [local('skill install codex')],
   completion: [local('completion bash')],
   api: [
     api('api agents/me', { isFree: true }),

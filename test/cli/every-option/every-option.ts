@@ -24,7 +24,7 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve'],
   here: [
     ...['profile', 'config', 'status', 'doctor', 'completion', 'schema', 'help', 'version', 'commands', 'explain'],
-    'demo',
+    ...['demo', 'connect', 'disconnect', 'skill'],
   ],
   global: [''],
 };

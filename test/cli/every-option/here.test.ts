@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { startScriptedServer } from '../../support/scripted-server.js';
@@ -36,7 +36,55 @@ const urlOptions = (command: string, before: readonly string[] = []): Table[stri
     }),
   );
 
+/** Where a coding agent keeps its settings, in the home of a scene. */
+const SETTINGS = '.codex/config.toml';
+const SKILL = '.codex/skills/asp/SKILL.md';
+const isThere = ({ home }: Scene, path: string): boolean => existsSync(join(home, path));
+
+/** Which of these files exist after the command. */
+const filesAfter =
+  (line: string, paths: readonly string[], before: readonly string[] = []) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    for (const each of before) await scene.as(scene.alice, [each, ...AS_ALICE]);
+    await scene.as(scene.alice, [line, typed, ...AS_ALICE]);
+    return paths.map((path) => isThere(scene, path));
+  };
+const AS_ALICE = ['--as $alice'];
+
 const TABLE: Table = {
+  connect: {
+    program: shown('codex', [true, true], filesAfter('connect', [SETTINGS, SKILL]), 'gemini'),
+    '--list': shown('--list', [0, 5], async ({ as, alice }, typed) => {
+      const { code, out } = await as(alice, ['connect', typed]);
+      return [code, out.split('\n').length - 1];
+    }),
+    '--dry-run': shown('--dry-run', [false], filesAfter('connect codex', [SETTINGS])),
+    '--force': shown('--force', [true], async (scene, typed) => {
+      mkdirSync(join(scene.home, '.codex/skills/asp'), { recursive: true });
+      writeFileSync(join(scene.home, SKILL), 'mine');
+      return filesAfter('connect codex', [SETTINGS])(scene, typed);
+    }),
+  },
+  disconnect: {
+    program: shown('codex', [false], filesAfter('disconnect', [SETTINGS], ['connect codex']), 'gemini'),
+    '--dry-run': shown('--dry-run', [true], filesAfter('disconnect codex', [SETTINGS], ['connect codex'])),
+  },
+  'skill install': {
+    program: shown('codex', [true], filesAfter('skill install', [SKILL]), 'gemini'),
+    // The home is the working folder too. What is in a project stays when the agent is disconnected.
+    '--project': shown('--project', true, async (scene, typed) => {
+      await scene.as(scene.alice, ['skill install codex', typed]);
+      await scene.as(scene.alice, 'disconnect codex');
+      return isThere(scene, SKILL);
+    }),
+    '--dry-run': shown('--dry-run', [false], filesAfter('skill install codex', [SKILL])),
+    '--force': shown('--force', true, async (scene, typed) => {
+      mkdirSync(join(scene.home, '.codex/skills/asp'), { recursive: true });
+      writeFileSync(join(scene.home, SKILL), 'mine');
+      await scene.as(scene.alice, ['skill install codex', typed]);
+      return readFileSync(join(scene.home, SKILL), 'utf8') !== 'mine';
+    }),
+  },
   'profile show': {
     name: shown('work', 'work', async ({ asNobody }, typed) => {
       for (const line of [ADD, 'profile add home --base-url https://home.example/v1', 'profile use home'])

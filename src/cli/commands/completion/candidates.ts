@@ -10,6 +10,7 @@ export type ListName =
   | 'endpoints'
   | 'keys'
   | 'methods'
+  | 'programs'
   | 'schemas'
   | 'scopes'
   | 'shells'
@@ -58,6 +59,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   list: ['scopes'],
   names: ['fields'],
   method: ['methods'],
+  program: ['programs'],
   shell: ['shells'],
   system: ['systems'],
   topic: ['topics', 'commands'],

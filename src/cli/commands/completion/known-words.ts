@@ -4,6 +4,7 @@ import { SCOPE_DESCRIPTION, SCOPES } from '../../../wire/scope.js';
 import type { Program } from '../../command.js';
 import { GLOBAL_OPTIONS } from '../../options.js';
 import { SETTING_ABOUT } from '../config.js';
+import { CODING_AGENTS } from '../connect/coding-agents.js';
 import { MEANING } from '../help/explain.js';
 import { TOPICS } from '../help/topics.js';
 import { everySchema, findFields } from '../schema/schemas.js';
@@ -38,6 +39,7 @@ export function collectKnownWords({ nouns, commands }: Program): KnownWords {
       methods: plain(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
       schemas: everySchema().map(({ name, kind }) => [name, kind]),
       scopes: SCOPES.map((scope) => [scope, SCOPE_DESCRIPTION[scope]]),
+      programs: CODING_AGENTS.map(({ id, name }) => [id, name]),
       shells: plain(SHELLS),
       systems: plain(['github', 'gitlab', 'generic']),
       topics: Object.entries(TOPICS).map(([topic, text]) => [topic, text.split('\n', 1)[0] ?? '']),

@@ -27,6 +27,8 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   { names: ['BROWSER', 'VISUAL', 'EDITOR'], about: 'the browser and editor to start' },
   { names: ['HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'], about: "proxies; never used for this machine's own addresses" },
   { names: ['NODE_EXTRA_CA_CERTS'], about: 'a file with more certificate authorities for Node.js to trust' },
+  { names: ['CLAUDE_CONFIG_DIR', 'CODEX_HOME'], about: 'where coding agents keep their settings (asp connect)' },
+  { names: ['PATH'], about: 'where asp connect looks for asp' },
   { names: ['npm_config_registry'], about: 'the registry that asp version --check asks' },
   {
     names: ['XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_DATA_HOME', 'XDG_RUNTIME_DIR'],
@@ -195,6 +197,7 @@ Be an agent
   asp run --exec ./answer.sh                    runs it for each message; its output is the reply
                                 answers your own agents and your allowlist; --from anyone: everyone
   asp run --acp "opencode acp"                  a coding agent answers (Agent Client Protocol)
+  asp connect claude-code --as alice.bot        tools, a skill and a monitor for a coding agent; asp connect --list
   asp mcp --as alice.bot --read-only            tools for a client of the Model Context Protocol
 
 Try it

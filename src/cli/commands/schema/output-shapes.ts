@@ -185,6 +185,14 @@ const serveSettings = list(shape({ name: text, value: z.unknown(), source: text 
 const note = shape({ note: text });
 const trace = shape({ trace: shape({ kind: text, text }) });
 
+const connected = shape({
+  agent: text,
+  dry_run: yes,
+  files: z.array(
+    shape({ path: text, action: z.enum(['create', 'change', 'remove', 'keep']), diff: text, note: maybe }),
+  ),
+});
+
 /** The `--json` output of each command, by its path. A stream prints one such document per line. */
 export const COMMAND_OUTPUT = {
   'auth login': login,
@@ -283,6 +291,10 @@ export const COMMAND_OUTPUT = {
   'config get': setting,
   'config set': setting,
   'config unset': setting,
+  connect: connected,
+  disconnect: connected,
+  'skill show': shape({ name: text, text }),
+  'skill install': connected,
   'config path': shape({ config: text, state: maybe, runtime: text, data: maybe }),
   status,
   doctor: list(

@@ -1,0 +1,176 @@
+import { isAbsolute, join } from 'node:path';
+
+import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
+import { quoteWords } from '../../terminal/failure.js';
+import type { Entry } from './config-entry.js';
+import { SKILL_NAME, SKILL_TEXT } from './skill-text.js';
+
+/** A file of ours, or an entry of ours in someone else's file. */
+export type Wanted =
+  | { readonly kind: 'whole'; readonly path: string; readonly text: string }
+  | {
+      readonly kind: 'entry';
+      readonly path: string;
+      /** The file instead, if it exists. */
+      readonly or?: string;
+      readonly entry: Entry;
+    };
+
+/** How a coding agent starts `asp`. */
+export interface Launch {
+  readonly command: string;
+  readonly words: readonly string[];
+  /** The profile and the agent. */
+  readonly place: readonly string[];
+  readonly version: string;
+}
+
+/** A coding agent that asp can connect. */
+export interface CodingAgent {
+  readonly id: string;
+  readonly name: string;
+  /** What gets a message into its model: a monitor of its own, or only `asp run`. */
+  readonly wake: 'monitor' | 'run';
+  /** How, in a sentence. */
+  readonly wakesBy: string;
+  /** The version with which waking was measured; undefined: not measured. */
+  readonly measuredWith: string | undefined;
+  /** Where it looks for skills: of the user, and in a project. */
+  readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
+  readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
+}
+
+/** The user's folders. */
+export interface Folders {
+  readonly home: string;
+  /** The folder that a variable names, or one in the home directory. */
+  readonly named: (variable: string, ...standard: readonly string[]) => string;
+}
+
+const SERVER = 'asp';
+
+const mcpServer = ({ command, words, place }: Launch) => ({ command, args: [...words, 'mcp', ...place] });
+
+const claudeFolder = ({ named }: Folders): string => named('CLAUDE_CONFIG_DIR', '.claude');
+const codexFolder = ({ named }: Folders): string => named('CODEX_HOME', '.codex');
+const openCodeFolder = ({ named }: Folders): string => join(named('XDG_CONFIG_HOME', '.config'), 'opencode');
+const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
+/**
+ * The measurements are in docs/decisions/coding-agents.md. Claude Code loads a plugin from its skills folder, so all its files are ours:
+ * its own settings file changes while it runs.
+ */
+export const CODING_AGENTS: readonly CodingAgent[] = [
+  {
+    id: 'claude-code',
+    name: 'Claude Code',
+    wake: 'monitor',
+    wakesBy: 'a monitor of a plugin wakes it, also when it is idle',
+    measuredWith: '2.1.330',
+    skills: { user: (folders) => join(claudeFolder(folders), 'skills'), project: '.claude/skills' },
+    files(folders, launch) {
+      const plugin = join(claudeFolder(folders), 'skills', SKILL_NAME);
+      const tail = [launch.command, ...launch.words, 'tail', '--for-agent', '--join', ...launch.place];
+      const manifest = {
+        name: SKILL_NAME,
+        version: launch.version,
+        description: 'Messages between agents. Written by asp connect; asp disconnect removes it.',
+        mcpServers: { [SERVER]: mcpServer(launch) },
+      };
+      const monitors = [
+        { name: 'inbox', description: 'messages of other agents (asp)', command: quoteWords(tail), when: 'always' },
+      ];
+      return [
+        { kind: 'whole', path: join(plugin, 'SKILL.md'), text: SKILL_TEXT },
+        { kind: 'whole', path: join(plugin, '.claude-plugin', 'plugin.json'), text: jsonText(manifest) },
+        { kind: 'whole', path: join(plugin, 'monitors', 'monitors.json'), text: jsonText(monitors) },
+      ];
+    },
+  },
+  {
+    id: 'codex',
+    name: 'Codex',
+    wake: 'run',
+    wakesBy: 'asp run --acp "npx -y @zed-industries/codex-acp"; by itself it reads messages only in a turn',
+    measuredWith: '0.16.0 of the adapter',
+    skills: { user: (folders) => join(codexFolder(folders), 'skills'), project: '.codex/skills' },
+    files: (folders, launch) => [
+      skillOf(join(codexFolder(folders), 'skills')),
+      {
+        kind: 'entry',
+        path: join(codexFolder(folders), 'config.toml'),
+        entry: { format: 'toml', path: ['mcp_servers', SERVER], value: mcpServer(launch) },
+      },
+    ],
+  },
+  {
+    id: 'opencode',
+    name: 'OpenCode',
+    wake: 'run',
+    wakesBy: 'asp run --acp "opencode acp"; by itself it reads messages only in a turn',
+    measuredWith: '1.18.33',
+    skills: { user: (folders) => join(openCodeFolder(folders), 'skills'), project: '.opencode/skills' },
+    files(folders, launch) {
+      const { command, args } = mcpServer(launch);
+      const value = { type: 'local', command: [command, ...args], enabled: true };
+      return [
+        skillOf(join(openCodeFolder(folders), 'skills')),
+        {
+          kind: 'entry',
+          path: join(openCodeFolder(folders), 'opencode.json'),
+          or: join(openCodeFolder(folders), 'opencode.jsonc'),
+          entry: { format: 'json', path: ['mcp', SERVER], value },
+        },
+      ];
+    },
+  },
+  {
+    id: 'gemini',
+    name: 'Gemini CLI',
+    wake: 'run',
+    wakesBy: 'asp run --acp "gemini --acp"; by itself it reads messages only in a turn',
+    measuredWith: undefined,
+    skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
+    files: ({ home }, launch) => [
+      skillOf(join(home, '.gemini', 'skills')),
+      jsonServer(join(home, '.gemini', 'settings.json'), launch),
+    ],
+  },
+  {
+    id: 'cursor',
+    name: 'Cursor',
+    wake: 'run',
+    wakesBy: 'asp run --acp "cursor-agent acp"; by itself it reads messages only in a turn',
+    measuredWith: undefined,
+    skills: undefined,
+    files: ({ home }, launch) => [jsonServer(join(home, '.cursor', 'mcp.json'), launch)],
+  },
+];
+
+/** The skill in a folder of skills. */
+export function skillOf(folder: string): Wanted {
+  return { kind: 'whole', path: join(folder, SKILL_NAME, 'SKILL.md'), text: SKILL_TEXT };
+}
+
+function jsonServer(path: string, launch: Launch): Wanted {
+  return {
+    kind: 'entry',
+    path,
+    entry: { format: 'json', path: ['mcpServers', SERVER], value: mcpServer(launch) },
+  };
+}
+
+/** @throws CliError `ASP_CONFIG` for a user without a home directory */
+export function foldersOf({ machine: { homeDirectory: home }, environment }: Context): Folders {
+  if (home === undefined)
+    throw new CliError('ASP_CONFIG', {
+      message: 'This user has no home directory.',
+      why: 'coding agents have their settings there. Set HOME.',
+    });
+  const named: Folders['named'] = (variable, ...standard) => {
+    const given = environment[variable];
+    return given !== undefined && isAbsolute(given) ? given : join(home, ...standard);
+  };
+  return { home, named };
+}
