@@ -39,6 +39,7 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
       platform: 'linux',
       arch: 'x64',
       nodeVersion: process.version,
+      hostName: 'build-7.example.org',
       homeDirectory: home,
       temporaryDirectory: home,
       workingDirectory: home,

@@ -22,6 +22,8 @@ export interface Machine {
   readonly platform: NodeJS.Platform;
   readonly arch: string;
   readonly nodeVersion: string;
+  /** Undefined if the system does not say. */
+  readonly hostName: string | undefined;
   /** Undefined if the user has none. */
   readonly homeDirectory: string | undefined;
   readonly temporaryDirectory: string;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { homedir, hostname, tmpdir } from 'node:os';
 
 import type { Machine } from './context.js';
 
@@ -9,6 +9,7 @@ export function machineOf(process: NodeJS.Process): Machine {
     platform: process.platform,
     arch: process.arch,
     nodeVersion: process.version,
+    hostName: attempt(hostname),
     homeDirectory: attempt(homedir),
     temporaryDirectory: tmpdir(),
     workingDirectory: attempt(() => process.cwd()) ?? '/',

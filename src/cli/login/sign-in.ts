@@ -136,7 +136,11 @@ function wrongAgent({ handle, scopes }: SignIn, approved: string | null): CliErr
   });
 }
 
-const CLIENT_NAME = 'asp command line';
+/** Tells the machines of a person apart in the list of connected apps. */
+function nameOfClient({ machine: { hostName = '' } }: Context): string {
+  const [machine = ''] = hostName.split('.');
+  return machine === '' ? 'asp command line' : `asp on ${machine}`;
+}
 
 export interface SignInWish {
   readonly handle: string | undefined;
@@ -201,7 +205,7 @@ export async function requestSignIn(signIn: SignIn, redirectUri: string): Promis
   const { context, loginContext, discovery, handle, scopes } = signIn;
   const offered = discovery.metadata.scopes_supported;
   const known = offered === undefined ? SCOPES : SCOPES.filter((scope) => offered.includes(scope));
-  const registration = { clientName: CLIENT_NAME, scopes: known };
+  const registration = { clientName: nameOfClient(context), scopes: known };
   await forgetUnknownClient(signIn, redirectUri);
   const clientId = await obtainClientId(loginContext, discovery, registration, context.signal);
   const picker = handle === undefined ? { intent: 'select_agent' as const } : { agentHandle: handle };

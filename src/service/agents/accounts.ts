@@ -57,6 +57,7 @@ export async function createAccount(
     tier: account.tier,
     is_local: account.isLocal ? 1 : 0,
     created_at: context.clock.now(),
+    updated_at: context.clock.now(),
     suspended_at: null,
     attachment_bytes: 0,
   };
@@ -64,7 +65,7 @@ export async function createAccount(
   return row;
 }
 
-/** The account itself. None of the fields shown can change yet, so the last change is the creation. */
+/** The account itself. */
 export async function getAccount(
   _context: ServiceContext,
   actor: AccountActor,
@@ -76,8 +77,8 @@ export async function getAccount(
   return toAccount(account);
 }
 
-export function toAccount({ id, username, display_name, tier, created_at }: AccountRow): Account {
-  return { id, username, display_name, tier, created_at, updated_at: created_at };
+export function toAccount({ id, username, display_name, tier, created_at, updated_at }: AccountRow): Account {
+  return { id, username, display_name, tier, created_at, updated_at };
 }
 
 type QuotaContext = Pick<ServiceContext, 'settings'>;

@@ -9,7 +9,7 @@ import { HandlePart } from '../../wire/schemas/requests.js';
 import type { AccountActor, Actor, AgentActor, ServiceContext, Settings } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { type AccountRow, findAccount } from '../store/accounts.js';
+import { type AccountRow, findAccount, updateDisplayName } from '../store/accounts.js';
 import {
   type AgentRecordRow,
   type AgentRow,
@@ -80,9 +80,25 @@ export async function refreshSearchTerms(transaction: Transaction, row: AgentRec
   const isFindable = row.visibility === 'public' && row.removed_at === null;
   const texts = [row.handle, row.display_name, row.description ?? '', ...skillsOf(row).map((skill) => skill.name)];
   await replaceSearchTerms(transaction, 'agent', row.id, isFindable ? distinctTerms(texts) : []);
-  const isKnown = (await countPublicAgents(transaction, row.account_id)) > 0;
-  const owner = [row.owner, row.owner_display_name];
-  await replaceSearchTerms(transaction, 'person', row.account_id, isKnown ? distinctTerms(owner) : []);
+  await refreshOwnerTerms(transaction, row.account_id, [row.owner, row.owner_display_name]);
+}
+
+/** The words by which an owner is found, who has a public agent. */
+async function refreshOwnerTerms(transaction: Transaction, accountId: string, texts: readonly string[]): Promise<void> {
+  const isKnown = (await countPublicAgents(transaction, accountId)) > 0;
+  await replaceSearchTerms(transaction, 'person', accountId, isKnown ? distinctTerms(texts) : []);
+}
+
+/** Changes the name of an owner that others see. */
+export async function renameAccount(
+  { clock }: Pick<ServiceContext, 'clock'>,
+  transaction: Transaction,
+  account: AccountRow,
+  displayName: string,
+): Promise<void> {
+  await transaction.lock([accountLock(account.id)]);
+  await updateDisplayName(transaction, account.id, displayName, clock.now());
+  await refreshOwnerTerms(transaction, account.id, [account.username, displayName]);
 }
 
 function distinctTerms(texts: readonly string[]): string[] {

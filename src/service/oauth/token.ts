@@ -11,6 +11,7 @@ import {
 import { GRANT_TYPES, type GrantType } from '../../wire/oauth.js';
 import type { TokenReply } from '../../wire/schemas/oauth.js';
 import type { Scope } from '../../wire/scope.js';
+import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { findAccount } from '../store/accounts.js';
@@ -294,11 +295,17 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
 };
 
 async function refuseReuse(
-  { log, clock }: ServiceContext,
+  context: ServiceContext,
   transaction: Transaction,
   code: AuthorizationCodeRow,
 ): Promise<GrantOutcome> {
+  const { log, clock } = context;
   const facts = { account_id: code.account_id, client: code.client_id, outcome: 'refused' };
+  await recordActivity(context, transaction, {
+    accountId: code.account_id,
+    kind: 'app-copied',
+    detail: code.client_id,
+  });
   transaction.afterCommit(() => log.security?.('code_reused', facts));
   if (code.family_id !== null) await revokeRefreshFamily(transaction, code.family_id, clock.now());
   return { kind: 'refused', error: invalidGrant('code was used before') };
@@ -365,12 +372,18 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
 
 /** The holder of the other copy is signed out too, because it is impossible to tell which one is the thief's. */
 async function refuseRefreshReuse(
-  { clock, log, meter }: ServiceContext,
+  context: ServiceContext,
   transaction: Transaction,
   family: RefreshTokenOfFamily,
   detail: string,
 ): Promise<GrantOutcome> {
+  const { clock, log, meter } = context;
   await revokeRefreshFamily(transaction, family.id, clock.now());
+  await recordActivity(context, transaction, {
+    accountId: family.account_id,
+    kind: 'app-copied',
+    detail: family.client_id,
+  });
   const facts = { account_id: family.account_id, client: family.client_id, outcome: 'family_revoked' };
   transaction.afterCommit(() => {
     meter.refreshTokenReused();

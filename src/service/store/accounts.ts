@@ -12,6 +12,8 @@ export interface AccountRow {
   readonly tier: 'standard' | 'trusted';
   readonly is_local: number;
   readonly created_at: number;
+  /** When a field that others see last changed. */
+  readonly updated_at: number;
   /** No one can act for it until the operator resumes it. */
   readonly suspended_at: number | null;
   /** Of all existing attachments that its agents have uploaded. */
@@ -27,7 +29,7 @@ export async function insertAccount(
     transaction,
     'account',
     row,
-    ['id', 'username', 'display_name', 'password_hash', 'tier', 'is_local', 'created_at'],
+    ['id', 'username', 'display_name', 'password_hash', 'tier', 'is_local', 'created_at', 'updated_at'],
     '(username) DO NOTHING',
   );
   return changed === 1;
@@ -53,6 +55,20 @@ export async function hasPasswordAccounts(query: Query): Promise<boolean> {
 
 export async function updatePasswordHash(transaction: Transaction, accountId: string, hash: string): Promise<void> {
   await transaction.run('UPDATE account SET password_hash = $2 WHERE id = $1', accountId, hash);
+}
+
+export async function updateDisplayName(
+  transaction: Transaction,
+  accountId: string,
+  displayName: string,
+  now: number,
+): Promise<void> {
+  await transaction.run(
+    'UPDATE account SET display_name = $2, updated_at = $3 WHERE id = $1',
+    accountId,
+    displayName,
+    now,
+  );
 }
 
 export async function markAccountSuspended(

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 22;
+export const SCHEMA_VERSION = 23;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -72,6 +72,7 @@ const SCHEMA: readonly Statement[] = [
     tier TEXT NOT NULL CHECK (tier IN ('standard', 'trusted')),
     is_local INTEGER NOT NULL,
     created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
     suspended_at BIGINT,
     removed_at BIGINT,
     attachment_bytes BIGINT NOT NULL DEFAULT 0
@@ -89,6 +90,18 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
+  // What was done with an account, for its owner.
+  `CREATE TABLE activity (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    kind TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    address TEXT NOT NULL,
+    browser_name TEXT NOT NULL,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX activity_by_account ON activity (account_id, id)`,
+  `CREATE INDEX activity_by_age ON activity (created_at)`,
   // Links from the operator. The account is the one whose password it sets, or the one that signed up with it.
   `CREATE TABLE entry_link (
     id TEXT PRIMARY KEY,

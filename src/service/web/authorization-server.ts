@@ -16,6 +16,7 @@ import {
 } from '../oauth/server.js';
 import { answerToken } from '../oauth/token.js';
 import { deleteEntryLinksExpiredBefore } from '../store/accounts.js';
+import { deleteActivitiesBefore } from '../store/activities.js';
 import {
   deleteAuthorizationCodesBefore,
   deleteAuthorizationRequestsBefore,
@@ -163,6 +164,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const CODE_KEPT_MS = DAY_MS;
 /** For a while, the operator can see who signed up with an invitation. */
 const ENTRY_LINK_KEPT_MS = 30 * DAY_MS;
+/** The page of the activities says so. */
+const ACTIVITY_KEPT_MS = 90 * DAY_MS;
 const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
 
 /** Deletes everything that has expired. */
@@ -172,6 +175,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteAuthorizationRequestsBefore(transaction, now - AUTHORIZATION_REQUEST_LIFETIME_S * 1000);
     await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
     await deleteAccountSessionsExpiredBefore(transaction, now);
+    await deleteActivitiesBefore(transaction, now - ACTIVITY_KEPT_MS);
     await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
     await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);

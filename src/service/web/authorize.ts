@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Handle, isHandle, splitHandle } from '../../wire/handle.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import { SCOPE_DESCRIPTION, type Scope } from '../../wire/scope.js';
+import { type ActivityKind, recordActivity } from '../agents/activity.js';
 import { createAgentRecord } from '../agents/agents.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
@@ -45,7 +46,7 @@ import {
 import { hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderFace, strangersText, TICK } from './html.js';
 import { layOut, pageHeaders, renderErrorPage } from './layout.js';
-import { sendSignInPage } from './sign-in.js';
+import { sendSignInPage, visitorOf } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
 export const NEW_AGENT = 'new';
@@ -350,12 +351,26 @@ export async function decide(
       scope: row.scope,
       outcome,
     });
+  const record = (transaction: Transaction, kind: ActivityKind): Promise<void> =>
+    recordActivity(context, transaction, {
+      ...visitorOf(request),
+      accountId: account.id,
+      kind,
+      detail: client.name,
+    });
   if (form.one('decision') !== 'allow') {
-    await context.database.write((transaction) => answerOnce(transaction, row));
+    await context.database.write(async (transaction) => {
+      await answerOnce(transaction, row);
+      await record(transaction, 'app-denied');
+    });
     tell('denied');
     return answerWithError(server, reply, address, denied('The request was denied.'));
   }
-  const approved = await context.database.write((transaction) => approve(context, transaction, { row, account, form }));
+  const approved = await context.database.write(async (transaction) => {
+    const result = await approve(context, transaction, { row, account, form });
+    if ('code' in result) await record(transaction, 'app-allowed');
+    return result;
+  });
   if ('code' in approved) {
     tell('allowed');
     return answerWithCode(server, reply, address, approved.code);

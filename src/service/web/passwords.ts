@@ -1,6 +1,7 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { FastifyRequest } from 'fastify';
+import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
@@ -8,6 +9,7 @@ import { type Attempts, networkOf, UNCOUNTED, widerNetworkOf } from '../oauth/at
 import { hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import { type AccountRow, findAccountByUsername, updatePasswordHash } from '../store/accounts.js';
+import { hasActivitySince } from '../store/activities.js';
 import { revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions, listSignInAddresses } from '../store/browser-sessions.js';
 
@@ -240,12 +242,25 @@ export async function checkPassword(
   for (const [counted, of] of attempts) counted.add(of);
   const isRight = await isPasswordOf(account?.password_hash, password);
   if (account === undefined || !isRight) {
+    if (account !== undefined) await recordWrongPassword(server.context, account.id, ip);
     fail(account === undefined ? 'no_such_account' : 'wrong_password');
     return { kind: 'wrong' };
   }
   server.signInsOfAccount.forget(subject);
   server.rightSignIns.add(subject);
   return { kind: 'right', account };
+}
+
+const WRONG_PASSWORD_EVERY_MS = 60 * 60 * 1000;
+
+/** One entry an hour: attempts of a stranger must not displace what the owner wants to see. */
+async function recordWrongPassword(context: ServiceContext, accountId: string, address: string): Promise<void> {
+  const kind = 'wrong-password';
+  await context.database.write(async (transaction) => {
+    const since = context.clock.now() - WRONG_PASSWORD_EVERY_MS;
+    if (await hasActivitySince(transaction, accountId, kind, since)) return;
+    await recordActivity(context, transaction, { accountId, kind, address });
+  });
 }
 
 export interface NewPassword {

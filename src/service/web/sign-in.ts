@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import { createAccount } from '../agents/accounts.js';
+import { type Activity, recordActivity } from '../agents/activity.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
@@ -224,11 +225,21 @@ export async function enterAs(
       created_at: now,
       expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
     });
+    await recordActivity(server.context, transaction, {
+      ...visitorOf(reply.request),
+      accountId: account.id,
+      kind: 'signed-in',
+    });
   });
   log.security?.('signed_in', { account: account.username, address: ip, outcome: 'done' });
 }
 
-const DISPLAY_NAME_MAX_LENGTH = 100;
+/** Where a request came from, for the activity log. */
+export function visitorOf({ ip, headers }: FastifyRequest): Pick<Activity, 'address' | 'browserName'> {
+  return { address: ip, browserName: browserNameOf(headers['user-agent']) };
+}
+
+export const DISPLAY_NAME_MAX_LENGTH = 100;
 
 /** A form of the sign-in page that came from that page. */
 export interface SentForm {
@@ -329,6 +340,7 @@ export async function signUp(
       const made = await createAccount(context, transaction, person);
       if (invited !== undefined && !(await useEntryLink(transaction, invited.id, made.id, now)))
         throw new ServiceError('FORBIDDEN');
+      await recordActivity(context, transaction, { ...visitorOf(request), accountId: made.id, kind: 'signed-up' });
       return made;
     });
     context.log.security?.('signed_up', { account: username, address: request.ip, outcome: 'done' });
@@ -544,6 +556,7 @@ export async function setNewPassword(
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
     await setPassword(context, transaction, { accountId: account.id, passwordHash });
+    await recordActivity(context, transaction, { ...visitorOf(request), accountId: account.id, kind: 'password-link' });
     return true;
   });
   if (!isSet) return refuse(server, reply);

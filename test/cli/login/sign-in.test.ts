@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -94,6 +95,15 @@ describe('signing in with the real program at a real service', () => {
       const answer = await request(await approve(openBrowser(), url, person));
       expect(answer.status).toBe(200);
       expect(await login.ended).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    });
+
+    it('tells the person on which machine it runs', async () => {
+      const { login, url } = await startLogin(home);
+      const browser = openBrowser();
+      const consent = await signUp(browser, await browser.open(url), newPerson('machine'));
+      expect(consent.text).toContain(`asp on ${hostname().split('.')[0]}`);
+      await request((await deny(browser, consent)).answer.headers['location'] ?? '');
+      await login.ended;
     });
 
     it('ends with 4 when the person denies', async () => {

@@ -88,7 +88,16 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     paths = [
       ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/blocks`, `${agent}/remove`],
       ...['sessions', `sessions/${session}`, `sessions/${session}?before=3`, 'clients', 'new-client', 'applications'],
-      ...['settings', 'settings/delete', 'search', 'search?q=wwww', 'sessions?with=nobody', 'sessions?state=invited'],
+      ...[
+        'settings',
+        'settings/delete',
+        'settings/activity',
+        'applications/disconnect-all',
+        'search',
+        'search?q=wwww',
+        'sessions?with=nobody',
+        'sessions?state=invited',
+      ],
       'none',
     ].map((part) => `/dashboard/${part}`);
   });

@@ -197,6 +197,7 @@ describe('Downloading all data', () => {
     expect(data).toMatchObject({
       service: stage.web,
       account: { username: visitor.username, tier: 'standard' },
+      activity: expect.arrayContaining([expect.objectContaining({ kind: 'signed-in' })]),
       signed_in_browsers: expect.arrayContaining([expect.objectContaining({ name: 'Firefox on Linux' })]),
       connected_apps: [],
       api_credentials: [{ name: 'Nightly', handle: second }],

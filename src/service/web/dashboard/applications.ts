@@ -2,9 +2,15 @@ import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import type { Scope } from '../../../wire/scope.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
+import { closeSockets } from '../../messaging/close-sockets.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import { revokeFamily } from '../../oauth/revoke.js';
-import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/authorizations.js';
+import {
+  type FamilyOfAccountRow,
+  findFamilyOfAccount,
+  listFamiliesOfAccount,
+  revokeSignInsOfAccount,
+} from '../../store/authorizations.js';
 import { type Html, html, renderFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import {
@@ -40,16 +46,20 @@ export interface ApplicationsPage {
 }
 
 export function renderApplications({ listed, now, baseUrl, note }: ApplicationsPage): View {
+  const all = '/dashboard/applications/disconnect-all';
   const heading = renderHeading({
     title: 'Connected apps',
     about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
   });
+  const hasSeveral = listed.items.length > 1 || listed.trail.length > 0;
+  const end =
+    hasSeveral && html`<p class="small"><a class="aside-link quiet-danger" href="${all}">Disconnect all…</a></p>`;
   const nothing = renderEmpty(
     'Nothing is connected',
     html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
   );
   const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
-  const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}${end}</div>`;
   return { title: 'Connected apps', section: 'applications', main };
 }
 
@@ -118,6 +128,31 @@ export async function showDisconnect(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const row = await context.database.read((query) => requireFamily(visit, query));
   return page(renderDisconnect({ application: toShown(row), csrf, now: context.clock.now() }));
+}
+
+export async function showDisconnectAll(visit: Visit): Promise<DashboardAnswer> {
+  const main = renderQuestion({
+    title: 'Disconnect all apps?',
+    consequences: [
+      'Every app that you allowed to act for you is signed out, and its connections are closed at once.',
+      'Existing access tokens expire within 15 minutes.',
+      'Programs with API credentials continue to work.',
+    ],
+    path: '/dashboard/applications/disconnect-all',
+    csrf: visit.csrf,
+    label: 'Disconnect all',
+    back: { label: 'Connected apps', path: '/dashboard/applications' },
+  });
+  return page({ title: 'Disconnect all apps?', section: 'applications', main });
+}
+
+export async function actDisconnectAll(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  await context.database.write(async (transaction) => {
+    const grantIds = await revokeSignInsOfAccount(transaction, account.id, context.clock.now());
+    await closeSockets(context, transaction, grantIds);
+  });
+  return movedWithNote(visit, '/dashboard/applications', 'all-disconnected');
 }
 
 /** Ends the family: its tokens are refused and its sockets closed, as if the app had signed out. */

@@ -1,6 +1,7 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
+import { recordActivity } from '../../agents/activity.js';
 import { ServiceError } from '../../core/errors.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, JSON_TYPE, sendAnswer } from '../../http/answers.js';
@@ -12,6 +13,8 @@ import { forgedForm, isCsrfOf, requireSameOrigin, signInFor } from '../browser.j
 import { durationInWords, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
 import { pageHeaders, renderErrorPage, renderSignedOutPage } from '../layout.js';
+import { visitorOf } from '../sign-in.js';
+import { showActivity } from './activity.js';
 import {
   accessAgain,
   actAccess,
@@ -24,7 +27,13 @@ import {
   showRemoveAgent,
 } from './agent.js';
 import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
-import { actDisconnect, showApplications, showDisconnect } from './applications.js';
+import {
+  actDisconnect,
+  actDisconnectAll,
+  showApplications,
+  showDisconnect,
+  showDisconnectAll,
+} from './applications.js';
 import {
   actNewClient,
   actRevokeClient,
@@ -44,8 +53,10 @@ import {
   actDeleteAccount,
   actEndBrowser,
   actEndOtherBrowsers,
+  actName,
   actPassword,
   deleteAccountAgain,
+  nameAgain,
   passwordAgain,
   showDeleteAccount,
   showSettings,
@@ -134,15 +145,27 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
   { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
   { path: '/dashboard/agents', show: showAgents },
-  { path: '/dashboard/new-agent', show: showNewAgent, act: actNewAgent, again: newAgentAgain },
-  { path: AGENT, show: showAgent, act: actAccess, again: accessAgain },
-  { path: `${AGENT}/pause`, act: actPause },
-  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain },
-  { path: `${AGENT}/allowlist`, show: showAllowlist, act: actAllowlist, again: allowlistAgain },
-  { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry },
-  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain },
-  { path: `${AGENT}/blocks/remove`, act: actUnblock },
-  { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent },
+  {
+    path: '/dashboard/new-agent',
+    show: showNewAgent,
+    act: actNewAgent,
+    again: newAgentAgain,
+    activity: 'agent-created',
+  },
+  { path: AGENT, show: showAgent, act: actAccess, again: accessAgain, activity: 'agent-access' },
+  { path: `${AGENT}/pause`, act: actPause, activity: 'agent-paused' },
+  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain, activity: 'agent-profile' },
+  {
+    path: `${AGENT}/allowlist`,
+    show: showAllowlist,
+    act: actAllowlist,
+    again: allowlistAgain,
+    activity: 'allowlist-changed',
+  },
+  { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry, activity: 'allowlist-changed' },
+  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
+  { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
+  { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent, activity: 'agent-removed' },
   { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
@@ -156,16 +179,46 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${SESSION}/events/:sequence`, show: showEvent },
   { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
   { path: '/dashboard/clients', show: showClients },
-  { path: '/dashboard/new-client', show: showNewClient, act: actNewClient, again: newClientAgain },
+  {
+    path: '/dashboard/new-client',
+    show: showNewClient,
+    act: actNewClient,
+    again: newClientAgain,
+    activity: 'credential-created',
+  },
   { path: '/dashboard/clients/:id', show: showClient },
-  { path: '/dashboard/clients/:id/revoke', show: showRevokeClient, act: actRevokeClient },
-  { path: '/dashboard/settings', show: showSettings, act: actPassword, again: passwordAgain },
+  {
+    path: '/dashboard/clients/:id/revoke',
+    show: showRevokeClient,
+    act: actRevokeClient,
+    activity: 'credential-revoked',
+  },
+  {
+    path: '/dashboard/settings',
+    show: showSettings,
+    act: actPassword,
+    again: passwordAgain,
+    activity: 'password-changed',
+  },
+  { path: '/dashboard/settings/activity', show: showActivity },
+  { path: '/dashboard/settings/name', act: actName, again: nameAgain, activity: 'name-changed' },
   { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
-  { path: '/dashboard/settings/export', act: actExport },
-  { path: '/dashboard/settings/browsers/end', act: actEndBrowser },
-  { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers },
+  { path: '/dashboard/settings/export', act: actExport, activity: 'data-exported' },
+  { path: '/dashboard/settings/browsers/end', act: actEndBrowser, activity: 'browser-ended' },
+  { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers, activity: 'browsers-ended' },
   { path: '/dashboard/applications', show: showApplications },
-  { path: '/dashboard/applications/:id/disconnect', show: showDisconnect, act: actDisconnect },
+  {
+    path: '/dashboard/applications/disconnect-all',
+    show: showDisconnectAll,
+    act: actDisconnectAll,
+    activity: 'apps-disconnected',
+  },
+  {
+    path: '/dashboard/applications/:id/disconnect',
+    show: showDisconnect,
+    act: actDisconnect,
+    activity: 'app-disconnected',
+  },
 ];
 
 /** HEAD is not treated like GET here, whatever the app does. */
@@ -263,7 +316,7 @@ async function answerForm(
       await server.context.limits.take('general', visit.account.id);
       const answer = await row.act(visit, form);
       // The page shows the form again: nothing was done.
-      if (answer.kind !== 'page') tell(visit, 'done');
+      if (answer.kind !== 'page') await tellDone(visit, row, answer);
       return answer;
     } catch (error) {
       const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
@@ -272,6 +325,17 @@ async function answerForm(
       return refuse(visit, row, form, error);
     }
   });
+}
+
+/** Records what an account has done, in the security log and for its owner. */
+async function tellDone(visit: Visit, { activity }: PageRow, answer: DashboardAnswer): Promise<void> {
+  const { account, context, part, request } = visit;
+  tell(visit, 'done');
+  if (activity === undefined) return;
+  const made = answer.kind === 'moved' ? (answer.to.split('/')[3] ?? '') : '';
+  const name = part('name') !== '' ? part('name') : part('id') !== '' ? part('id') : made;
+  const entry = { ...visitorOf(request), accountId: account.id, kind: activity, detail: name };
+  await context.database.write((transaction) => recordActivity(context, transaction, entry));
 }
 
 /** Records in the security log which form an account has sent. */

@@ -6,6 +6,7 @@ import type { Query } from '../../core/database.js';
 import { envelopeText, readAccountRows } from '../../messaging/events.js';
 import { toBlock } from '../../messaging/trust-lists.js';
 import { parseScopes } from '../../oauth/metadata.js';
+import { type ActivityRow, listActivities } from '../../store/activities.js';
 import { type AgentRecordRow, listEveryAgentOfAccount } from '../../store/agents.js';
 import { type BlockRow, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
 import { type FamilyOfAccountRow, listFamiliesOfAccount } from '../../store/authorizations.js';
@@ -42,6 +43,10 @@ async function* writeExport(visit: Visit): Text {
     return listAccountSessions(query, id, now, place, ROWS_PER_QUERY);
   });
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
+  const activities = eachRow<ActivityRow>(visit, (query, last) =>
+    listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
+  );
+  yield* writeList('activity', activities, asJson(toActivity));
   const apps = eachRow<FamilyOfAccountRow>(visit, (query, last) => {
     const place = { createdAt: last?.created_at ?? LATEST, id: last?.id ?? '' };
     return listFamiliesOfAccount(query, id, usedSince, place, ROWS_PER_QUERY);
@@ -119,6 +124,14 @@ function eachAgent(visit: Visit): AsyncGenerator<AgentRecordRow> {
     listEveryAgentOfAccount(query, visit.account.id, last?.id ?? '', ROWS_PER_QUERY),
   );
 }
+
+const toActivity = ({ kind, detail, address, browser_name, created_at }: ActivityRow): object => ({
+  kind,
+  detail,
+  address,
+  browser_name,
+  created_at,
+});
 
 async function* writeAgent(visit: Visit, agent: AgentRecordRow): Text {
   yield JSON.stringify(toAgent(agent)).slice(0, -1);

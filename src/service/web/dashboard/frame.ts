@@ -138,6 +138,7 @@ const NOTE = {
   ended: 'The session has ended.',
   reopened: 'The session is open again.',
   'too-late': 'Nothing was changed: the session has changed in the meantime.',
+  'all-disconnected': 'All apps were disconnected. To act for you again, each must ask you.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;

@@ -1,3 +1,4 @@
+import { renameAccount } from '../../agents/agents.js';
 import { ServiceError } from '../../core/errors.js';
 import { removeAccount } from '../../messaging/remove-agent.js';
 import type { Parameters } from '../../oauth/parameters.js';
@@ -12,6 +13,7 @@ import { type Field, hidden, type Mistake, renderField, renderProblem, renderTic
 import { type Html, html } from '../html.js';
 import { renderDeletedPage } from '../layout.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
+import { DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import {
   type Listed,
@@ -47,8 +49,10 @@ export interface ShownBrowser {
 
 export interface SettingsPage {
   readonly username: string;
+  /** As typed or as stored. */
+  readonly displayName: string;
   readonly hasPassword: boolean;
-  /** The submitted password form. */
+  /** The submitted password form, or the mistakes of the other one. */
   readonly form: { readonly mistakes: readonly Mistake[]; readonly disconnectsApps: boolean };
   readonly browsers: Listed<ShownBrowser>;
   readonly csrf: string;
@@ -59,8 +63,12 @@ export interface SettingsPage {
 export function renderSettings(page: SettingsPage): View {
   const { mistakes } = page.form;
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
+${renderNameForm(page)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderBrowsers(page)}
+<section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
+<p class="soft">Sign-ins, and changes to your account, its agents and who may act for them.</p>
+<p class="small"><a class="aside-link" href="${PATH}/activity">See the activity of your account</a></p></section>
 ${renderExport(page)}
 <section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
 <p class="soft">Removes your agents and signs everything out. This cannot be undone.</p>
@@ -70,6 +78,20 @@ ${renderExport(page)}
 
 const NO_PASSWORD = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
 <p class="soft">This account has no password. Run <code>asp serve open</code> on the machine of the service to sign in.</p></section>`;
+
+function renderNameForm({ displayName, form: { mistakes }, csrf }: SettingsPage): Html {
+  const name: Field = {
+    id: 'display-name',
+    name: 'display_name',
+    label: 'Your name',
+    value: displayName,
+    hint: 'Others see it next to your public agents.',
+    autocomplete: 'name',
+    maxLength: DISPLAY_NAME_MAX_LENGTH,
+  };
+  return html`<form method="post" action="${PATH}/name" class="card stack" aria-label="Name">${hidden({ csrf })}${renderField(name, mistakes)}
+<div class="row-actions"><button class="button plain">Change name</button></div></form>`;
+}
 
 function renderPasswordForm({ username, form: { mistakes, disconnectsApps }, csrf }: SettingsPage): Html {
   const current = {
@@ -169,7 +191,7 @@ export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
 }
 
 /** `form` is the submitted form with its mistakes. */
-export async function settingsView(visit: Visit, form: SettingsPage['form']): Promise<View> {
+export async function settingsView(visit: Visit, form: SettingsPage['form'], typedName?: string): Promise<View> {
   const { context, account, browser, csrf, note } = visit;
   const now = context.clock.now();
   const { items, ...rest } = await context.database.read((view) =>
@@ -189,6 +211,7 @@ export async function settingsView(visit: Visit, form: SettingsPage['form']): Pr
   }));
   return renderSettings({
     username: account.username,
+    displayName: typedName ?? account.display_name,
     hasPassword: account.password_hash !== null,
     form,
     browsers: { items: browsers, ...rest },
@@ -197,6 +220,22 @@ export async function settingsView(visit: Visit, form: SettingsPage['form']): Pr
     now,
   });
 }
+
+export async function actName(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const name = typedNameIn(form);
+  if (name === '' || name.length > DISPLAY_NAME_MAX_LENGTH) return nameAgain(visit, form, mistaken(NO_NAME));
+  await context.database.write((transaction) => renameAccount(context, transaction, account, name));
+  return movedWithNote(visit, PATH, 'saved');
+}
+
+export async function nameAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  const view = await settingsView(visit, { mistakes: refusal.mistakes, disconnectsApps: true }, typedNameIn(form));
+  return refused(view, refusal);
+}
+
+const NO_NAME: Mistake = { field: 'display-name', message: 'Enter your name, 100 characters at most.' };
+const typedNameIn = (form: Parameters): string => (form.one('display_name') ?? '').trim();
 
 const BROWSERS_PATH = '/dashboard/settings';
 

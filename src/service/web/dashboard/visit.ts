@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { randomToken } from '../../../kit/random.js';
 import { ATTACHMENT_MAX_BYTES, ATTACHMENTS_PER_MESSAGE_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import type { ActivityKind } from '../../agents/activity.js';
 import type { UploadPart } from '../../attachments/receive-upload.js';
 import type { AccountActor, ServiceContext } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
@@ -122,6 +123,8 @@ export interface PageRow {
   readonly show?: (visit: Visit) => Promise<DashboardAnswer>;
   /** The form came from a page of this service, in the same browser. */
   readonly act?: (visit: Visit, form: PostedForm) => Promise<DashboardAnswer>;
+  /** What the owner can look up afterwards; undefined: the session shows it. */
+  readonly activity?: ActivityKind;
   /** The form with its input and the reason for the refusal. */
   readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
 }
