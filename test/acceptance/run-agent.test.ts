@@ -5,7 +5,11 @@ import { setTimeout } from 'node:timers/promises';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
+import { type Actor, actorOf, operate } from '../support/actors.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
+import { text } from '../support/json.js';
+import { discover } from '../support/oauth.js';
+import { operatorOf } from '../support/operator.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
 
@@ -47,6 +51,8 @@ describe('asp run › an agent out of any program', () => {
   let home: Home;
   let relay: HttpRelay;
   let service: ServiceProcess;
+  /** The one that asks, over the interface: a program started for each question costs a fifth of a second. */
+  let me: Actor;
   const agents: Running[] = [];
 
   const serve = async (): Promise<ServiceProcess> => {
@@ -63,6 +69,11 @@ describe('asp run › an agent out of any program', () => {
     service = await serve();
     for (const handle of [ME, BOT, '@bob.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    const client = await operate(operatorOf(home), 'POST', '/clients', { handle: ME });
+    me = actorOf(await discover(`http://127.0.0.1:${relay.port}/v1`), ME, {
+      clientId: text(client, 'client_id'),
+      clientSecret: text(client, 'client_secret'),
+    });
   });
   afterEach(async () => {
     relay.onRequest = undefined;
@@ -101,21 +112,28 @@ describe('asp run › an agent out of any program', () => {
     return stdout.trim();
   };
 
-  const eventsOf = async (sessionId: string): Promise<Envelope[]> =>
-    jsonLines<Envelope>(await asp('session', 'events', sessionId, '--after', '0'));
+  /** Says it in a session, or in a new one with the agent of this handle. The session. */
+  const say = async (to: string, content: string): Promise<string> => {
+    if (to.startsWith('@')) return me.mustCreate({ invite: [to], initial_message: { content } });
+    await me.mustSend(to, content);
+    return to;
+  };
 
-  const messagesOf = async (sessionId: string): Promise<Envelope[]> =>
-    (await eventsOf(sessionId)).filter(({ type }) => type === 'session.message');
+  const messagesOf = async (sessionId: string, after = 0): Promise<Envelope[]> =>
+    ((await me.mustReplay(sessionId, after)) as Envelope[]).filter(({ type }) => type === 'session.message');
 
   /** Asks and waits for the answer to just that: what was asked before in this session is done by then. */
   const ask = async (sessionId: string, text: string): Promise<string> => {
-    const sent = json<{ message_id: string; sequence: number }>(await asp('send', sessionId, text, '--json'));
-    const words = ['tail', sessionId, '--after', String(sent.sequence), '--type', 'message', '--from', BOT];
-    const tail = home.start([...words, '--keep', '-a', ME]);
-    const [line = ''] = await tail.until('stdout', new RegExp(`^.*"in_reply_to":"${sent.message_id}".*$`, 'm'));
-    tail.kill('SIGKILL');
-    await tail.ended;
-    return json<Envelope>(line).payload.content;
+    const sent = await me.mustSend(sessionId, text);
+    const answer = await until(
+      `an answer to ${text}`,
+      async () =>
+        (await messagesOf(sessionId, sent.sequence)).find(
+          ({ payload }) => payload.sender === BOT && payload.metadata?.in_reply_to === sent.id,
+        ),
+      60_000,
+    );
+    return answer.payload.content;
   };
 
   const fileText = (name: string): string => {
@@ -129,7 +147,7 @@ describe('asp run › an agent out of any program', () => {
       `${printing('event.payload.content+"|"+event.event_id')} | sed "s/$/|$ASP_EVENT_ID|$ASP_ACTOR|$ASP_AGENT/"`,
     );
     const agent = await start(echo);
-    const sid = await asp('send', BOT, 'one');
+    const sid = await say(BOT, 'one');
     const answer = await ask(sid, '$(touch owned) `touch owned` "; touch owned; "');
     const [content, id, sameId, actor, me] = answer.split('|');
     expect(content).toBe('$(touch owned) `touch owned` "; touch owned; "');
@@ -227,7 +245,7 @@ describe('asp run › an agent out of any program', () => {
     const agent = home.start(['run', '-a', BOT, '--from', ME, ...words]);
     agents.push(agent);
     await agent.until('stderr', /Answering as @alice\.bot/);
-    const sid = await asp('send', BOT, 'hello');
+    const sid = await say(BOT, 'hello');
     expect(await agent.ended).toMatchObject({ status, stdout: '', stderr: expect.stringMatching(told) });
     await start('echo fine');
     expect(await ask(sid, 'again')).toBe('fine');
@@ -261,7 +279,7 @@ describe('asp run › an agent out of any program', () => {
     const agent = home.start(['run', '-a', BOT, ...words]);
     agents.push(agent);
     await agent.until('stderr', /Answering as @alice\.bot/);
-    await Promise.all(Array.from({ length: 14 }, () => asp('send', BOT, 'hi')));
+    await Promise.all(Array.from({ length: 14 }, () => say(BOT, 'hi')));
     expect(await agent.ended).toMatchObject({ status: 0 });
     const lines = jsonLines<{ note?: string; event_id?: string; stderr?: string }>(agent.stderr());
     const errors = lines.filter(({ stderr }) => stderr === 'no luck').map(({ event_id }) => event_id);
@@ -270,7 +288,7 @@ describe('asp run › an agent out of any program', () => {
   });
 
   it('tail --idle counts silence from when everything that waited was given, however slowly that comes', async () => {
-    const sid = await asp('send', BOT, 'waiting');
+    const sid = await say(BOT, 'waiting');
     const cursors = join(home.directory, 'inbox.json');
     writeFileSync(cursors, JSON.stringify({ sessions: { [sid]: 0 } }));
     relay.onRequest = async ({ path, forward }) => {
@@ -279,7 +297,7 @@ describe('asp run › an agent out of any program', () => {
     };
     const out = await asp('tail', '--cursor-file', cursors, '--type', 'message', '--idle', '300ms');
     expect(jsonLines<Envelope>(out).map(({ payload }) => payload.content)).toContain('waiting');
-    await asp('session', 'end', sid);
+    await me.mustEnd(sid);
   });
 
   it('a one-shot message is handed over too; its reply cannot be sent', async () => {
@@ -303,8 +321,8 @@ describe('asp run › an agent out of any program', () => {
       esac`,
     );
     const agent = await start(moody, ['--tries', '2', '--on-failure', 'skip']);
-    const sid = await asp('send', BOT, 'quiet');
-    for (const text of ['broken', 'large', 'binary', 'later']) await asp('send', sid, text);
+    const sid = await say(BOT, 'quiet');
+    for (const text of ['broken', 'large', 'binary', 'later']) await say(sid, text);
     expect(await ask(sid, 'well?')).toBe('fine');
     await agent.until('stdout', /(.*\n){6}/);
     const told = jsonLines<Told>(agent.stdout()).map(({ outcome, exit_code, tries }) => [outcome, exit_code, tries]);
@@ -326,8 +344,8 @@ describe('asp run › an agent out of any program', () => {
   it('sessions do not wait for each other; --command-timeout ends a command that hangs, with all it started', async () => {
     const slow = script('slow.sh', `case "$(${SAID})" in hang) sleep 1000 | cat ;; *) echo quick ;; esac`);
     const agent = await start(slow, ['--command-timeout', '10s']);
-    const hanging = await asp('send', BOT, 'hang');
-    const other = await asp('send', BOT, 'first');
+    const hanging = await say(BOT, 'hang');
+    const other = await say(BOT, 'first');
     expect(await ask(other, 'second')).toBe('quick');
     expect(await ask(hanging, 'and now?')).toBe('quick');
     expect(agent.stderr()).toMatch(/took longer than 10 s/);
@@ -336,7 +354,7 @@ describe('asp run › an agent out of any program', () => {
   it('--from: others are neither joined nor answered; --end ends after the reply; -c stops', async () => {
     const agent = await start('echo yes', ['--from', 'demo.you', '--end', '-c', '1']);
     const bobs = (await home.asp(['send', BOT, 'me?', '-a', '@bob.bot'])).stdout.trim();
-    const sid = await asp('send', BOT, 'and me?');
+    const sid = await say(BOT, 'and me?');
     expect(await agent.ended).toMatchObject({ status: 0 });
     expect(json(await asp('session', 'show', sid, '--json'))).toMatchObject({ state: 'ended' });
     const show = await home.asp(['session', 'show', bobs, '--json', '-a', '@bob.bot']);
@@ -380,9 +398,9 @@ describe('asp run › an agent out of any program', () => {
       `text=$(${SAID}); touch begun; [ "$text" != wait ] || until [ -e gate ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo "$text!"`,
     );
     const agent = await start(gate);
-    const sid = await asp('send', BOT, 'wait');
+    const sid = await say(BOT, 'wait');
     await until('the command begins', async () => home.exists('begun'), 30_000);
-    await asp('send', sid, 'later');
+    await say(sid, 'later');
     agent.kill('SIGINT');
     writeFileSync(join(home.directory, 'gate'), '');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null });
@@ -406,7 +424,7 @@ describe('asp run › an agent out of any program', () => {
     const { session_id: id } = json<{ session_id: string }>(sent);
     first.kill('SIGINT');
     await first.ended;
-    await asp('send', id, 'while it was away');
+    await say(id, 'while it was away');
     // The service tells its time in whole seconds.
     await setTimeout(1100);
     const second = await start('echo two', lost('second.json'));
@@ -419,18 +437,18 @@ describe('asp run › an agent out of any program', () => {
     await third.until('stdout', /"replied"/);
     expect(third.stderr()).not.toMatch(/Nothing is saved/);
     await expectOneReplyEach(id, ['answered', 'while it was away']);
-    await asp('session', 'end', id);
+    await me.mustEnd(id);
   });
 
   it('a restart asks for the sessions with news alone', async () => {
     const agent = await start('echo fine');
     const ids: string[] = [];
-    for (let count = 0; count < 12; count += 1) ids.push(await asp('send', BOT, `hello ${count}`));
+    for (let count = 0; count < 12; count += 1) ids.push(await say(BOT, `hello ${count}`));
     await agent.until('stdout', /(.*\n){12}/);
     agent.kill('SIGINT');
     await agent.ended;
-    await asp('send', ids[3] ?? '', 'news');
-    const mine = `Bearer ${await asp('auth', 'token')}`;
+    await say(ids[3] ?? '', 'news');
+    const mine = `Bearer ${await me.token()}`;
     const asked: string[] = [];
     relay.onRequest = async (relayed) => {
       if (relayed.headers.authorization !== mine) asked.push(relayed.path);
@@ -442,12 +460,12 @@ describe('asp run › an agent out of any program', () => {
     expect(replayed).toContain(ids[3]);
     // Of the last few, the agent may have been stopped before it had its own reply.
     expect(replayed.length).toBeLessThan(6);
-    for (const id of ids) await asp('session', 'end', id);
+    for (const id of ids) await me.mustEnd(id);
   });
 
   it('Ctrl-C while a reply cannot be sent: it is left to the next run', { timeout: 120_000 }, async () => {
     const agent = await start('cat >/dev/null; echo $$');
-    const mine = `Bearer ${await asp('auth', 'token')}`;
+    const mine = `Bearer ${await me.token()}`;
     let dropped = 0;
     relay.onRequest = async (relayed) => {
       if (relayed.headers.authorization === mine || !relayed.path.endsWith('/messages'))
@@ -455,7 +473,7 @@ describe('asp run › an agent out of any program', () => {
       dropped += 1;
       relayed.drop();
     };
-    const sid = await asp('send', BOT, 'hello');
+    const sid = await say(BOT, 'hello');
     await until('a reply is tried', async () => dropped > 0, 30_000);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
@@ -468,7 +486,7 @@ describe('asp run › an agent out of any program', () => {
 
   it('goes on when the service was away', async () => {
     await start('echo here');
-    const sid = await asp('send', BOT, 'hello');
+    const sid = await say(BOT, 'hello');
     await service.stop();
     service = await serve();
     expect(await ask(sid, 'still?')).toBe('here');
@@ -511,15 +529,15 @@ describe('asp run › an agent out of any program', () => {
     it(`kill -9 ${name}: nothing is answered twice and nothing is lost`, { timeout: 120_000 }, async () => {
       const random = script('random.sh', 'cat >/dev/null; echo $RANDOM$RANDOM');
       const agent = await start(random);
-      const sid = await asp('send', '@bob.bot', 'before');
-      const mine = `Bearer ${await asp('auth', 'token')}`;
+      const sid = await say('@bob.bot', 'before');
+      const mine = `Bearer ${await me.token()}`;
       const hook = hookOf(() => agent.kill('SIGKILL'));
       relay.onRequest = async (relayed) => {
         if (relayed.headers.authorization !== mine) return hook(relayed);
         await (await relayed.forward())();
       };
-      await asp('session', 'invite', sid, BOT);
-      for (const text of TEXTS) await asp('send', sid, text);
+      await me.mustInvite(sid, BOT);
+      for (const text of TEXTS) await say(sid, text);
       expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
       relay.onRequest = undefined;
       await start(random);
@@ -533,7 +551,7 @@ describe('asp run › an agent out of any program', () => {
       'cat >/dev/null; echo run >> runs; until [ -e open ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo done',
     );
     const agent = await start(blocking);
-    const sid = await asp('send', BOT, 'one');
+    const sid = await say(BOT, 'one');
     await until('the command begins', async () => fileText('runs') !== '', 30_000);
     const exit = once(agent.child, 'exit');
     agent.kill('SIGKILL');
@@ -557,7 +575,7 @@ describe('asp run › an agent out of any program', () => {
       while [ -d "$HOME" ]; do sleep 0.1; done`,
     );
     const agent = await start(stubborn);
-    const sid = await asp('send', BOT, 'one');
+    const sid = await say(BOT, 'one');
     await until('the command begins', async () => home.exists('blocked'), 30_000);
     const pid = Number(fileText('pid'));
     writeFileSync(join(home.directory, 'go'), '');
@@ -576,7 +594,7 @@ describe('asp run › an agent out of any program', () => {
     const slow = 'cat >/dev/null; touch started; sleep 2; echo slow';
     const agent = await start(slow, ['--grace', '1s', '--ready-file', ready]);
     expect(json(readFileSync(ready, 'utf8'))).toEqual({ pid: agent.pid, ready_at: expect.any(Number) });
-    const sid = await asp('send', BOT, 'hello');
+    const sid = await say(BOT, 'hello');
     await until('the command begins', async () => home.exists('started'), 30_000);
     agent.kill('SIGTERM');
     expect(await agent.ended).toMatchObject({
@@ -623,10 +641,10 @@ describe('asp run › an agent out of any program', () => {
 
   it('kill -9 right after the message arrives, again and again: one reply each', { timeout: 120_000 }, async () => {
     const sid = await asp('session', 'create', BOT);
-    for (let number = 0; number < 8; number += 1) await asp('send', sid, String(number));
+    for (let number = 0; number < 8; number += 1) await say(sid, String(number));
     for (const round of ['8', '9', '10', '11']) {
       // On a busy machine an agent may have answered everything before it is killed.
-      await asp('send', sid, round);
+      await say(sid, round);
       const agent = await start('cat >/dev/null; echo $$');
       await agent.until('stdout', /"outcome"/);
       agent.kill('SIGKILL');
@@ -642,7 +660,7 @@ describe('asp run › an agent out of any program', () => {
     const words = ['--cursor-file', cursor];
     const first = await start('cat >/dev/null; echo $$', words);
     const before = readFileSync(cursor, 'utf8');
-    const sid = await asp('send', BOT, 'hello');
+    const sid = await say(BOT, 'hello');
     await first.until('stdout', /"replied"/);
     first.kill('SIGINT');
     await first.ended;
@@ -668,7 +686,7 @@ describe('asp run › an agent out of any program', () => {
     const other = await start('echo other', ['--from', 'bob.bot', '--cursor-file', 'other.json']);
     const beside = await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', './other.json']);
     expect(beside.status).toBe(6);
-    expect(await ask(await asp('send', BOT, 'hi'), 'who?')).toBe('first');
+    expect(await ask(await say(BOT, 'hi'), 'who?')).toBe('first');
     expect(other.stdout()).toBe('');
     first.kill('SIGKILL');
     await first.ended;
