@@ -22,6 +22,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
   let cutter: SocketCutter;
   let service: ServiceProcess;
   let sessionId = '';
+  let token = '';
 
   const serve = async (): Promise<ServiceProcess> => {
     const started = await startServe(home, [
@@ -38,7 +39,6 @@ describe('asp tail › each event once, in order, whatever happens to the connec
 
   /** Sends the messages with these numbers, one after the other, past the cutter. */
   const send = async (from: number, to: number): Promise<void> => {
-    const token = (await home.asp(['auth', 'token'])).stdout.trim();
     for (let number = from + 1; number <= to; number += 1) {
       const answer = await fetch(`http://127.0.0.1:${cutter.targetPort}/v1/sessions/${sessionId}/messages`, {
         method: 'POST',
@@ -60,6 +60,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     sessionId = (await home.asp(['session', 'create', '--topic', 'cuts'])).stdout.trim();
     expect(sessionId).toMatch(/^sess_/);
+    token = (await home.asp(['auth', 'token'])).stdout.trim();
   });
   afterAll(async () => {
     await service.stop();
