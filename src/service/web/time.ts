@@ -6,7 +6,7 @@ const DAY_MS = 24 * HOUR_MS;
 
 /** The formats of times: here in UTC, and in the script of the page in the reader's time zone. */
 export const TIME_FORMS = {
-  clock: { hour: '2-digit', minute: '2-digit' },
+  clock: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
   date: { day: 'numeric', month: 'short', year: 'numeric' },
   day: { day: 'numeric', month: 'long', year: 'numeric' },
   moment: {

@@ -132,7 +132,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       expect(await page.locator('.entries img, .entries script, h1 img').count()).toBe(0);
       expect(await page.title()).toContain('<img src=x');
       await alice.mustEnd(session);
-      await page.locator('.session-head .badge', { hasText: 'Ended' }).waitFor();
+      await page.locator('.session-title .badge', { hasText: 'Ended' }).waitFor();
       expect(await page.evaluate('[window.hasStayed, violations]')).toEqual([true, []]);
       expect(await page.getByRole('log').getAttribute('aria-label')).toBe('Transcript');
     });
@@ -250,6 +250,45 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await untilSaid(page, 'the end is followed again');
       await page.waitForFunction('innerHeight + scrollY >= document.documentElement.scrollHeight - 1');
       expect(await jump.isVisible()).toBe(false);
+    });
+  });
+
+  it('is one stop for the Tab key; arrow keys go from message to message, and Tab to its links', {
+    timeout: 120_000,
+  }, async () => {
+    for (let index = 0; index < 30; index += 1) {
+      await alice.mustSend(session, `see https://example.org/${index}`);
+      await bob.mustSend(session, [{ type: 'data', data: { index } }]);
+    }
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      const focused = (): Promise<string> =>
+        page.evaluate('document.activeElement.id || document.activeElement.textContent.trim()');
+      const stops: string[] = [];
+      await page.locator('#main').focus();
+      for (let step = 0; step < 40; step += 1) {
+        await page.keyboard.press('Tab');
+        if (await page.evaluate('document.activeElement === document.body')) break;
+        stops.push(await focused());
+      }
+      expect(stops).toContain('e62');
+      expect(stops.length).toBeLessThanOrEqual(12);
+      await page.locator('#e62').focus();
+      await page.keyboard.press('ArrowUp');
+      await page.keyboard.press('ArrowUp');
+      expect(await focused()).toBe('e60');
+      await page.keyboard.press('Home');
+      expect(await focused()).toBe('e13');
+      await page.keyboard.press('Tab');
+      expect(await focused()).toMatch(/^#13 /);
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('r');
+      expect(await focused()).toBe('text');
+      await page.getByText(/^Reply to @.*message 14$/).waitFor();
+      await page.keyboard.type('by keyboard');
+      await page.keyboard.press('Control+Enter');
+      await untilSaid(page, 'by keyboard');
+      expect(await page.evaluate('violations')).toEqual([]);
     });
   });
 

@@ -51,19 +51,19 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
       await context.close();
     }
   };
-  const listed = (page: Page) => page.locator('.entries > .day, .entries > .said .at').allInnerTexts();
+  const listed = (page: Page) => page.locator('.entries > .day, .entries > .said .at time').allInnerTexts();
 
   it('without a script they are in UTC, and say so', async () => {
     await withTranscript({ ...TOKYO, javaScriptEnabled: false }, async (page) => {
       const days = ['15 January 2027, UTC', '16 January 2027, UTC'];
-      expect(await listed(page)).toEqual([days[0], '21:00', days[1], '01:00']);
+      expect(await listed(page)).toEqual([days[0], '21:00:00', days[1], '01:00:00']);
       expect(await page.locator('.at time').last().getAttribute('title')).toBe('16 Jan 2027, 01:00:00 UTC');
     });
   });
 
   it('with one they are in the zone of the reader, and so are the days; no other zone is ever visible', async () => {
     await withTranscript(TOKYO, async (page) => {
-      expect(await listed(page)).toEqual(['16 January 2027', '06:00', '10:00']);
+      expect(await listed(page)).toEqual(['16 January 2027', '06:00:00', '10:00:00']);
       expect(await page.locator('.at time').last().getAttribute('title')).toMatch(
         /^16 Jan 2027, 10:00:00 (JST|GMT\+9)$/,
       );
@@ -80,8 +80,8 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
       alice = actorOf(stage.desk.place, alice.handle, alice.credentials);
       await alice.mustSend(session, 'at midnight');
       await page.locator('.entry', { hasText: 'at midnight' }).waitFor();
-      expect(await listed(page)).toEqual(['16 January 2027', '06:00', '10:00', '17 January 2027', '00:00']);
-      expect(await page.evaluate<string[]>('[...painted]')).not.toContain('15:00');
+      expect(await listed(page)).toEqual(['16 January 2027', '06:00:00', '10:00:00', '17 January 2027', '00:00:00']);
+      expect(await page.evaluate<string[]>('[...painted]')).not.toContain('15:00:00');
     });
   });
 

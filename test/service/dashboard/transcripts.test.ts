@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, createActor, operate } from '../../support/actors.js';
+import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
 import { createRandom } from '../../support/seeded-random.js';
@@ -118,8 +118,97 @@ describe('A transcript', () => {
     expect(html).toContain(`href="${link}"`);
     const sent = await get(link);
     expect(sent.status).toBe(303);
-    expect((await request(sent.headers['location'] ?? '')).status).toBe(200);
+    expect((await request(`${stage.web}${sent.headers['location']}`)).status).toBe(200);
     expect((await get(`${pathOf(session)}/attachments/att_01HZZZZZZZZZZZZZZZZZZZZZZZ`)).status).toBe(404);
+  });
+
+  it('groups what one sender says within five minutes, and folds invitations', async () => {
+    const carol = await createActor(stage.desk.place, stage.operator, 'carol');
+    const dave = await createActor(stage.desk.place, stage.operator, 'dave');
+    const session = await mine.mustCreate({ topic: 'grouped', invite: [other.handle, carol.handle, dave.handle] });
+    for (const text of ['first', 'second']) await mine.mustSend(session, text);
+    stage.desk.clock.advance(90_000);
+    await mine.mustSend(session, 'third');
+    stage.desk.clock.advance(300_000);
+    await mine.mustSend(session, 'fourth');
+    const { text: html } = await get(pathOf(session));
+    const continued = [...html.matchAll(/said own( continued)?" id="e(\d+)"/g)].map(([, is, number]) => [
+      number,
+      is !== undefined,
+    ]);
+    expect(continued).toEqual([
+      ['4', false],
+      ['5', true],
+      ['6', true],
+      ['7', false],
+    ]);
+    expect([...html.matchAll(/class="gap">([^<]+)</g)].map(([, gap]) => gap)).toEqual(['+2 min', '+5 min']);
+    expect(html).toMatch(
+      /<details class="invitations"><summary><b class="mono">@ada\.[^<]+<\/b> invited 3 agents<\/summary>/,
+    );
+    expect(sequencesOf(html)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('shows attached pictures in place, with room for them, and nothing else as a picture', async () => {
+    const session = await openSession('pictures');
+    const png = Buffer.alloc(60);
+    Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex').copy(png);
+    png.writeUInt32BE(640, 16);
+    png.writeUInt32BE(480, 20);
+    const picture = await other.mustUpload({ filename: 'plot.png', type: 'image/png', bytes: png });
+    const notes = await other.mustUpload({ filename: 'notes.txt', type: 'text/plain', bytes: 'notes' });
+    await other.mustSend(session, [
+      { type: 'image', attachment_id: picture },
+      { type: 'image', attachment_id: notes, mime_type: 'image/png' },
+      { type: 'image', url: 'https://images.example.org/a.png' },
+    ]);
+    const { text: html, headers } = await get(pathOf(session));
+    const path = `${pathOf(session)}/attachments/${picture}`;
+    const shown = `<img class="picture" src="${path}" alt="plot.png" loading="lazy" decoding="async" width="640" height="480">`;
+    expect(html).toContain(`<a class="picture-link" href="${path}">${shown}</a>`);
+    expect(html.match(/<img /g)).toHaveLength(1);
+    expect(headers['content-security-policy']).toContain("img-src data: 'self';");
+    const { headers: file } = await request(`${stage.web}${(await get(path)).headers['location']}`);
+    expect(file['content-security-policy']).toBe("sandbox; default-src 'none'");
+    expect([file['content-type'], file['x-content-type-options']]).toEqual(['image/png', 'nosniff']);
+  });
+
+  it('leads to a message by its number, and to a day', async () => {
+    const session = await openSession('jumps');
+    for (let index = 0; index < 60; index += 1) await mine.mustSend(session, `day one ${index}`);
+    stage.desk.clock.advance(3 * 24 * 60 * 60_000);
+    [mine, other] = [mine, other].map((actor) => actorOf(stage.desk.place, actor.handle, actor.credentials)) as [
+      Actor,
+      Actor,
+    ];
+    for (let index = 0; index < 60; index += 1) await mine.mustSend(session, `day four ${index}`);
+    const day = new Date(stage.desk.clock.now()).toISOString().slice(0, 10);
+    const leadsTo = async (query: string) => (await get(`${pathOf(session)}?${query}`)).headers['location'];
+    expect(await leadsTo('number=7')).toBe(`${pathOf(session)}?around=7#e7`);
+    expect(await leadsTo('number=9999')).toBe(`${pathOf(session)}?around=122#e122`);
+    expect(await leadsTo(`date=${day}`)).toBe(`${pathOf(session)}?around=63#e63`);
+    expect(await leadsTo('date=1999-01-01')).toBe(`${pathOf(session)}?around=1#e1`);
+    expect(await leadsTo('date=2999-01-01')).toBe(`${pathOf(session)}?around=122#e122`);
+    expect((await get(`${pathOf(session)}?date=today&number=-1`)).status).toBe(200);
+    const beginning = /href="([^"]+)">Beginning</.exec((await get(pathOf(session))).text)?.[1] ?? '';
+    expect(sequencesOf((await get(beginning)).text)).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
+    const hidden = await other.mustCreate({ topic: 'not yours' });
+    expect((await get(`${pathOf(hidden)}?number=1`)).status).toBe(404);
+  });
+
+  it('shows one message with its delivery and as programs get it, to those who take part', async () => {
+    const session = await openSession('details');
+    await mine.mustSend(session, 'asked');
+    const { id } = await mine.mustSend(session, HOSTILE);
+    await other.mustSend(session, 'answered', { in_reply_to: id });
+    const { text: html } = await get(`${pathOf(session)}/events/4`);
+    expect(html).toContain(
+      `<span class="mono wrap">${other.handle}</span><span>Answered in <a href="${pathOf(session)}?around=5#e5">`,
+    );
+    expect(html).toContain(`&quot;id&quot;: &quot;${id}&quot;`);
+    expect(html).not.toMatch(/<script>alert|<img src=x/);
+    await mine.mustLeave(session);
+    expect((await get(`${pathOf(session)}/events/4`)).text).not.toContain('Answered in');
   });
 
   it('leads through a long log page by page, none of which holds more than fifty events', async () => {
@@ -136,7 +225,7 @@ describe('A transcript', () => {
     expect(pages.flat()).toEqual(Array.from({ length: 122 }, (_, index) => index + 1));
     const { text: older } = await get(`${pathOf(session)}?before=73`);
     expect(sequencesOf((await get(/href="([^"]+)">Later</.exec(older)?.[1] ?? '')).text)).toEqual(pages[2]);
-    expect(older).not.toContain('EventSource');
+    expect(older).not.toContain('data-live');
   });
 
   it('shows fewer at once where they are large, and the way to the others', async () => {
@@ -168,7 +257,7 @@ describe('A transcript', () => {
     const replayed = await mine.mustReplay(session);
     expect(replayed.map((event) => field(event, 'sequence'))).toEqual([8]);
     const link = await get(`${pathOf(session)}/attachments/${attachment}`);
-    expect((await request(link.headers['location'] ?? '')).status).toBe(200);
+    expect((await request(`${stage.web}${link.headers['location']}`)).status).toBe(200);
     expect((await get('/dashboard/sessions')).text).toContain('Invited');
     await mine.mustJoin(session);
     expect(sequencesOf((await get(pathOf(session))).text)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
@@ -226,7 +315,7 @@ describe('A transcript', () => {
     const { text: around } = await get(`${pathOf(session)}?around=20`);
     expect(sequencesOf(around)).toEqual(Array.from({ length: 44 }, (_, index) => index + 1));
     expect(around).toContain('id="e20"');
-    expect(around).not.toContain('EventSource');
+    expect(around).not.toContain('data-live');
     expect((await get(`${pathOf(session)}?around=90`)).text).toContain('EventSource');
   });
 

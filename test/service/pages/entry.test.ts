@@ -3,17 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { renderEntry } from '../../../src/service/web/dashboard/transcript.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
+import { hostileTexts } from '../../support/hostile-text.js';
 
+const eventOf = (said: object): EventEnvelope => ({
+  type: 'session.message',
+  session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV',
+  event_id: 'evt_01ARZ3NDEKTSV4RRFFQ69G5FAV',
+  sequence: 7,
+  created_at: 0,
+  payload: { sender: '@eve.bot', ...said },
+});
 const entryOf = (said: object, isWhole: boolean): string => {
-  const event: EventEnvelope = {
-    type: 'session.message',
-    session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV',
-    event_id: 'evt_01ARZ3NDEKTSV4RRFFQ69G5FAV',
-    sequence: 7,
-    created_at: 0,
-    payload: { sender: '@eve.bot', ...said },
-  };
-  return renderEntry(event, { path: '/p', username: 'ada', through: 100, isWhole }).item.markup;
+  const event = eventOf(said);
+  return renderEntry({ event, place: { path: '/p', username: 'ada', through: 100, isWhole } }).markup;
 };
 
 /** As large as a message may be, and as deep: laid out on lines of their own its brackets take sixty times the room. */
@@ -41,10 +43,73 @@ describe('A message in a transcript', () => {
     expect(whole).toContain('the end');
   });
 
-  it('is indented if it is not deeper than people read', () => {
-    const data = { order: { items: [{ sku: 'a' }] } };
-    expect(entryOf({ content: [{ type: 'data', data }] }, false)).toContain('\n        &quot;sku&quot;: &quot;a&quot;');
-    expect(entryOf({ content: 'x', metadata: data }, false)).toContain('\n        &quot;sku&quot;: &quot;a&quot;');
+  it('is a tree that folds if it is small, and text if it is large or deep', () => {
+    const data = { order: { items: [{ sku: 'a' }] }, none: {} };
+    for (const shown of [
+      entryOf({ content: [{ type: 'data', data }] }, false),
+      entryOf({ content: 'x', metadata: data }, false),
+    ]) {
+      expect(shown).toContain('<summary><bdi>items</bdi>: <span class="soft">[1]</span></summary>');
+      expect(shown).toContain('<span class="soft"><bdi>sku</bdi>:</span> <bdi>&quot;a&quot;</bdi>');
+    }
+    const large = Object.fromEntries(Array.from({ length: 301 }, (_, index) => [`name${index}`, index]));
+    expect(entryOf({ content: [{ type: 'data', data: large }] }, false)).not.toContain('class="tree');
+    expect(entryOf({ content: [{ type: 'data', data: large }] }, true)).toContain('\n  &quot;name300&quot;: 300');
+  });
+});
+
+const KNOWN_TAG =
+  /^<(?:\/(?:li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|del|s|blockquote|button|table|thead|tbody|tr|td|th)|(?:hr|br|img|li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|s|blockquote|button|table|thead|tbody|tr|td|th|time)(?: (?:class|id|dir|tabindex|type|alt|title|datetime|rel|target|start|open|loading|decoding|width|height|aria-hidden|data-(?:sequence|message|sender|re|form))(?:="[^"]*")?| href="(?:\/p[/?]|https?:|mailto:)[^"]*"| src="(?:\/p\/|data:image\/)[^"]*")*|\/time|(?:\/?svg|path)(?: [\w-]+="[^"]*")*\/?)>$/;
+
+/** Tags that this service does not write itself, and angles outside of tags. */
+const findForeign = (markup: string): string[] => {
+  const tags = markup.match(/<[^>]*>?/g) ?? [];
+  const between = markup.replace(/<[^>]*>/g, '');
+  return [...tags.filter((tag) => !KNOWN_TAG.test(tag)), ...(between.match(/[<>]/g) ?? [])];
+};
+
+describe('Two thousand hostile texts', () => {
+  const attacks = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='x",
+    '</pre></li><b>',
+    '&lt;',
+  ];
+  const texts = hostileTexts(2_000, 2).map((text, index) => `${attacks[index % attacks.length]}${text}`);
+
+  it('stay text in every part of a message', () => {
+    const size = { width: 1, height: 1 };
+    const id = 'att_01ARZ3NDEKTSV4RRFFQ69G5FAV';
+    for (const text of texts) {
+      const content = [
+        { type: 'text', text },
+        { type: 'text', text: `\`\`\`${text}\n${text}\n\`\`\`` },
+        { type: 'data', data: { [text]: text, deeper: { [text]: [text] } } },
+        { type: 'file', attachment_id: id, name: text, mime_type: text },
+        { type: 'file', url: `https://example.org/${text}`, name: text },
+        { type: 'image', attachment_id: id, name: text },
+        { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=', name: text },
+        { type: text, [text]: text },
+      ];
+      const message = { id: 'msg_01ARZ3NDEKTSV4RRFFQ69G5FAV', sender: '@eve.bot', content, metadata: { [text]: text } };
+      const event = eventOf({ ...message, metadata: { ...message.metadata, in_reply_to: text, sent_by: text } });
+      const pictures = new Map([[id, size]]);
+      const place = { path: '/p', username: 'ada', through: 100, canReply: true, pictures };
+      expect(findForeign(renderEntry({ event, place }, event).markup)).toEqual([]);
+      expect(findForeign(renderEntry({ event, place: { ...place, isWhole: true } }).markup)).toEqual([]);
+    }
+  });
+
+  it('stay text in the events of a session', () => {
+    for (const text of texts) {
+      const payload = { by: text, invitee: text, agent: text, ended_by: text, reopened_by: text };
+      for (const type of ['session.invited', 'session.left', 'session.ended', text]) {
+        const event = { ...eventOf({}), type, payload };
+        const place = { path: '/p', username: 'ada', through: 100 };
+        expect(findForeign(renderEntry({ event, place }).markup)).toEqual([]);
+      }
+    }
   });
 });
 

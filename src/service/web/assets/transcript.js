@@ -30,8 +30,56 @@
     });
   }
   const log = document.getElementById('log');
-  if (!log?.dataset.live || !window.EventSource) return;
+  if (!log) return;
   const list = log.querySelector('ol');
+
+  // One stop for the Tab key: the arrow keys go from entry to entry, and Tab goes on to what is in the one that has the focus.
+  const INSIDE = 'a, button, summary, pre, .scroll';
+  let chosen;
+  const quiet = (entry) => {
+    entry.tabIndex = entry === chosen ? 0 : -1;
+    for (const one of entry.querySelectorAll(INSIDE)) one.tabIndex = -1;
+  };
+  const choose = (entry) => {
+    const before = chosen;
+    chosen = entry;
+    if (before && before !== entry) quiet(before);
+    quiet(entry);
+  };
+  const entryOf = (target) => {
+    const inner = target.closest('.entry');
+    return inner?.parentElement.closest('.entry') ?? inner;
+  };
+  for (const entry of list.children) if (entry.matches('.entry')) quiet(entry);
+  const newest = list.querySelector(':scope > .entry:last-child');
+  if (newest) choose(newest);
+  list.addEventListener('focusin', ({ target }) => {
+    const entry = entryOf(target);
+    if (!entry) return;
+    choose(entry);
+    for (const one of entry.querySelectorAll(INSIDE)) one.tabIndex = 0;
+  });
+  list.addEventListener('focusout', ({ relatedTarget }) => {
+    if (chosen && !chosen.contains(relatedTarget)) quiet(chosen);
+  });
+  const NEXT = { ArrowDown: 'nextElementSibling', ArrowUp: 'previousElementSibling' };
+  list.addEventListener('keydown', (event) => {
+    const { key, target } = event;
+    if (target.matches('pre, .scroll') || event.altKey || event.ctrlKey || event.metaKey) return;
+    const entry = entryOf(target);
+    if (!entry) return;
+    let next;
+    if (key === 'Home') next = list.querySelector(':scope > .entry');
+    else if (key === 'End') next = list.querySelector(':scope > .entry:last-child');
+    else if (NEXT[key]) {
+      next = entry[NEXT[key]];
+      while (next && !next.matches('.entry')) next = next[NEXT[key]];
+    } else if (key === 'r' && entry === target) return entry.querySelector('.reply')?.click();
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  });
+  if (!log.dataset.live || !window.EventSource) return;
   const state = document.getElementById('live');
   const head = document.getElementById('head');
   const managing = document.getElementById('managing');
@@ -96,6 +144,25 @@
     link.textContent = `${answered.querySelector('.by b').textContent}, message ${answered.dataset.sequence}`;
     answer.lastElementChild.replaceWith(link);
   };
+  const GROUP = 5 * 60_000;
+  const gapInWords = (ms) => {
+    if (ms < 10_000) return `+${(ms / 1000).toFixed(1)} s`;
+    if (ms < 60_000) return `+${Math.round(ms / 1000)} s`;
+    if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
+    return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
+  };
+  /** As the service does on a page that is loaded: a sender who goes on, and the time since the entry before. */
+  const continueFrom = (before, entry) => {
+    const timeOf = (one) => Date.parse([...one.querySelectorAll('time')].at(-1)?.dateTime);
+    const gap = before ? timeOf(entry) - timeOf(before) : Number.NaN;
+    if (before?.dataset.sender && before.dataset.sender === entry.dataset.sender && gap < GROUP)
+      entry.classList.add('continued');
+    if (!(gap >= 1000)) return;
+    const words = document.createElement('span');
+    words.className = 'gap';
+    words.textContent = gapInWords(gap);
+    entry.querySelector('.at').after(' ', words);
+  };
   const add = (markup) => {
     const template = document.createElement('template');
     template.innerHTML = markup;
@@ -103,9 +170,12 @@
     const sequence = Number(entry.dataset.sequence);
     if (sequence <= after) return;
     entry.classList.add('fresh');
+    continueFrom(list.querySelector(':scope > .entry:last-child'), entry);
     for (const answer of entry.querySelectorAll('.re[data-re]')) pointTo(answer);
     list.append(entry);
     after = sequence;
+    if (chosen && list.contains(document.activeElement)) quiet(entry);
+    else choose(entry);
     if (entry.classList.contains('said')) unseen += 1;
   };
   const forgetOldest = () => {

@@ -23,6 +23,8 @@ export interface View {
   readonly main: Html;
   /** The page's own script; it may send requests to this service. */
   readonly script?: string;
+  /** Whether it shows pictures of this service, beside those that are part of the page. */
+  readonly hasPictures?: boolean;
 }
 
 export interface Frame {
@@ -57,11 +59,12 @@ function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
-export function frameHeaders({ script }: View): Record<string, string> {
+export function frameHeaders({ script, hasPictures = false }: View): Record<string, string> {
   const scripts = script === undefined ? [TIME_SCRIPT] : [TIME_SCRIPT, script];
   return headersWith({
     'script-src': scripts.map(policyHashOf),
     ...(script !== undefined && { 'connect-src': ["'self'"] }),
+    ...(hasPictures && { 'img-src': ['data:', "'self'"] }),
   });
 }
 

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { measurePictures } from '../../attachments/picture-size.js';
 import { ServiceError } from '../../core/errors.js';
 import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -10,12 +11,14 @@ import {
   composerFor,
   findSeenSession,
   listOwnAgents,
+  listPictures,
   placeOfEntries,
   readSequence,
-  renderEntries,
+  renderEntry,
   renderManaging,
   renderSessionHead,
   type SeenSession,
+  toEntries,
 } from './transcript.js';
 import { readVisit, type Visit } from './visit.js';
 
@@ -72,7 +75,7 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
     const last = found.events.at(-1);
     if (last === undefined) return false;
     after = last.sequence;
-    const data = JSON.stringify(renderStep(server, found, onlooker));
+    const data = JSON.stringify(await renderStep(server, found, onlooker));
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -121,17 +124,18 @@ export function readStep(server: PageServer, onlooker: Onlooker, after: number):
 }
 
 /** The entries, and the session's header if that has changed. */
-export function renderStep(
+export async function renderStep(
   { context }: PageServer,
   { seen, events, hasMore }: Exclude<Step, string>,
   { username, browser }: Pick<Onlooker, 'username' | 'browser'>,
-): object {
-  const place = placeOfEntries(seen, username);
+): Promise<object> {
+  const pictures = await measurePictures(context.files, listPictures(events));
+  const place = { ...placeOfEntries(seen, username), pictures };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {
     hasMore,
-    entries: renderEntries(events, place).map(({ item }) => item.markup),
+    entries: toEntries(events, place).map((entry) => renderEntry(entry).markup),
     ...(hasChanged && {
       head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, context.clock.now()).markup,
       manage: renderManaging(seen, composer).markup,
@@ -288,7 +292,7 @@ async function answerPoll(
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
   await markSeen(server.context, onlooker.accountId, onlooker.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  return reply.send(renderStep(server, found, onlooker));
+  return reply.send(await renderStep(server, found, onlooker));
 }
 
 function onlookerOf({ browser, account, part }: Visit): Onlooker {

@@ -1,13 +1,16 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { attachmentIdOf, findInReplyTo, IN_REPLY_TO } from '../../../wire/message.js';
+import { attachmentIdOf, attachmentIdsOf, findInReplyTo, IN_REPLY_TO } from '../../../wire/message.js';
+import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { signAccountDownload } from '../../attachments/attachments.js';
+import { measurePictures, type PictureSize, readPictureSize } from '../../attachments/picture-size.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
+import { getDelivery } from '../../messaging/delivery-states.js';
 import {
   type AccountView,
   findAccountView,
@@ -18,11 +21,12 @@ import {
 } from '../../messaging/events.js';
 import { viewSession } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import type { ReadEventRow } from '../../store/events.js';
+import { listEvents, type ReadEventRow } from '../../store/events.js';
 import { listParticipants } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
 import { FILE, type Html, html, PICTURE, renderAgentFace, strangersText, strangersWords } from '../html.js';
 import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
+import { actingAs } from './agent.js';
 import {
   type Answered,
   type Composer,
@@ -41,10 +45,16 @@ import { createFormKey, type DashboardAnswer, moved, page, type Refusal, refused
 /** Of one text. */
 const SHOWN_MAX_LENGTH = 2_000;
 const SHORT_DATA_LENGTH = 240;
+/** Of all data of one message: as a tree it takes several times as much markup. */
+const TREE_VALUES_MAX = 300;
+const TREE_CHARACTERS_MAX = 4_000;
 /** Deeper than people read; indentation would take far more space than the content. */
 const LAID_OUT_DEPTH_MAX = 8;
 /** Of one message among others. */
 const SHOWN_PARTS_MAX = 20;
+const DATA_URI_HEAD_LENGTH = 64 * 1024;
+/** The supported attachment types that are pictures. Their bytes were checked for the type's signature. */
+const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 /** Types that browsers show as pictures and never as documents. */
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
@@ -58,6 +68,10 @@ function plainText(text: string): string {
 }
 
 interface PartsPlace {
+  /** Whether there is little enough data in the message. */
+  readonly hasTrees?: boolean;
+  /** The sizes of the attachments that can be shown. */
+  readonly pictures?: ReadonlyMap<string, PictureSize> | undefined;
   readonly path: string;
   readonly sequence: number;
   readonly isWhole: boolean;
@@ -107,11 +121,50 @@ function renderData(data: unknown, type: string, place: PartsPlace): Html {
   return renderFolded(type === 'data' ? 'Data' : strangersText(type), data, place, SHORT_DATA_LENGTH);
 }
 
-/** JSON, expanded if it is short. */
+/** JSON, expanded if it is short: as a tree whose branches fold if it is small enough, otherwise as text. */
 function renderFolded(summary: Html | string, data: unknown, place: PartsPlace, openLength = 0): Html {
+  const plain = JSON.stringify(data);
+  const isOpen = openLength > 0 && (place.isWhole || plain.length <= openLength);
+  const isTree = place.hasTrees === true && isWithin(LAID_OUT_DEPTH_MAX, data);
+  return html`<details class="folded"${isOpen && html` open`}><summary>${summary}</summary>${isTree ? renderTree(data) : renderPlainJson(data, place)}</details>`;
+}
+
+function renderPlainJson(data: unknown, place: PartsPlace): Html {
   const { shown, rest } = cut(layOut(data, place), place);
-  const isOpen = (place.isWhole && openLength > 0) || shown.length <= openLength;
-  return html`<details class="folded"${isOpen && html` open`}><summary>${summary}</summary><pre tabindex="0" dir="auto">${shown}</pre>${rest}</details>`;
+  return html`<pre tabindex="0" dir="auto">${shown}</pre>${rest}`;
+}
+
+function isSmall(value: unknown): boolean {
+  return JSON.stringify(value).length <= TREE_CHARACTERS_MAX && countValues(value, TREE_VALUES_MAX) <= TREE_VALUES_MAX;
+}
+
+/** Stops soon after the maximum. */
+function countValues(value: unknown, max: number): number {
+  if (typeof value !== 'object' || value === null) return 1;
+  let count = 1;
+  for (const inner of Object.values(value)) {
+    if (count > max) break;
+    count += countValues(inner, max - count);
+  }
+  return count;
+}
+
+/** One level of a tree. Names and texts come from a stranger. */
+function renderTree(value: unknown): Html {
+  if (typeof value !== 'object' || value === null) return html`<p class="tree mono">${renderLeaf(value)}</p>`;
+  const entries = Object.entries(value);
+  return html`<ul class="tree mono" dir="ltr">${entries.map(([name, inner]) => html`<li>${renderBranch(plainText(name), inner)}</li>`)}</ul>`;
+}
+
+function renderBranch(name: string, value: unknown): Html {
+  const count = typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
+  if (count === 0) return html`<span class="soft"><bdi>${name}</bdi>:</span> ${renderLeaf(value)}`;
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  return html`<details><summary><bdi>${name}</bdi>: <span class="soft">${open}${count}${close}</span></summary>${renderTree(value)}</details>`;
+}
+
+function renderLeaf(value: unknown): Html {
+  return html`<bdi>${plainText(JSON.stringify(value))}</bdi>`;
 }
 
 /** Indented if that helps a reader, and fits. */
@@ -139,11 +192,28 @@ function renderRest(label: string, { path, sequence }: PartsPlace): Html {
 }
 
 function renderPicture(part: AnyPart, place: PartsPlace): Html {
-  const { data_uri: uri, name = 'Image' } = part;
+  const { data_uri: uri, name = 'Image', mime_type: type = '' } = part;
+  const id = attachmentIdOf(part);
+  const size = place.pictures?.get(id ?? '');
+  if (id !== undefined && size !== undefined && SHOWN_ATTACHMENT.has(type)) {
+    const path = `${place.path}/attachments/${id}`;
+    return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${plainText(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
+  }
   if (uri === undefined) return renderFile(part, place, PICTURE, 'Image');
   if (!SHOWN_PICTURE.test(uri))
     return html`<p class="soft small">An image that is not shown: ${strangersText(name)}</p>`;
-  return html`<img class="picture" src="${uri}" alt="${plainText(name)}">`;
+  return html`<img class="picture" src="${uri}" alt="${plainText(name)}"${renderSize(measureDataUri(uri))}>`;
+}
+
+/** Room for a picture that has not arrived yet, so that the page does not move when it does. */
+function renderSize(size: PictureSize | undefined): Html | undefined {
+  return size && html` width="${size.width}" height="${size.height}"`;
+}
+
+/** The first part of the picture is enough. */
+function measureDataUri(uri: string): PictureSize | undefined {
+  const begin = uri.indexOf(',') + 1;
+  return readPictureSize(Buffer.from(uri.slice(begin, begin + DATA_URI_HEAD_LENGTH), 'base64'));
 }
 
 /** A download from an address that is signed when someone follows the link, or an external address. */
@@ -177,42 +247,59 @@ export interface EntryPlace {
   readonly canReply?: boolean;
   /** The messages on the same page, by their ids. */
   readonly known?: ReadonlyMap<string, Pick<Message, 'sequence' | 'sender'>>;
+  /** The sizes of the attachments that can be shown as pictures, by their ids. */
+  readonly pictures?: ReadonlyMap<string, PictureSize>;
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
 }
 
 /** One event of a session, as an item of its list. */
 export interface Entry {
-  readonly sequence: number;
-  readonly createdAt: number;
-  readonly item: Html;
+  readonly event: EventEnvelope;
+  readonly place: EntryPlace;
 }
 
 /** The events of a page, or of a part of it. */
-export function renderEntries(events: readonly EventEnvelope[], place: EntryPlace): Entry[] {
+export function toEntries(events: readonly EventEnvelope[], place: EntryPlace): Entry[] {
   const known = new Map(events.filter(isMessageEvent).map(({ payload }) => [payload.id, payload]));
-  return events.map((event) => renderEntry(event, { ...place, known }));
+  return events.map((event) => ({ event, place: { ...place, known } }));
 }
 
-/** Each entry is complete on its own, because it may arrive alone. */
-export function renderEntry(event: EventEnvelope, place: EntryPlace): Entry {
-  const { sequence, created_at: createdAt } = event;
-  const item = isMessageEvent(event) ? renderSaid(event, event.payload, place) : renderHappening(event, place);
-  return { sequence, createdAt, item };
+/** Each entry is complete on its own, because it may arrive alone; after another, it says less. */
+export function renderEntry({ event, place }: Entry, before?: EventEnvelope): Html {
+  return isMessageEvent(event)
+    ? renderSaid(event, event.payload, place, before)
+    : renderHappening(event, place, before);
 }
 
-function renderSaid(event: EventEnvelope, message: Message, place: EntryPlace): Html {
+const GROUP_MS = 5 * 60_000;
+
+/** Whether a message goes on where the same sender just stopped. */
+function isContinued(event: EventEnvelope, before: EventEnvelope | undefined): boolean {
+  if (before === undefined || !isMessageEvent(event) || !isMessageEvent(before)) return false;
+  return before.payload.sender === event.payload.sender && event.created_at - before.created_at < GROUP_MS;
+}
+
+function renderSaid(
+  event: EventEnvelope,
+  message: Message,
+  place: EntryPlace,
+  before: EventEnvelope | undefined,
+): Html {
   const { sender, metadata } = message;
-  const isOwn = sender.startsWith(`@${place.username}.`);
-  const reply =
-    place.canReply === true &&
-    html` <a class="reply" href="${place.path}?reply=${event.sequence}#composer">Reply<span class="hidden-label"> to message ${event.sequence}</span></a>`;
+  const { path, username, canReply = false } = place;
+  const { sequence } = event;
+  const about = (word: string): Html => html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
+  const reply = canReply && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
+  const details =
+    place.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
   const mark = metadata?.[SENT_BY] === DASHBOARD && html` <span class="soft small">via dashboard</span>`;
+  const own = sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
-    `said${isOwn ? ' own' : ''}`,
-    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place)}${mark}${reply}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
-    message.id,
+    html`said${own}${isContinued(event, before) && ' continued'}`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place, before)}${mark}${reply}${details}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
+    message,
   );
 }
 
@@ -228,8 +315,8 @@ function renderReference(message: Message, { path, known }: EntryPlace): Html | 
 }
 
 function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, place: EntryPlace): Html {
-  const { path, isWhole = false } = place;
-  const parts = { path, sequence, isWhole };
+  const { path, pictures, isWhole = false } = place;
+  const parts = { path, sequence, pictures, isWhole, hasTrees: isSmall([content, metadata]) };
   const shown = metadata && withoutMarks(metadata);
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>`;
 }
@@ -243,23 +330,38 @@ function withoutMarks(metadata: object): object | undefined {
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-function renderHappening(event: EventEnvelope, place: EntryPlace): Html {
+function renderHappening(event: EventEnvelope, place: EntryPlace, before: EventEnvelope | undefined): Html {
   const { initial_message: first } = event.payload as { initial_message?: Message };
   const message = first !== undefined && event.sequence > place.through && renderBubble(event, first, place);
   return renderItem(
     event,
-    'happening',
-    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, place)}</p>${message}</div>`,
+    html`happening`,
+    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, place, before)}</p>${message}</div>`,
   );
 }
 
-function renderItem({ sequence }: EventEnvelope, kind: string, body: Html, messageId?: string): Html {
-  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}"${messageId !== undefined && html` data-message="${messageId}"`}>${body}</li>`;
+function renderItem({ sequence }: EventEnvelope, kind: Html, body: Html, message?: Message): Html {
+  const facts = message && html` data-message="${message.id}" data-sender="${message.sender}"`;
+  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}"${facts}>${body}</li>`;
 }
 
-/** The time of an event links to its address, which stays valid as the session grows. */
-function renderMoment({ sequence, created_at: at }: EventEnvelope, { path }: EntryPlace): Html {
-  return html`<a class="at" href="${path}?around=${sequence}#e${sequence}">${renderClock(at)}</a>`;
+/** The number and the time of an event link to its address, which stays valid as the session grows. */
+function renderMoment(
+  { sequence, created_at: at }: EventEnvelope,
+  { path }: EntryPlace,
+  before: EventEnvelope | undefined,
+): Html {
+  const gap = before && gapInWords(at - before.created_at);
+  return html`<a class="at" href="${path}?around=${sequence}#e${sequence}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
+}
+
+/** The time since the event before; undefined: hardly any. The page's script says the same of events that arrive. */
+function gapInWords(ms: number): string | undefined {
+  if (ms < 1_000) return undefined;
+  if (ms < 10_000) return `+${(ms / 1_000).toFixed(1)} s`;
+  if (ms < 60_000) return `+${Math.round(ms / 1_000)} s`;
+  if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
+  return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
 }
 
 /** What happened, as a sentence. */
@@ -314,7 +416,7 @@ export interface TranscriptPage {
 
 export function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
-  const last = entries.at(-1);
+  const last = entries.at(-1)?.event;
   const live = html` data-live="${path}/live" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
@@ -328,7 +430,7 @@ ${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible 
 ${isNewest ? renderLiveState(path) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
   const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
-  return { title, section: 'sessions', main, ...(isNewest && { script: TRANSCRIPT_SCRIPT }) };
+  return { title, section: 'sessions', main, script: TRANSCRIPT_SCRIPT, hasPictures: true };
 }
 
 const PEOPLE_IN_HEAD = 5;
@@ -343,8 +445,8 @@ export function renderSessionHead(
   const { participants } = session;
   const isOwn = (handle: string): boolean => ownAgents.some((agent) => agent.handle === handle);
   const more = participants.length - PEOPLE_IN_HEAD;
-  return html`<div class="session-head"><div class="between"><h1>${renderTopic(session)}</h1>${renderState(session, username)}</div>
-<ul class="people" aria-label="Participants">${participants
+  return html`<div class="session-title between"><h1>${renderTopic(session)}</h1>${renderState(session, username)}</div>
+<div class="session-head"><ul class="people" aria-label="Participants">${participants
     .slice(0, PEOPLE_IN_HEAD)
     .map(
       ({ handle, status }) =>
@@ -379,44 +481,96 @@ export function renderManaging(seen: SeenSession, composer: Composer): Html {
   return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen)));
 }
 
-/** Each day begins with its date. */
+const FOLDED_INVITATIONS_MIN = 3;
+
+/** Each day begins with its date. Many invitations in a row are one entry that unfolds. */
 function renderList(entries: readonly Entry[]): Html {
-  const items = entries.map(({ createdAt, item }, index) => {
-    const before = entries[index - 1];
-    const isNewDay = before === undefined || dayOf(before.createdAt) !== dayOf(createdAt);
-    return html`${isNewDay && html`<li class="day"><span>${renderDay(createdAt)}</span></li>`}${item}`;
-  });
+  const items: Html[] = [];
+  let before: EventEnvelope | undefined;
+  for (let index = 0; index < entries.length; ) {
+    const entry = entries[index];
+    if (entry === undefined) break;
+    const { created_at: createdAt } = entry.event;
+    if (before === undefined || dayOf(before.created_at) !== dayOf(createdAt))
+      items.push(html`<li class="day"><span>${renderDay(createdAt)}</span></li>`);
+    const invitations = invitationsFrom(entries, index);
+    const isFolded = invitations.length >= FOLDED_INVITATIONS_MIN;
+    items.push(isFolded ? renderInvitations(entry, invitations) : renderEntry(entry, before));
+    index += isFolded ? invitations.length : 1;
+    before = entries[index - 1]?.event;
+  }
   return html`<ol class="entries">${items}</ol>`;
 }
 
-function renderEarlier({ entries, hasEarlier, path }: TranscriptPage): Html {
-  const [first] = entries;
+/** The invitations from there on that one agent sent in a row, on one day. */
+function invitationsFrom(entries: readonly Entry[], index: number): readonly Entry[] {
+  const first = entries[index]?.event;
+  const rest = entries.slice(index);
+  const end = rest.findIndex(
+    ({ event: { type, payload, created_at: at } }) =>
+      type !== 'session.invited' ||
+      payload['by'] !== first?.payload['by'] ||
+      'initial_message' in payload ||
+      dayOf(at) !== dayOf(first?.created_at ?? 0),
+  );
+  return end === -1 ? rest : rest.slice(0, end);
+}
+
+function renderInvitations({ event, place }: Entry, invitations: readonly Entry[]): Html {
+  const by = html`<b class="mono">${String(event.payload['by'])}</b>`;
+  return html`<li class="entry happening"><details class="invitations"><summary>${by} invited ${invitations.length} agents</summary><ol class="entries">${invitations.map((one) => renderEntry(one))}</ol></details>${renderMoment(event, place, undefined)}</li>`;
+}
+
+function renderEarlier({ entries, hasEarlier, isNewest, path }: TranscriptPage): Html {
+  const first = entries[0]?.event;
   const isThere = hasEarlier && first !== undefined;
   const before = first?.sequence ?? 0;
-  return html`<p class="earlier" id="earlier" data-path="${path}"${!isThere && html` hidden`}><a class="button plain small-button" href="${path}?before=${before}#end">Earlier</a></p>`;
+  return html`<div class="earlier" id="earlier" data-path="${path}"${!isThere && isNewest && html` hidden`}>${(isThere || isNewest) && html`<a class="button plain small-button" href="${path}?before=${before}#end">Earlier</a>`}
+<details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions"><a class="button plain small-button" href="${path}?before=${PER_PAGE + 1}#log">Beginning</a><label>Number <input type="number" name="number" min="1" inputmode="numeric"></label><label>or date (UTC) <input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
 }
 
 function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
-  const last = entries.at(-1);
+  const last = entries.at(-1)?.event;
   const later = last === undefined ? 0 : last.sequence + pageSize + 1;
-  return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
+  return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}#log">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
 }
 
 /** Without the script this says how to see new messages; the script chooses which of the other texts to show. */
 function renderLiveState(path: string): Html {
   return html`<div class="live-bar"><a class="button primary jump" id="jump" href="#end" hidden></a>
 <p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload for new messages</a></span>
-<span class="on">Live</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
+<span class="on">Live</span><span class="over">Ended. If someone reopens it, you see it here.</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
 <span class="signed-out">Updates stopped because you are signed out. <a href="${path}">Sign in</a></span>
 <span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
 
-/** One event with all of its text. */
-export function renderWholeEvent(session: Session, path: string, entry: Entry): View {
-  const main = html`<div class="stack transcript">${renderTrail('Transcript', path)}
+/** One event with all of its text, what became of it, and its data as programs get it. */
+export function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
+  const { event, place } = entry;
+  const around = `${place.path}?around=${event.sequence}#e${event.sequence}`;
+  const raw = JSON.stringify(event, null, 2);
+  const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
-${renderList([entry])}</div>`;
-  return { title: 'One message', section: 'sessions', main };
+${renderList([entry])}
+${delivery !== undefined && renderDelivery(delivery, place.path)}
+<details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${plainText(raw)}</code></pre></div></details></div>`;
+  return {
+    title: `Message ${event.sequence}`,
+    section: 'sessions',
+    main,
+    script: TRANSCRIPT_SCRIPT,
+    hasPictures: true,
+  };
+}
+
+const STATE_WORD = { stored: 'Waiting', delivered: 'Delivered', taken: 'Taken', answered: 'Answered' } as const;
+
+function renderDelivery({ recipients }: ReplyOf<'getDelivery'>, path: string): Html {
+  const rows = recipients.map(({ handle, state, answered_sequence: answer }) => {
+    const link = answer !== null && html` in <a href="${path}?around=${answer}#e${answer}">message ${answer}</a>`;
+    return html`<li class="between"><span class="mono wrap">${handle}</span><span>${STATE_WORD[state]}${link}</span></li>`;
+  });
+  return html`<section class="card stack-tight" aria-labelledby="delivery"><h2 id="delivery">Delivery</h2><ul class="members small">${rows}${rows.length === 0 && html`<li class="soft">There was no one else to get it.</li>`}</ul></section>`;
 }
 
 const WIDENING = 16;
@@ -505,6 +659,7 @@ export async function findSeenSession(
 
 const PER_PAGE = 50;
 const SEQUENCE = /^[1-9]\d{0,14}$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** How this account sees events of a session. */
 export function placeOfEntries({ session, view }: SeenSession, username: string): EntryPlace {
@@ -520,7 +675,9 @@ export function listOwnAgents({ view }: SeenSession): OwnAgent[] {
   }));
 }
 
-export function showTranscript(visit: Visit): Promise<DashboardAnswer> {
+export async function showTranscript(visit: Visit): Promise<DashboardAnswer> {
+  const target = await visit.context.database.read((view) => findTarget(visit, view));
+  if (target !== undefined) return moved(`${pathOfSession(visit.part('session_id'))}?around=${target}#e${target}`);
   return transcriptWith(visit, { replyTo: readSequence(visit.query.one('reply')) });
 }
 
@@ -532,33 +689,68 @@ export async function transcriptWith(
 ): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const before = readBefore(query);
-  let last = 0;
-  const shown = await context.database.read(async (view) => {
-    const seen = await requireSeen(visit, view);
-    const answered = replyTo === undefined ? undefined : await findAnswered(view, seen.view, replyTo);
-    const place = placeOfEntries(seen, account.username);
-    const asked = { before, count: PER_PAGE };
-    const { events, hasEarlier } = await readLatest(view, seen.view, asked);
-    last = events.at(-1)?.sequence ?? 0;
-    const composer = composerFor(visit, seen, typed, answered);
-    const shown = renderTranscript({
-      session: seen.session,
-      ownAgents: listOwnAgents(seen),
-      username: account.username,
-      path: place.path,
-      entries: renderEntries(events, place),
-      hasEarlier,
-      pageSize: PER_PAGE,
-      isNewest: before > lastVisibleTo(seen.view),
-      now: context.clock.now(),
-      note: visit.note,
-      composer,
-      managing: renderManaging(seen, composer),
-    });
-    return refusal === undefined ? page(shown) : refused(shown, refusal);
+  const { seen, latest, answered } = await context.database.read(async (view) => {
+    const found = await requireSeen(visit, view);
+    return {
+      seen: found,
+      latest: await readLatest(view, found.view, { before, count: PER_PAGE }),
+      answered: replyTo === undefined ? undefined : await findAnswered(view, found.view, replyTo),
+    };
   });
-  await markSeen(context, account.id, visit.part('session_id'), last);
-  return shown;
+  const pictures = await measurePictures(context.files, listPictures(latest.events));
+  const place = { ...placeOfEntries(seen, account.username), pictures };
+  const composer = composerFor(visit, seen, typed, answered);
+  const shown = renderTranscript({
+    session: seen.session,
+    ownAgents: listOwnAgents(seen),
+    username: account.username,
+    path: place.path,
+    entries: toEntries(latest.events, place),
+    hasEarlier: latest.hasEarlier,
+    pageSize: PER_PAGE,
+    isNewest: before > lastVisibleTo(seen.view),
+    now: context.clock.now(),
+    note: visit.note,
+    composer,
+    managing: renderManaging(seen, composer),
+  });
+  await markSeen(context, account.id, seen.session.id, latest.events.at(-1)?.sequence ?? 0);
+  return refusal === undefined ? page(shown) : refused(shown, refusal);
+}
+
+/** The event that someone wants to go to: by its number, or the first one of a day. */
+async function findTarget(visit: Visit, query: Query): Promise<number | undefined> {
+  const number = readSequence(visit.query.one('number'));
+  const day = visit.query.one('date');
+  const start = day !== undefined && DAY.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+  if (number === undefined && Number.isNaN(start)) return undefined;
+  const { view } = await requireSeen(visit, query);
+  const last = lastVisibleTo(view);
+  return Math.min(number ?? (await findFirstSince(query, view, start)), last);
+}
+
+/** Numbers and times of a session grow together, so halving finds the first event of a day in a few reads. */
+async function findFirstSince(query: Query, view: AccountView, start: number): Promise<number> {
+  const sessionId = view.participations[0].session_id;
+  let low = 1;
+  let high = lastVisibleTo(view);
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [event] = await listEvents(query, sessionId, middle - 1, middle, 1);
+    if (event !== undefined && event.created_at < start) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The attachments that these events show as pictures. */
+export function listPictures(events: readonly EventEnvelope[]): string[] {
+  return events.flatMap((event) => {
+    const { initial_message: first } = event.payload as { initial_message?: Message };
+    const message = isMessageEvent(event) ? event.payload : first;
+    const parts = typeof message?.content === 'object' ? message.content.slice(0, SHOWN_PARTS_MAX) : [];
+    return attachmentIdsOf(parts.filter(({ type }) => type === 'image'));
+  });
 }
 
 /** The forms of a session, for what the account's agents may do in it now. */
@@ -595,15 +787,31 @@ async function findEvent(query: Query, view: AccountView, sequence: number): Pro
 
 /** One event with all of its text. */
 export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
   const sequence = readSequence(visit.part('sequence')) ?? 0;
-  return visit.context.database.read(async (view) => {
+  const { seen, event, delivery } = await context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const event = await findEvent(view, seen.view, sequence);
     if (event === undefined) throw new ServiceError('NOT_FOUND');
-    const place = placeOfEntries(seen, visit.account.username);
-    const entry = renderEntry(event, { ...place, isWhole: true });
-    return page(renderWholeEvent(seen.session, place.path, entry));
+    return { seen, event, delivery: await findDelivery(visit, seen, event, view) };
   });
+  const pictures = await measurePictures(context.files, listPictures([event]));
+  const place = { ...placeOfEntries(seen, account.username), pictures, isWhole: true };
+  return page(renderWholeEvent(seen.session, { event, place }, delivery));
+}
+
+/** What became of a message; undefined: none of the account's agents is joined, so none may know. */
+async function findDelivery(
+  visit: Visit,
+  { session, view }: SeenSession,
+  event: EventEnvelope,
+  query: Query,
+): Promise<ReplyOf<'getDelivery'> | undefined> {
+  const [member] = findRoles(view).joined;
+  if (member === undefined || !isMessageEvent(event)) return undefined;
+  const actor = actingAs(visit, { id: member.agent_id, handle: member.handle });
+  const input = { path: { session_id: session.id }, query: { sequence: event.sequence } };
+  return getDelivery(visit.context, actor, input, query);
 }
 
 /** Redirects to a newly signed address, if the viewer may see the message now. */
@@ -611,7 +819,9 @@ export async function fetchAttachment(visit: Visit): Promise<DashboardAnswer> {
   const { context } = visit;
   return context.database.read(async (query) => {
     const { view } = await requireSeen(visit, query);
-    return moved(await signAccountDownload(context, view, requireAttachmentId(visit), query));
+    const { pathname, search } = new URL(await signAccountDownload(context, view, requireAttachmentId(visit), query));
+    // On the address that the browser uses, so that pictures are of the page's own origin.
+    return moved(`${pathname}${search}`);
   });
 }
 
