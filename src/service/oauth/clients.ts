@@ -3,9 +3,9 @@ import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
-import { insertOAuthClient, markOAuthClientRevoked } from '../store/oauth-clients.js';
+import { insertOAuthClient, markOAuthClientRevoked, type OAuthClientRow } from '../store/oauth-clients.js';
 import { OAuthError, type Parameters } from './parameters.js';
-import { createSecret, hashSecret } from './secret.js';
+import { createSecret, hashSecret, isSameSecret } from './secret.js';
 
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -69,6 +69,8 @@ export interface NewConfidentialClient {
   readonly scopes: readonly Scope[];
   /** Created when absent. */
   readonly secret?: string;
+  /** From then on it gets no tokens; absent: it never expires. */
+  readonly expiresAt?: number | undefined;
 }
 
 /** Creates a client for the client_credentials grant (spec: Flows). Only this call knows its secret. */
@@ -86,6 +88,9 @@ export async function createConfidentialClient(
     redirect_uris: '[]',
     scope: client.scopes.join(' '),
     secret_hash: hashSecret(clientSecret),
+    old_secret_hash: null,
+    old_secret_until: null,
+    expires_at: client.expiresAt ?? null,
     account_id: client.accountId,
     agent_id: client.agentId,
     created_at: context.clock.now(),
@@ -93,6 +98,15 @@ export async function createConfidentialClient(
     revoked_at: null,
   });
   return { clientId, clientSecret };
+}
+
+/** Whether it is the client's secret, or the previous one while that still works. */
+export function isSecretOf(client: OAuthClientRow, secret: string, now: number): boolean {
+  const { secret_hash: current, old_secret_hash: old, old_secret_until: until } = client;
+  const given = hashSecret(secret);
+  const isCurrent = isSameSecret(given, current ?? '');
+  const isOld = isSameSecret(given, old ?? '');
+  return isCurrent || (isOld && until !== null && now < until);
 }
 
 /** Closes the client's sockets and refuses it new tokens at once (spec: POST /revoke). False if it does not exist. */

@@ -33,7 +33,7 @@ import { secretLock } from '../store/lock-names.js';
 import { findOAuthClient, markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
 import { signAccessToken } from './access-tokens.js';
 import { networkOf } from './attempts.js';
-import { invalidClient, type PresentedClient, readPresentedClient } from './clients.js';
+import { invalidClient, isSecretOf, type PresentedClient, readPresentedClient } from './clients.js';
 import { allResources, chooseResources, type GrantedResources, narrowScopes, parseScopes } from './metadata.js';
 import { bodyOf, OAuthError, type Parameters, readParameters } from './parameters.js';
 import { createSecret, hashSecret, isSameSecret } from './secret.js';
@@ -157,7 +157,8 @@ async function runGrant(
   const { context } = server;
   const outcome = await context.database.write(async (transaction) => {
     if (isGone()) throw new OAuthError('invalid_request', 'The connection was closed before an answer.');
-    const client = await authenticateClient(transaction, presented, parameters.one('grant_type'));
+    const now = context.clock.now();
+    const client = await authenticateClient(transaction, presented, parameters.one('grant_type'), now);
     return grant(context, transaction, { parameters, presented, client });
   });
   if (outcome.kind === 'refused') throw outcome.error;
@@ -202,12 +203,14 @@ async function authenticateClient(
   query: Query,
   presented: PresentedClient,
   grantType: string | undefined,
+  now: number,
 ): Promise<OAuthClientRow> {
   const client = await findOAuthClient(query, presented.id);
   if (client === undefined) throw invalidClient('unknown client', presented);
   if (client.kind === 'public') requirePublicUse(presented, grantType);
-  else if (presented.secret === undefined || !isSameSecret(hashSecret(presented.secret), client.secret_hash ?? ''))
+  else if (presented.secret === undefined || !isSecretOf(client, presented.secret, now))
     throw invalidClient('wrong secret', presented);
+  if (client.expires_at !== null && client.expires_at <= now) throw invalidClient('expired', presented);
   return client;
 }
 

@@ -10,6 +10,11 @@ export interface OAuthClientRow {
   /** The maximum that it may be granted. */
   readonly scope: string;
   readonly secret_hash: string | null;
+  /** The previous secret, which works until then. */
+  readonly old_secret_hash: string | null;
+  readonly old_secret_until: number | null;
+  /** From then on it gets no tokens. */
+  readonly expires_at: number | null;
   /** The account and the agent that a confidential client acts for. */
   readonly account_id: string | null;
   readonly agent_id: string | null;
@@ -31,6 +36,9 @@ export async function insertOAuthClient(transaction: Transaction, row: OAuthClie
     'created_at',
     'last_used_at',
     'revoked_at',
+    'old_secret_hash',
+    'old_secret_until',
+    'expires_at',
   ]);
 }
 
@@ -91,6 +99,26 @@ export function listClientsOfAccount(
 
 export async function markOAuthClientUsed(transaction: Transaction, clientId: string, usedAt: number): Promise<void> {
   await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
+}
+
+export async function renameOAuthClient(transaction: Transaction, clientId: string, name: string): Promise<void> {
+  await transaction.run('UPDATE oauth_client SET name = $2 WHERE id = $1', clientId, name);
+}
+
+/** From now on it has another secret; the previous one works until `oldUntil`. */
+export async function replaceClientSecret(
+  transaction: Transaction,
+  clientId: string,
+  secretHash: string,
+  oldUntil: number,
+): Promise<void> {
+  await transaction.run(
+    `UPDATE oauth_client SET old_secret_hash = secret_hash, old_secret_until = $3, secret_hash = $2
+     WHERE id = $1 AND revoked_at IS NULL`,
+    clientId,
+    secretHash,
+    oldUntil,
+  );
 }
 
 /** False: there is no such client, or it is already revoked. */

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 23;
+export const SCHEMA_VERSION = 24;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -265,6 +265,9 @@ const SCHEMA: readonly Statement[] = [
     redirect_uris TEXT NOT NULL,
     scope TEXT NOT NULL,
     secret_hash TEXT,
+    old_secret_hash TEXT,
+    old_secret_until BIGINT,
+    expires_at BIGINT,
     account_id TEXT REFERENCES account (id),
     agent_id TEXT REFERENCES agent (id),
     created_at BIGINT NOT NULL,
@@ -272,6 +275,7 @@ const SCHEMA: readonly Statement[] = [
     revoked_at BIGINT
   )`,
   `CREATE INDEX oauth_client_by_account ON oauth_client (account_id, id)`,
+  `CREATE INDEX oauth_client_by_agent ON oauth_client (agent_id, id)`,
   `CREATE INDEX oauth_client_unused ON oauth_client (created_at) WHERE last_used_at IS NULL`,
   `CREATE TABLE authorization_request (
     id_hash TEXT PRIMARY KEY,
@@ -318,6 +322,7 @@ const SCHEMA: readonly Statement[] = [
     revoked_at BIGINT
   )`,
   `CREATE INDEX refresh_family_by_account ON refresh_family (account_id, created_at)`,
+  `CREATE INDEX refresh_family_by_agent ON refresh_family (agent_id, created_at)`,
   `CREATE INDEX refresh_family_by_client ON refresh_family (client_id)`,
   `CREATE INDEX refresh_family_by_use ON refresh_family (last_used_at)`,
   `CREATE TABLE refresh_token (

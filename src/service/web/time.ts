@@ -49,6 +49,11 @@ export function renderTime(epochMs: number, now: number): Html {
   return age === undefined ? renderInUtc(epochMs, 'date') : renderMoment(epochMs, 'age', age);
 }
 
+/** A moment to come. */
+export function renderDeadline(epochMs: number): Html {
+  return html`${renderInUtc(epochMs, 'date')}, ${renderInUtc(epochMs, 'clock')}`;
+}
+
 /** The time of day. */
 export function renderClock(epochMs: number): Html {
   return renderInUtc(epochMs, 'clock');

@@ -55,6 +55,54 @@ describe('A client', () => {
     expect((await ada.open('/dashboard/clients')).text.match(/double/g)).toHaveLength(1);
   });
 
+  it('gets a new secret, while the old one works as long as its owner wants', async () => {
+    const zoe = await stage.enter('zoe');
+    const page = await newClient(zoe, { name: 'rotated' });
+    const old = credentialsOf(page);
+    const statusOf = async (credentials: typeof old): Promise<number> =>
+      (await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl)).status;
+    const rotate = /^create new secret$/i;
+    const question = await zoe.open(`${pathOf(page)}/rotate`);
+    const send = (overlap: string) => zoe.browser.submit(question, mustFindForm(question, rotate), { overlap }, rotate);
+    const [first, second] = [await send('3600'), await send('3600')];
+    const fresh = credentialsOf(first);
+    expect([fresh.clientId, fresh.clientSecret === old.clientSecret]).toEqual([old.clientId, false]);
+    expect(credentialsOf(second)).toEqual(fresh);
+    expect(first.text).toMatch(/Old secret\s*Works until/);
+    expect(secretOf(await zoe.open(pathOf(page)))).toBeUndefined();
+    expect([await statusOf(old), await statusOf(fresh)]).toEqual([200, 200]);
+    stage.desk.clock.advance(3_600_000);
+    expect([await statusOf(old), await statusOf(fresh)]).toEqual([401, 200]);
+    const last = credentialsOf(await zoe.press(`${pathOf(page)}/rotate`, rotate, { overlap: '0' }));
+    expect([await statusOf(fresh), await statusOf(last)]).toEqual([401, 200]);
+  });
+
+  it('expires when its owner wants, and says so', async () => {
+    const zoe = await stage.enter('zoe');
+    const page = await newClient(zoe, { name: 'short-lived', expiry: '30' });
+    const credentials = credentialsOf(page);
+    const ask = () => askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl);
+    expect((await ask()).status).toBe(200);
+    stage.desk.clock.advance(30 * 24 * 3_600_000);
+    expect((await ask()).json).toMatchObject({ error: 'invalid_client' });
+    await signIn(zoe.browser, await zoe.open('/dashboard/clients'), zoe);
+    expect((await zoe.open('/dashboard/clients')).text).toContain('Expired');
+    expect((await zoe.open(pathOf(page))).text).toContain('Expired');
+    ada = await stage.enter('ada');
+  });
+
+  it('gets another name, and keeps what was typed if that is not a name', async () => {
+    const page = await newClient(ada, { name: 'one' });
+    const path = pathOf(page);
+    const hostile = '<b>"two"</b>';
+    const renamed = await ada.press(path, /^rename$/i, { name: ` ${hostile} ` });
+    expect(renamed.text).toContain('Your changes were saved.');
+    expect(bodyOf(renamed)).not.toContain('<b>"two"');
+    expect(mustFindForm(renamed, /^rename$/i).values['name']).toBe(hostile);
+    const refused = await ada.press(path, /^rename$/i, { name: 'x'.repeat(101) });
+    expect([refused.answer.status, mustFindForm(refused, /^rename$/i).values['name']]).toEqual([400, 'x'.repeat(101)]);
+  });
+
   it('sent many times at once it is still one', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
@@ -137,9 +185,9 @@ describe('A client', () => {
     const max = await stage.enter('max');
     for (let index = 0; index < 50; index += 1) await max.createAgent(`agent-${index}`);
     const page = await max.open('/dashboard/new-client');
-    expect(page.answer.text).not.toContain('<select');
+    expect(page.answer.text).not.toContain('<select id="agent"');
     expect(page.answer.text).toMatch(/<input [^>]*id="agent"[^>]*list="agent-suggestions"/);
-    const suggested = [...page.answer.text.matchAll(/<option value="([^"]+)">/g)].map(([, name]) => name);
+    const suggested = [...page.answer.text.matchAll(/<option value="([^"]+)"><\/option>/g)].map(([, name]) => name);
     expect(suggested).toEqual(['main', ...Array.from({ length: 50 }, (_, index) => `agent-${index}`)]);
     const submit = (agent: string) =>
       max.browser.submit(page, mustFindForm(page, CREATE), { name: 'n', agent }, CREATE);
@@ -205,7 +253,9 @@ describe('A connected application', () => {
     expect(page.text).toContain(`acts as ${uma.handle}`);
     expect(page.text).toContain('Start sessions, send messages');
     expect(page.text).toContain('Allowed 3 hours ago');
-    expect(page.answer.text).toMatch(/<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z" title="[^"]+ UTC">3 hours ago<\/time>/);
+    expect(page.answer.text).toMatch(
+      /<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z" title="[^"]+ UTC" data-form="age">3 hours ago<\/time>/,
+    );
   });
 
   it('is disconnected: its sockets close, its tokens are refused; another one stays', async () => {

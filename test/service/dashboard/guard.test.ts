@@ -211,6 +211,7 @@ describe('Every page', () => {
       `/dashboard/agents/${encodeURIComponent('../../oauth/sign-in')}`,
       pathOf(key),
       `${pathOf(key)}/revoke`,
+      `${pathOf(key)}/rotate`,
       '/dashboard/clients/oac_01ARZ3NDEKTSV4RRFFQ69G5FAV',
       `/dashboard/applications/${hers}/disconnect`,
       '/dashboard/applications/fam_01ARZ3NDEKTSV4RRFFQ69G5FAV/disconnect',
@@ -227,6 +228,7 @@ describe('Every page', () => {
       '/dashboard/agents/hers/pause',
       '/dashboard/agents/hers/remove',
       `${pathOf(key)}/revoke`,
+      `${pathOf(key)}/rotate`,
       `/dashboard/applications/${hers}/disconnect`,
     ];
     for (const path of writes) expect([path, (await post(path, cookiesOf(ada), { csrf })).status]).toEqual([path, 404]);

@@ -10,20 +10,27 @@ import { parseScopes } from '../../oauth/metadata.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { hashSecret, isSameSecret, secretOf } from '../../oauth/secret.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
-import { type ClientOfAccountRow, findClientOfAccount, listClientsOfAccount } from '../../store/oauth-clients.js';
+import {
+  type ClientOfAccountRow,
+  findClientOfAccount,
+  listClientsOfAccount,
+  renameOAuthClient,
+  replaceClientSecret,
+} from '../../store/oauth-clients.js';
 import type { PageServer } from '../browser.js';
 import {
   type Choices,
   type Field,
   hidden,
   type Mistake,
+  renderChoices,
   renderField,
   renderProblem,
   renderSelection,
   renderTicks,
 } from '../form.js';
 import { CAUTION, type Html, html, renderFace } from '../html.js';
-import { renderTime } from '../time.js';
+import { renderDeadline, renderTime } from '../time.js';
 import {
   isEmpty,
   type Listed,
@@ -50,7 +57,9 @@ import {
   page,
   type Refusal,
   readListed,
+  refused,
   type Visit,
+  withHeaders,
 } from './visit.js';
 
 export interface ShownClient {
@@ -61,6 +70,9 @@ export interface ShownClient {
   readonly scopes: readonly Scope[];
   readonly createdAt: number;
   readonly lastUsedAt: number | null;
+  readonly expiresAt: number | null;
+  /** Until when the previous secret works. */
+  readonly oldSecretUntil: number | null;
 }
 
 export interface ClientsPage {
@@ -91,12 +103,24 @@ export function renderClients({ listed, now, note }: ClientsPage): View {
 function renderRow(client: ShownClient, now: number): Html {
   return html`<li class="row">${renderFace(client.name)}
 <div class="who grow"><a class="row-link" href="/dashboard/clients/${client.id}"><bdi>${client.name}</bdi></a><span class="mono">${client.handle}</span></div>
-<p class="facts soft small"><span>Created ${renderTime(client.createdAt, now)}</span><span>${renderUse(client, now)}</span></p></li>`;
+${isExpired(client, now) && html`<p class="badges"><span class="badge warn">Expired</span></p>`}<p class="facts soft small"><span>Created ${renderTime(client.createdAt, now)}</span><span>${renderUse(client, now)}</span></p></li>`;
 }
+
+const isExpired = ({ expiresAt }: ShownClient, now: number): boolean => expiresAt !== null && expiresAt <= now;
 
 function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
   return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
 }
+
+const EXPIRY_DAYS = ['30', '90', '365'];
+const EXPIRY = {
+  id: 'expiry',
+  name: 'expiry',
+  label: 'Expires',
+  nothing: 'Never',
+  isRequired: false,
+  options: EXPIRY_DAYS.map((days) => ({ value: days, label: `After ${days} days` })),
+};
 
 const LISTED_AGENTS_MAX = 50;
 const SCOPE_TICKS: Choices = {
@@ -116,6 +140,8 @@ export interface NewClientPage {
   /** The name of an agent, or the typed text. */
   readonly chosen: string | undefined;
   readonly scopes: readonly Scope[];
+  /** A number of days, or `never`. */
+  readonly expiry: string;
 }
 
 export function renderNewClient(page: NewClientPage): View {
@@ -133,6 +159,7 @@ export function renderNewClient(page: NewClientPage): View {
 ${renderField(field, mistakes)}
 ${renderAgentChoice(page)}
 ${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
+${renderSelection(EXPIRY, page.expiry, mistakes)}
 <div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
     'It needs an agent',
@@ -177,18 +204,72 @@ export interface ClientPage {
   /** Only right after the client was created. */
   readonly secret: string | undefined;
   readonly baseUrl: string;
+  readonly csrf: string;
+  readonly note: NoteName | undefined;
+  readonly mistakes: readonly Mistake[];
+  /** As typed or as stored. */
+  readonly name: string;
   readonly now: number;
 }
 
-export function renderClient({ client, secret, baseUrl, now }: ClientPage): View {
+export function renderClient(page: ClientPage): View {
+  const { client, secret, baseUrl, note, mistakes, now } = page;
+  const path = `/dashboard/clients/${client.id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
-${secret !== undefined && renderSecret(client, secret, baseUrl)}
+${renderNote(note)}${renderProblem('There is a problem', mistakes)}${secret !== undefined && renderSecret(client, secret, baseUrl)}
 <div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when it was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div></dl>
-<p class="small"><a class="aside-link quiet-danger" href="/dashboard/clients/${client.id}/revoke">Revoke this API credential…</a></p></section>
-<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div></div>`;
-  return { title: client.name, section: 'clients', main };
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when it was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div>${renderExpiry(client, now)}</dl></section>
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div>
+${renderRename(page)}
+<section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
+<p class="soft small">With a new secret, the old one can keep working until every program has the new one.</p>
+<div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>`;
+  return { title: mistakes.length > 0 ? `Problem: ${client.name}` : client.name, section: 'clients', main };
+}
+
+function renderExpiry({ expiresAt, oldSecretUntil }: ShownClient, now: number): Html {
+  const expires = expiresAt !== null && expiresAt <= now ? 'Expired' : 'Expires';
+  const isOldKept = oldSecretUntil !== null && oldSecretUntil > now;
+  return html`<div><dt>${expires}</dt><dd>${expiresAt === null ? 'Never' : renderDeadline(expiresAt)}</dd></div>${isOldKept && html`<div><dt>Old secret</dt><dd>Works until ${renderDeadline(oldSecretUntil)}</dd></div>`}`;
+}
+
+function renderRename({ client, csrf, name, mistakes }: ClientPage): Html {
+  const field: Field = {
+    id: 'name',
+    name: 'name',
+    label: 'Name',
+    value: name,
+    autocomplete: 'off',
+    maxLength: NAME_MAX_LENGTH,
+  };
+  return html`<form method="post" action="/dashboard/clients/${client.id}" class="card stack" aria-label="Rename">${hidden({ csrf })}${renderField(field, mistakes)}
+<div class="row-actions"><button class="button plain">Rename</button></div></form>`;
+}
+
+const OVERLAPS = [
+  { value: '86400', label: '24 hours', about: 'Enough to change every program that uses it.' },
+  { value: '604800', label: '7 days' },
+  { value: '3600', label: '1 hour' },
+  { value: '0', label: 'Not at all', about: 'Choose this if someone else may know it.' },
+] as const;
+
+export function renderRotateClient({ client, csrf, key }: { client: ShownClient; csrf: string; key: string }): View {
+  const path = `/dashboard/clients/${client.id}`;
+  const choices = { name: 'overlap', legend: 'The old secret keeps working for', choices: OVERLAPS };
+  const main = renderQuestion({
+    title: html`New secret for “<bdi>${client.name}</bdi>”?`,
+    consequences: [
+      'The new secret is shown once, on the next page.',
+      'Access tokens from the old secret expire within 15 minutes after it ends.',
+    ],
+    path: `${path}/rotate`,
+    csrf,
+    label: 'Create new secret',
+    fields: html`${hidden({ key })}${renderChoices(choices, OVERLAPS[0].value, [])}`,
+    back: { label: html`<bdi>${client.name}</bdi>`, path },
+  });
+  return { title: `New secret for “${client.name}”?`, section: 'clients', main };
 }
 
 function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
@@ -271,6 +352,8 @@ export function toShownClient(row: ClientOfAccountRow): ShownClient {
     scopes: parseScopes(row.scope),
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
+    expiresAt: row.expires_at,
+    oldSecretUntil: row.old_secret_until,
   };
 }
 
@@ -283,16 +366,65 @@ export async function requireClientOf({ account, part }: Visit, query: Query): P
 
 /** Shows a client, and once, right after it was created, its secret too. */
 export async function showClient(visit: Visit): Promise<DashboardAnswer> {
-  const { context } = visit;
+  return clientWith(visit, { mistakes: [], status: 200 });
+}
+
+export async function actRenameClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const name = typedNameIn(form);
+  const mistake = findNameMistake(name);
+  if (mistake !== undefined) return renameClientAgain(visit, form, mistaken(mistake));
+  await visit.context.database.write(async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    await renameOAuthClient(transaction, row.id, name);
+  });
+  return movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved');
+}
+
+export async function renameClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return clientWith(visit, refusal, typedNameIn(form));
+}
+
+const typedNameIn = (form: Parameters): string => (form.one('name') ?? '').trim();
+
+async function clientWith(visit: Visit, refusal: Refusal, typed?: string): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
   const row = await context.database.read((query) => requireClientOf(visit, query));
   const shown = takeSecret(visit, row);
   const view = renderClient({
     client: toShownClient(row),
     secret: shown?.secret,
     baseUrl: context.settings.addresses.baseUrl,
+    csrf,
+    note,
+    mistakes: refusal.mistakes,
+    name: typed ?? row.name,
     now: context.clock.now(),
   });
-  return page(view, { headers: shown?.headers ?? {} });
+  return withHeaders(refused(view, refusal), shown?.headers ?? {});
+}
+
+export async function showRotateClient(visit: Visit): Promise<DashboardAnswer> {
+  const row = await visit.context.database.read((query) => requireClientOf(visit, query));
+  const key = createFormKey(visit.context);
+  return page(renderRotateClient({ client: toShownClient(row), csrf: visit.csrf, key }));
+}
+
+/** Gives the client a new secret; like the first one, only the browser that sent the form can show it (D-103). */
+export async function actRotateClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const overlap = OVERLAPS.find(({ value }) => value === form.one('overlap')) ?? OVERLAPS[0];
+  const key = keyOf(form, ['overlap']);
+  const id = visit.part('id');
+  const path = `/dashboard/clients/${id}`;
+  const rotatedAt = await once(visit, { path: `${path}/rotate`, key }, async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    const now = context.clock.now();
+    const secretHash = hashSecret(clientSecretOf(visit, key));
+    await replaceClientSecret(transaction, row.id, secretHash, now + Number(overlap.value) * 1000);
+    return String(now);
+  });
+  const isNew = context.clock.now() - Number(rotatedAt) < REPEATED_WITHIN_MS;
+  return moved(path, isNew ? letShowSecret(visit, id, key) : {});
 }
 
 export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
@@ -311,29 +443,31 @@ export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
 
 const PATH = '/dashboard/new-client';
 const NAME_MAX_LENGTH = 100;
+const DAY_MS = 24 * 60 * 60 * 1000;
 /** How long the form that created a client still leads to its secret: long enough for a double click. */
 const REPEATED_WITHIN_MS = 30_000;
 
-type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes'>;
+type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes' | 'expiry'>;
 
 export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
-  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES };
+  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES, expiry: '' };
   return formOf(visit, filled, { mistakes: [], status: 200 });
 }
 
 export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
-  const { name, chosen, scopes } = readForm(visit, form);
+  const { name, chosen, scopes, expiry } = readForm(visit, form);
   const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
   const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
   if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
-  const key = keyOf(form, ['name', 'agent', 'scope']);
+  const key = keyOf(form, ['name', 'agent', 'scope', 'expiry']);
   const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);
     if (found === undefined) throw new ServiceError('NOT_FOUND');
     await requireRoomFor('clients', context, transaction, visit.account);
     const secret = clientSecretOf(visit, key);
-    const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret };
+    const expiresAt = expiry === '' ? undefined : context.clock.now() + Number(expiry) * DAY_MS;
+    const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret, expiresAt };
     return (await createConfidentialClient(context, transaction, client)).clientId;
   });
   const made = await context.database.read((query) => findClientOfAccount(query, visit.account.id, clientId));
@@ -348,7 +482,8 @@ export async function newClientAgain(visit: Visit, form: Parameters, refusal: Re
 
 function readForm(visit: Visit, form: Parameters) {
   return {
-    name: (form.one('name') ?? '').trim(),
+    name: typedNameIn(form),
+    expiry: EXPIRY_DAYS.find((days) => days === form.one('expiry')) ?? '',
     chosen: readAgentName(visit, form),
     scopes: AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope)),
   };
@@ -366,14 +501,18 @@ function findNamedAgent({ account }: Visit, query: Query, name: string): Promise
   return findAgentByHandle(query, `@${account.username}.${name}`);
 }
 
+function findNameMistake(name: string): Mistake | undefined {
+  if (name !== '' && name.length <= NAME_MAX_LENGTH) return undefined;
+  return { field: 'name', message: 'Enter a name of 1 to 100 characters.' };
+}
+
 function findMistakes(
   name: string,
   agent: { readonly chosen: string; readonly isThere: boolean },
   scopes: readonly string[],
 ): Mistake[] {
-  const mistakes: Mistake[] = [];
-  if (name === '' || name.length > NAME_MAX_LENGTH)
-    mistakes.push({ field: 'name', message: 'Enter a name of 1 to 100 characters.' });
+  const nameMistake = findNameMistake(name);
+  const mistakes: Mistake[] = nameMistake === undefined ? [] : [nameMistake];
   if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
   else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
   if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one thing it may do.' });

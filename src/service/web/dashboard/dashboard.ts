@@ -36,12 +36,16 @@ import {
 } from './applications.js';
 import {
   actNewClient,
+  actRenameClient,
   actRevokeClient,
+  actRotateClient,
   newClientAgain,
+  renameClientAgain,
   showClient,
   showClients,
   showNewClient,
   showRevokeClient,
+  showRotateClient,
 } from './clients.js';
 import { actExport } from './export.js';
 import { frameHeaders, renderFrame, type View } from './frame.js';
@@ -186,7 +190,19 @@ export const PAGE_ROWS: readonly PageRow[] = [
     again: newClientAgain,
     activity: 'credential-created',
   },
-  { path: '/dashboard/clients/:id', show: showClient },
+  {
+    path: '/dashboard/clients/:id',
+    show: showClient,
+    act: actRenameClient,
+    again: renameClientAgain,
+    activity: 'credential-changed',
+  },
+  {
+    path: '/dashboard/clients/:id/rotate',
+    show: showRotateClient,
+    act: actRotateClient,
+    activity: 'credential-rotated',
+  },
   {
     path: '/dashboard/clients/:id/revoke',
     show: showRevokeClient,
