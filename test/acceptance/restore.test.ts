@@ -2,7 +2,6 @@ import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { until } from '../support/until.js';
 import { createHome, type Home, jsonLines, startServe } from './program.js';
 
 let home: Home;
@@ -86,11 +85,11 @@ describe('a service that was restored from a backup', () => {
 
     const again = await startRestored(service.url);
     for (const text of ['new 1', 'new 2']) expect(await send(text)).toMatchObject({ status: 0 });
-    await tail.until('stdout', /new 2/);
+    await tail.until('stdout', /new 2.*\n/);
     const given = ['kept', 'lost 1', 'lost 2', 'lost 3', 'new 1', 'new 2'];
     expect(contentsOf(jsonLines(tail.stdout()))).toEqual(given);
     expect(tail.stdout()).toContain('"asp.restored"');
-    expect(tail.stderr()).toContain('was restored to an earlier state');
+    await tail.until('stderr', /was restored to an earlier state/);
     tail.kill('SIGINT');
     await tail.ended;
     expect(await again.stop()).toMatchObject({ status: 0 });
@@ -113,7 +112,8 @@ describe('a service that was restored from a backup', () => {
     await first.until('stderr', /Answering as/);
     expect(await home.asp(['serve', 'backup', 'backup.tar', '--with-keys'])).toMatchObject({ status: 0 });
     for (const text of ['a', 'b', 'c']) await home.asp(['send', sid, text, '--as', '@me.one']);
-    await until('all are answered', async () => (await replies()) === 3, 30_000);
+    await first.until('stdout', /(.*"replied".*\n){3}/);
+    expect(await replies()).toBe(3);
     first.kill('SIGINT');
     await first.ended;
     await service.stop();
@@ -122,8 +122,9 @@ describe('a service that was restored from a backup', () => {
     await home.asp(['send', sid, 'd', '--as', '@me.one']);
     expect(await replies()).toBe(0);
     const second = run();
-    await until('the new one is answered', async () => (await replies()) === 1, 30_000);
-    expect(second.stderr()).toContain('was restored to an earlier state');
+    await second.until('stdout', /"replied".*\n/);
+    expect(await replies()).toBe(1);
+    await second.until('stderr', /was restored to an earlier state/);
     second.kill('SIGINT');
     await second.ended;
     expect(await again.stop()).toMatchObject({ status: 0 });

@@ -164,15 +164,15 @@ describe('asp run --acp › an agent out of a coding agent', () => {
   it('goes on past noise, malformed lines, unknown methods and updates, and reads no file for the agent', async () => {
     const agent = await start(rude(), ['--max-tokens', '10']);
     expect(await ask(BOT, 'noise')).toBe('still here');
-    expect(agent.stderr()).toMatch(/a line that is not a message of the protocol: Welcome to the rude agent!/);
+    await agent.until('stderr', /a line that is not a message of the protocol: Welcome to the rude agent!/);
     expect(agent.stderr().match(/not a message of the protocol/g)).toHaveLength(1);
-    expect(agent.stderr()).toMatch(/--max-tokens has no effect/);
+    await agent.until('stderr', /--max-tokens has no effect/);
   });
 
   it('restarts an agent that dies, and gives it the message again, marked, as --tries permits', async () => {
     const agent = await start(rude(), ['--tries', '2']);
     expect(await ask(BOT, 'once')).toBe('polite');
-    expect(agent.stderr()).toMatch(/the agent program exited with 4; trying again/);
+    await agent.until('stderr', /the agent program exited with 4; trying again/);
     await asp('send', BOT, 'die');
     await until('it failed', async () => told(agent).length === 2, 30_000);
     expect(told(agent)[1]).toMatchObject({ outcome: 'failed', exit_code: 3, tries: 2 });
@@ -183,9 +183,9 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     const agent = await start(rude());
     await asp('send', BOT, 'endless line');
     await until('it failed', async () => told(agent).length === 1, 60_000);
-    expect(agent.stderr()).toMatch(/a line longer than 8 MiB/);
+    await agent.until('stderr', /a line longer than 8 MiB/);
     expect(await ask(BOT, 'error')).toMatch(/could not process/);
-    expect(agent.stderr()).toMatch(/the agent answered with an error: out of\[31m money/);
+    await agent.until('stderr', /the agent answered with an error: out of\[31m money/);
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
@@ -194,7 +194,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await asp('send', BOT, 'hang');
     await agent.until('stderr', /no, I go on/);
     expect(await ask(BOT, 'patient')).toBe('polite');
-    expect(agent.stderr()).toMatch(/the turn took longer than 6 s/);
+    await agent.until('stderr', /the turn took longer than 6 s/);
     await until('both are reported', async () => told(agent).length === 2, 30_000);
     expect(
       told(agent)
@@ -210,7 +210,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await until('the turn begins', async () => home.exists('hanging'), 30_000);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0 });
-    expect(agent.stderr()).toMatch(/left to the next run/);
+    await agent.until('stderr', /left to the next run/);
     const next = await start(polite().program);
     await until('the next run has it', async () => told(next).length === 1, 30_000);
     expect(await asp('message', 'list', sid, '--json')).toMatch(/heard hang/);
@@ -226,7 +226,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     const agent = await start(rude());
     const sid = await asp('send', BOT, 'sign in');
     expect(await agent.ended).toMatchObject({ status: 2 });
-    expect(agent.stderr()).toMatch(/wants you to sign in/);
+    await agent.until('stderr', /wants you to sign in/);
     agents.length = 0;
     const { program } = polite();
     const next = await start(program);

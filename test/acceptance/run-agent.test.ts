@@ -157,6 +157,7 @@ describe('asp run › an agent out of any program', () => {
     const [first, second] = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
     expect(first?.payload.content).toMatch(/^one\|/);
     expect(second?.payload.metadata?.in_reply_to).toMatch(/^msg_/);
+    await agent.until('stdout', /(.*\n){2}/);
     expect(jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome)).toEqual(['replied', 'replied']);
   });
 
@@ -212,8 +213,8 @@ describe('asp run › an agent out of any program', () => {
     await other.until('stderr', /Answering as @bob\.bot/);
     const sid = (await home.asp(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
     await agent.until('stdout', /\n/);
-    expect(agent.stderr()).toMatch(/the command exited with 143 \(SIGTERM\); trying again/);
-    expect(agent.stderr()).toMatch(/the command was killed by SIGKILL; the sender is notified/);
+    await agent.until('stderr', /the command exited with 143 \(SIGTERM\); trying again/);
+    await agent.until('stderr', /the command was killed by SIGKILL; the sender is notified/);
     const [told] = jsonLines<Told>(agent.stdout());
     expect(told).toMatchObject({ outcome: 'failed', exit_code: null, tries: 2, reply: { sequence: 4 }, code: null });
     expect(told?.at).toBeGreaterThanOrEqual(begin + 1000);
@@ -336,7 +337,7 @@ describe('asp run › an agent out of any program', () => {
       ['replied', 2],
       ['replied', 1],
     ]);
-    expect(agent.stderr()).toMatch(/exited with 3; no reply was sent/);
+    await agent.until('stderr', /exited with 3; no reply was sent/);
     const replies = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
     expect(replies.map(({ payload }) => payload.content)).toEqual(['at last', 'fine']);
   });
@@ -348,7 +349,7 @@ describe('asp run › an agent out of any program', () => {
     const other = await say(BOT, 'first');
     expect(await ask(other, 'second')).toBe('quick');
     expect(await ask(hanging, 'and now?')).toBe('quick');
-    expect(agent.stderr()).toMatch(/took longer than 10 s/);
+    await agent.until('stderr', /took longer than 10 s/);
   });
 
   it('--from: others are neither joined nor answered; --end ends after the reply; -c stops', async () => {
@@ -477,7 +478,7 @@ describe('asp run › an agent out of any program', () => {
     await until('a reply is tried', async () => dropped > 0, 30_000);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
-    expect(agent.stderr()).toMatch(/left to the next run/);
+    await agent.until('stderr', /left to the next run/);
     relay.onRequest = undefined;
     await start('cat >/dev/null; echo $$');
     await ask(sid, 'still?');

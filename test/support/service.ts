@@ -13,7 +13,7 @@ export interface TestService extends RunningService {
 
 /** In memory unless a directory is given, or in a PostgreSQL schema of its own where that is under test. */
 export async function startTestService(options: Partial<ServiceOptions> = {}): Promise<TestService> {
-  const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
+  const schema = TEST_STORE === 'postgres' && options.databaseUrl === undefined ? createSchema() : undefined;
   const defaults = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema?.url } as const;
   const service = await startService({ ...defaults, ...options });
   const place = await discover(service.baseUrl);

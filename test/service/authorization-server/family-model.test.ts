@@ -12,6 +12,7 @@ import { IS_LONG } from '../../support/tally.js';
 import { openStage } from '../sessions/stage.js';
 
 const RUNS = IS_LONG ? 10_000 : TEST_STORE === 'postgres' ? 100 : 300;
+const PATIENCE_MS = IS_LONG ? 1_800_000 : 300_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const REST = 'http://h/v1';
 const SCOPE = 'sessions:read sessions:write';
@@ -98,7 +99,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe('Authentication › Refresh, random histories', () => {
-  it('token families follow the model', async () => {
+  it('token families follow the model', { timeout: PATIENCE_MS }, async () => {
     const counts = { granted: 0, refused: 0, revoked: 0, undone: 0 };
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 30 }), async (steps) => {

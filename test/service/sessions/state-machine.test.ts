@@ -8,6 +8,7 @@ import { IS_LONG } from '../../support/tally.js';
 import { SessionModel } from './model.js';
 import { must, openStage, type Stage } from './stage.js';
 
+const PATIENCE_MS = IS_LONG ? 1_800_000 : 300_000;
 const RUNS = IS_LONG ? 5000 : TEST_STORE === 'postgres' ? 100 : 300;
 const LETTERS = ['a', 'b', 'c', 'd'] as const;
 
@@ -102,7 +103,9 @@ describe('States: every sequence of calls', () => {
     }
   }
 
-  it('ends in the state, the statuses and the visible events that the specification gives', async () => {
+  it('ends in the state, the statuses and the visible events that the specification gives', {
+    timeout: PATIENCE_MS,
+  }, async () => {
     counts = { ok: 0, refused: 0 };
     const plan = fc.record({
       invitees: fc.subarray(['b', 'c', 'd']),

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -97,7 +98,7 @@ describe('a service whose PostgreSQL is away', () => {
 
 describe('a role with few connections', () => {
   it('calls wait for a connection where the role has fewer than the service opens', async () => {
-    const role = `asp_few_${process.pid}`;
+    const role = `asp_few_${randomBytes(6).toString('hex')}`;
     const admin = new pg.Client({ connectionString: POSTGRES_URL });
     await admin.connect();
     const { rows } = await admin.query<{ name: string }>('SELECT current_database() AS name');
@@ -107,15 +108,22 @@ describe('a role with few connections', () => {
     );
     const url = new URL(schema.url);
     url.username = role;
-    const service = await startTestService({ databaseUrl: url.href, areLimitsOn: false });
-    const alice = await service.createAgent('alice');
-    const session = await alice.mustCreate();
-    const answers = await Promise.all(Array.from({ length: 100 }, () => alice.get(`/sessions/${session}/events`)));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    await service.stop();
-    await schema.drop();
-    await admin.query(`REVOKE CREATE ON DATABASE "${database}" FROM ${role}; DROP ROLE ${role}`);
-    await admin.end();
+    try {
+      const service = await startTestService({ databaseUrl: url.href, areLimitsOn: false });
+      try {
+        const alice = await service.createAgent('alice');
+        const session = await alice.mustCreate();
+        // Enough to ask for more connections than there are, and few enough for a busy machine to answer in time.
+        const answers = await Promise.all(Array.from({ length: 40 }, () => alice.get(`/sessions/${session}/events`)));
+        expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+      } finally {
+        await service.stop();
+      }
+    } finally {
+      await schema.drop();
+      await admin.query(`REVOKE CREATE ON DATABASE "${database}" FROM ${role}; DROP ROLE ${role}`);
+      await admin.end();
+    }
   });
 });
 
