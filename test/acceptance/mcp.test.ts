@@ -387,6 +387,31 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect((await call('send', { to: session_id, text: 'on' })).isError).toBe(false);
   });
 
+  it('a model that answers everything stops at the limit, across a restart, until a human writes', async () => {
+    const words = ['--max-replies', '2', '--human', '@demo.you'];
+    const bob = await connect('bob.bot');
+    const { session_id } = (await bob.call('session_create', { invite: ['alice.bot', 'demo.you'] })).value;
+    for (const handle of ['@alice.bot', '@demo.you']) await home.asp(['session', 'join', session_id, '-a', handle]);
+    await bob.call('send', { to: session_id, text: 'hello' });
+    const alice = await connect('alice.bot', words);
+    const send = (tools: Connected, text: string) => tools.call('send', { to: session_id, text });
+    expect((await send(alice, 'one')).isError).toBe(false);
+    expect((await send(alice, 'two')).isError).toBe(false);
+    const third = await send(alice, 'three');
+    expect(third.value.error).toMatchObject({ code: 'ASP_LIMIT', outcome: 'not_applied', retryable: false });
+    expect(third.value.error.hint).toMatch(/tell the person you work for.*a message from a person in the session/);
+    await alice.client.close();
+    const again = await connect('alice.bot', words);
+    expect((await send(again, 'three')).isError).toBe(true);
+    await home.asp(['send', session_id, 'go on', '-a', '@demo.you']);
+    expect((await send(again, 'three')).isError).toBe(false);
+    const { value } = await again.call('read', { session_id, limit: 100 });
+    const sent = value.events.filter(({ payload }) => payload.sender === '@alice.bot');
+    expect(sent.map(({ payload }) => payload.content)).toEqual(['one', 'two', 'three']);
+    const hops = sent.map(({ payload }) => (payload as { metadata?: { hops?: unknown } }).metadata?.hops);
+    expect(hops).toEqual(['1', '1', '1']);
+  });
+
   it('hostile text is fenced by a nonce, and no frame is broken by it', async () => {
     const you = await connect('demo.you');
     const alice = await connect('alice.bot');

@@ -169,6 +169,17 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await agent.until('stderr', /--max-tokens has no effect/);
   });
 
+  it('a budget that is used up ends the run where that is wanted, and the next run answers its message', async () => {
+    const agent = await start(polite().program, ['--max-cost', '0.25', '--on-limit', 'stop']);
+    expect(await ask(BOT, 'affordable')).toBe('s1 heard affordable');
+    const sid = await asp('send', BOT, 'too dear');
+    expect(await agent.ended).toMatchObject({ status: 11 });
+    expect(agent.stderr()).toMatch(/the limit max_cost is reached\. Its message is left to the next run/);
+    const next = await start(polite().program);
+    await until('the next run answers it', async () => told(next).length > 0, 30_000);
+    expect(told(next)).toMatchObject([{ session_id: sid, outcome: 'replied' }]);
+  });
+
   it('restarts an agent that dies, and gives it the message again, marked, as --tries permits', async () => {
     const agent = await start(rude(), ['--tries', '2']);
     expect(await ask(BOT, 'once')).toBe('polite');

@@ -68,9 +68,10 @@ describe('asp run › agents that answer everything', () => {
     json<{ items: Said[] }>(await asp('message', 'list', sid, '--all', '--json')).items;
   const countOf = (messages: readonly Said[], handle: string) =>
     messages.filter(({ sender }) => sender === handle).length;
-  const begin = async (): Promise<string> => {
+  /** A session with both, once those that run have joined. */
+  const begin = async (running: readonly string[] = [ONE, TWO]): Promise<string> => {
     const sid = await asp('session', 'create', ONE, TWO);
-    for (const handle of [ONE, TWO])
+    for (const handle of running)
       await until(
         `${handle} joins`,
         async () => {
@@ -112,6 +113,24 @@ describe('asp run › agents that answer everything', () => {
     );
     const all = await said(sid);
     expect([countOf(all, ONE), countOf(all, TWO)]).toEqual([9, 8]);
+  });
+
+  it('--on-limit stop ends the run with 11 and says how to go on; the next run takes what comes later', async () => {
+    const words = ['--max-replies', '1', '--human', ME, '--on-limit', 'stop'];
+    const one = await start(ONE, 'echo pong', ...words);
+    const sid = await begin([ONE]);
+    await home.asp(['session', 'join', sid, '-a', TWO]);
+    for (const text of ['first', 'second']) await home.asp(['send', sid, text, '-a', TWO]);
+    const { status, stderr } = await one.ended;
+    expect(status).toBe(11);
+    expect(stderr).toMatch(
+      /the limit max_replies is reached\. Its message gets no reply\.[\s\S]*--human[\s\S]*ASP_LIMIT · exit 11/,
+    );
+    expect(limitsOf(one)).toEqual(['max_replies']);
+    const next = await start(ONE, 'echo pong', ...words);
+    await asp('send', sid, 'go on');
+    await until('it answers the human', async () => told(next).length > 0, 30_000);
+    expect(told(next)).toMatchObject([{ outcome: 'replied' }]);
   });
 
   it('the same answer to answers stops at the third time', async () => {

@@ -98,8 +98,13 @@ async function twoAsk(
 }
 
 /** The names of the tools that `asp mcp` offers. */
-const tools = async (scene: Scene, typed: Typed): Promise<string[]> => {
-  mkdirSync(join(scene.home, 'shared'));
+/** The answer to one request of the protocol, with these words. */
+async function askTools<Result>(
+  scene: Scene,
+  actor: Actor,
+  words: readonly (string | Typed)[],
+  request: { readonly method: string; readonly params?: object },
+): Promise<Result> {
   const messages = [
     {
       id: 1,
@@ -107,16 +112,41 @@ const tools = async (scene: Scene, typed: Typed): Promise<string[]> => {
       params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
     },
     { method: 'notifications/initialized' },
-    { id: 2, method: 'tools/list' },
+    { id: 2, ...request },
   ];
   const stdin = messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join('');
-  const { out } = await scene.as(scene.alice, ['mcp', typed], { stdin });
+  const { out } = await scene.as(actor, ['mcp', ...words], { stdin });
   const answers = out
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line)) as { id: number; result: { tools: { name: string }[] } }[];
-  return answers.flatMap(({ id, result }) => (id === 2 ? result.tools.map(({ name }) => name) : []));
+    .map((line) => JSON.parse(line)) as { id: number; result: Result }[];
+  const found = answers.find(({ id }) => id === 2);
+  if (found === undefined) throw new Error(out);
+  return found.result;
+}
+
+const tools = async (scene: Scene, typed: Typed): Promise<string[]> => {
+  mkdirSync(join(scene.home, 'shared'));
+  type Listed = { tools: { name: string }[] };
+  const listed = await askTools<Listed>(scene, scene.alice, [typed], { method: 'tools/list' });
+  return listed.tools.map(({ name }) => name);
 };
+
+/** Whether each of two messages to alice is refused; she has written before each. */
+const sendsTwice =
+  (more = '', metadata?: object) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const id = await scene.session();
+    const refused: boolean[] = [];
+    for (const text of ['a', 'b']) {
+      await scene.alice.mustSend(id, 'ping', metadata);
+      const params = { name: 'send', arguments: { to: id, text } };
+      const request = { method: 'tools/call', params };
+      const { isError } = await askTools<{ isError?: boolean }>(scene, scene.bob, [more, typed], request);
+      refused.push(isError === true);
+    }
+    return refused;
+  };
 
 const createAndList = async ({ alice }: Scene, count: number): Promise<void> => {
   for (let at = 0; at < count; at++) await alice.mustCreate({ topic: `t${at}` });
@@ -152,6 +182,24 @@ const TABLE: Table = {
     '--max-tokens': shown('--max-tokens 42', 3, async (scene, typed) => {
       const words = [`run --from anyone --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed];
       return ((await askTwice(scene, words)) as unknown[]).length;
+    }),
+    // A turn of this program costs 0.25.
+    '--max-cost': shown('--max-cost 0.25', 3, async (scene, typed) => {
+      const words = [`run --from anyone --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed];
+      return ((await askTwice(scene, words)) as unknown[]).length;
+    }),
+    '--on-limit': shown('--on-limit stop', 11, async (scene, typed) => {
+      const id = await scene.session();
+      return running(
+        scene,
+        [`run --from anyone --exec 'echo pong' --max-replies 1`, typed],
+        async () => {
+          await scene.alice.mustSend(id, 'a');
+          await scene.alice.mustSend(id, 'b');
+        },
+        (told) => told > 1,
+        (code) => code,
+      );
     }),
     '--from': shown(
       '--from $carol',
@@ -267,6 +315,10 @@ const TABLE: Table = {
     '--files': shown('--files $home/shared', true, async (scene, typed) =>
       (await tools(scene, typed)).includes('attachment_upload'),
     ),
+    '--max-replies': shown('--max-replies 1', [false, true], sendsTwice()),
+    '--human': shown('--human $alice', [false, false], sendsTwice('--max-replies 1')),
+    '--max-replies-per-hour': shown('--max-replies-per-hour 1', [false, true], sendsTwice()),
+    '--max-hops': shown('--max-hops 3', [true, true], sendsTwice('--max-replies 0', { hops: 3 })),
   },
   api: {
     path: shown(

@@ -88,6 +88,10 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'The profile is local, and the local service is not running.',
     helps: 'Start it with asp serve.',
   },
+  ASP_LIMIT: {
+    means: 'A limit against agents that never stop was reached; the error names it.',
+    helps: 'Let a person look. Raise the limit, or continue with a message from a person.',
+  },
   ASP_PARTIAL: { means: 'Only a part was done; stderr says which.', helps: 'Do the rest.' },
   ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {

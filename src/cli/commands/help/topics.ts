@@ -58,6 +58,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 8, means: 'timed out' },
   { code: 9, means: 'the service could not be reached or failed, even after retries; a write may have been done' },
   { code: 10, means: 'partly done' },
+  { code: 11, means: 'a limit against agents that never stop was reached (asp run --on-limit stop)' },
   { code: 130, means: 'interrupted (SIGINT)' },
   { code: 143, means: 'stopped by SIGTERM' },
 ];
@@ -191,7 +192,7 @@ Errors, one line on stderr
 Exit codes
   0 done    3 not found, or hidden   6 conflict            9 unreachable
   1 bug     4 sign in                     7 too many requests  10 partly done
-  2 usage   5 not permitted               8 timed out
+  2 usage   5 not permitted               8 timed out          11 a limit of asp run
 
 Be an agent
   asp run --exec ./answer.sh                    runs it for each message; its output is the reply

@@ -1,4 +1,5 @@
 import { command } from '../../command.js';
+import { LIMIT_OPTIONS, readLimits } from '../run/run.js';
 
 export const mcp = command({
   path: 'mcp',
@@ -8,10 +9,16 @@ export const mcp = command({
     'events from a cursor, and cover the session and agent commands. Errors are those of --json, with hints for',
     'tools. Text from other agents is marked as untrusted. Files are sent from and saved to one folder, and only if',
     '--files names it.',
+    '',
+    'A model that answers everything would never stop. So messages are limited as those of asp run: --max-replies in a',
+    'session until an agent in --human writes there, --max-replies-per-hour, --max-hops in a chain of automatic replies, and',
+    'the same text to automatic replies twice in a row. The tool then fails with ASP_LIMIT, names the limit, and says how to',
+    'go on. The counts survive a restart.',
   ].join('\n'),
   options: [
     { flags: '--read-only', about: 'offer only the tools that change nothing' },
     { flags: '--files <dir>', about: 'offer tools that upload files from this folder and save files to it' },
+    ...LIMIT_OPTIONS,
   ],
   examples: [
     { line: 'asp mcp --as alice.bot', about: 'the command to configure in an MCP client' },
@@ -23,6 +30,6 @@ export const mcp = command({
   makesOwnKeys: true,
   isEndless: true,
   finishesOnSignal: true,
-  parse: (args) => ({ isReadOnly: args.flag('read-only'), files: args.text('files') }),
+  parse: (args) => ({ isReadOnly: args.flag('read-only'), files: args.text('files'), limits: readLimits(args) }),
   run: async (context, options) => (await import('./server.js')).serveTools(context, options),
 });

@@ -5,8 +5,10 @@ import { within } from '../../../kit/clock.js';
 
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { Context } from '../../context/context.js';
+import type { LimitRules } from '../run/limits.js';
 import { createTakenReports } from '../session/taken-reports.js';
 import { openInbox } from './inbox.js';
+import { openSendLimits } from './send-limits.js';
 import type { ToolDefinition } from './tool.js';
 import { createToolbox, openSharedFolder } from './toolbox.js';
 import { listTools } from './tools.js';
@@ -18,9 +20,10 @@ interface McpOptions {
   readonly isReadOnly: boolean;
   /** The folder of files; undefined: no files. */
   readonly files: string | undefined;
+  readonly limits: Omit<LimitRules, 'tokens' | 'cost'>;
 }
 
-export async function serveTools(context: Context, { isReadOnly, files }: McpOptions): Promise<void> {
+export async function serveTools(context: Context, { isReadOnly, files, limits }: McpOptions): Promise<void> {
   const { clock, machine, signal, version } = context;
   await (await context.credential()).accessToken('api', { signal });
   const me = await context.actingHandle();
@@ -39,7 +42,8 @@ export async function serveTools(context: Context, { isReadOnly, files }: McpOpt
   const soft = AbortSignal.any([signal, stop.signal]);
   const inbox = await openInbox(context, me, soft);
   const reports = isReadOnly ? undefined : createTakenReports(context);
-  const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, soft });
+  const sendLimits = await openSendLimits(context, me, limits);
+  const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, soft });
   const listed = { tools: tools.map(describeTool) };
   server.setRequestHandler(ListToolsRequestSchema, () => listed);
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>

@@ -1,6 +1,7 @@
 import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import type { CallToolResult, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import { type Outcome, RequestError } from '../../../client/http/request-error.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -9,16 +10,18 @@ import type { OptionValue, ParsedArgs } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { describeFailure } from '../../context/describe-failure.js';
 import { explain } from '../../context/explain.js';
-import { usageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { type Failure, failureLine, quoteWords } from '../../terminal/failure.js';
 import { fence } from '../../terminal/fence.js';
 import type { Output } from '../../terminal/output.js';
 import { loadStyle } from '../../terminal/style.js';
 import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
+import type { messageSend } from '../send/send.js';
 import { findActor, unseenSession } from '../session/facts.js';
 import type { TakenReports } from '../session/taken-reports.js';
 import { cutEvent, cutMessage, type EventPage, type Inbox, MESSAGE_CHARS_DEFAULT, readSession } from './inbox.js';
+import { type SendLimits, sessionOf } from './send-limits.js';
 import type { ToolArgs, ToolDefinition } from './tool.js';
 import { type NextCall, READ_INPUT, READ_LIMIT_DEFAULT, toNextCall } from './tools.js';
 
@@ -31,6 +34,7 @@ export interface ToolboxParts {
   readonly folder: SharedFolder | undefined;
   /** Undefined where the tools may only read. */
   readonly reports: TakenReports | undefined;
+  readonly sendLimits: SendLimits;
   /** Stops all waiting; open calls finish. */
   readonly soft: AbortSignal;
 }
@@ -116,7 +120,7 @@ async function callTool(
     const value =
       tool.command === undefined
         ? await readEvents(parts, input, signal, deliver)
-        : cutResult(await runCommand(parts, tool, input, { signal, once, idempotencyKey }));
+        : cutResult(await withinLimits(parts, tool, input, { signal, once, idempotencyKey }));
     if (tool.command !== undefined) deliver(() => noteTaken(parts, listReturned(value)));
     return resultOf(context, tool, value);
   } catch (error) {
@@ -140,18 +144,44 @@ interface Run {
   readonly idempotencyKey: string | undefined;
 }
 
+/** Runs the command of a tool, unless it sends a message beyond a limit. */
+async function withinLimits(parts: ToolboxParts, tool: ToolDefinition, input: Arguments, run: Run): Promise<object> {
+  const { text } = input;
+  if (tool.command !== 'message send') return runCommand(parts, tool, await tool.args(input), run);
+  const { positional, options }: ToolArgs<typeof messageSend> = await tool.args(input);
+  const message = {
+    sessionId: sessionOf(input['to']),
+    text: typeof text === 'string' ? text : undefined,
+    key: run.idempotencyKey ?? run.once,
+  };
+  const permit = await parts.sendLimits.begin(message, run.signal);
+  let outcome: Outcome = 'applied';
+  let key: string | undefined;
+  try {
+    const meta = [...(options?.meta ?? []), ...permit.metadata];
+    return await runCommand(parts, tool, { ...(positional && { positional }), options: { ...options, meta } }, run);
+  } catch (error) {
+    if (error instanceof RequestError || error instanceof CliError) outcome = error.outcome;
+    if (error instanceof RequestError) key = error.idempotencyKey;
+    throw error;
+  } finally {
+    // A message that may have been sent counts: a wait that timed out has sent it.
+    await permit.close(outcome !== 'not_applied', key);
+  }
+}
+
 /** Runs the command of a tool as one agent; of this process's streams, it uses only the notes. */
 async function runCommand(
   { context }: ToolboxParts,
   tool: ToolDefinition,
-  input: Arguments,
+  toolArgs: ToolArgs,
   run: Run,
 ): Promise<object> {
   const { signal, once, idempotencyKey } = run;
   const command = context.program.commands.find(({ path }) => path === tool.command);
   if (command === undefined) throw new TypeError(`there is no command ${tool.command}`);
   const output = captureOutput(context.output);
-  const args = toParsedArgs(await tool.args(input));
+  const args = toParsedArgs(toolArgs);
   const globals = { ...context.globals, format: 'json', fields: undefined, once, idempotencyKey } as const;
   const { captureStreams } = await import('../../terminal/streams.js');
   const streams = { ...captureStreams(), stderr: context.streams.stderr };

@@ -6,8 +6,16 @@ import { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { type ReadyFile, readyText } from '../../ready-file.js';
 import type { TakenReports } from '../session/taken-reports.js';
-import { answer, answeredBefore, type Incoming, isFailureNotice, type Responder, type RunRecord } from './answer.js';
-import type { Limits } from './limits.js';
+import {
+  answer,
+  answeredBefore,
+  type Incoming,
+  isFailureNotice,
+  limitStop,
+  type Responder,
+  type RunRecord,
+} from './answer.js';
+import type { LimitName, Limits } from './limits.js';
 import type { ProgressFile } from './progress-file.js';
 import { noConnection, persist } from './progress-file.js';
 import type { RunOptions } from './run.js';
@@ -148,8 +156,8 @@ class Agent {
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
     const { context, client, me, options, progress, respond, reports, limits, signal } = this.#parts;
     const { clock, output } = context;
-    const { ends, onFailure } = options;
-    const answering = { context, client, me, respond, ends, onFailure, reports, limits, signal };
+    const { ends, onFailure, onLimit } = options;
+    const answering = { context, client, me, respond, ends, onFailure, onLimit, reports, limits, signal };
     const beganAt = clock.monotonic();
     try {
       const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
@@ -161,6 +169,10 @@ class Agent {
       progress.advance(event.session_id, { after: event.sequence, epoch });
       this.#pending -= 1;
       this.#settle(event.created_at);
+      if (result?.outcome === 'limited' && onLimit === 'stop') {
+        await progress.written();
+        throw limitStop(event, result.code as LimitName);
+      }
     } catch (error) {
       if (!signal.aborted) throw error;
       await output.note(`${event.event_id}: left to the next run.`);

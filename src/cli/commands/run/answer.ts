@@ -12,7 +12,7 @@ import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 import type { TakenReports } from '../session/taken-reports.js';
-import { HOPS, HOW_TO_GO_ON, hopsOf, type LimitName, type Limits, type Ticket } from './limits.js';
+import { HOPS, HOW_TO_GO_ON, hopsOf, type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
 import { persist, type Settled } from './progress-file.js';
 import type { RunOptions } from './run.js';
 
@@ -207,6 +207,7 @@ export interface Answering {
   readonly respond: Responder['respond'];
   readonly ends: boolean;
   readonly onFailure: RunOptions['onFailure'];
+  readonly onLimit: RunOptions['onLimit'];
   readonly reports: TakenReports;
   readonly limits: Limits;
   /** Aborts everything in progress. */
@@ -230,7 +231,11 @@ export function isFailureNotice(message: Message): boolean {
 export async function answer(answering: Answering, event: Incoming): Promise<RunResult> {
   const { limits } = answering;
   const ticket = limits.begin(event.payload);
-  if (typeof ticket === 'string') return limited(answering, event, ticket);
+  if (typeof ticket === 'string') {
+    // A budget is of this run: the next one answers the message.
+    if (answering.onLimit === 'stop' && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket);
+    return limited(answering, event, ticket);
+  }
   let wasSent = false;
   try {
     const result = await answerWithin(answering, event, ticket);
@@ -252,8 +257,10 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   };
   const printed = await respond(event, signal, onTaken);
   const { tries, exitCode, turn } = printed;
-  if (ticket.spend(turn?.tokens ?? null))
-    await output.note('--max-tokens has no effect: the agent program does not report the tokens of its turns.');
+  for (const name of ticket.spend({ tokens: turn?.tokens ?? null, cost: turn?.cost ?? null }))
+    await output.note(
+      `--${name.replace('_', '-')} has no effect: the agent program does not report what its turns use.`,
+    );
   const about = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
   if (printed.kind === 'failed') {
     const { why } = printed;
@@ -299,6 +306,15 @@ async function reply(
   if (ends) await endSession(answering, event.session_id);
   const { message_id, sequence } = sent.reply.reply;
   return { kind: 'done', reply: { message_id, sequence } };
+}
+
+/** Ends the run with an exit code of its own. */
+export function limitStop({ session_id: sessionId }: Pick<EventEnvelope, 'session_id'>, limit: LimitName): CliError {
+  const what = RUN_LIMITS.includes(limit) ? 'Its message is left to the next run' : 'Its message gets no reply';
+  return new CliError('ASP_LIMIT', {
+    message: `${sessionId}: the limit ${limit} is reached. ${what}.`,
+    why: `${HOW_TO_GO_ON[limit]} --on-limit stop ends the run here.`,
+  });
 }
 
 function failureStop(event: Incoming, why: string): CliError {

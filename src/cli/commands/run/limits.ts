@@ -13,11 +13,26 @@ export interface LimitRules {
   readonly hops: number;
   /** Tokens of all turns of this run together. */
   readonly tokens: number;
+  /** What they may cost together, in each currency. */
+  readonly cost: number;
   /** Agents that a person writes with. */
   readonly humans: readonly string[];
 }
 
-export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'repeated';
+export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'max_cost' | 'repeated';
+
+/** They end with the run: the next one starts from zero. */
+export const RUN_LIMITS: readonly LimitName[] = ['max_tokens', 'max_cost'];
+
+/** The message that a reply answers. */
+type Answered = Pick<Message, 'session_id' | 'sender' | 'metadata'>;
+
+/** What a turn used, as far as the program reports it. */
+export interface Usage {
+  readonly tokens: number | null;
+  /** Of the program's session so far. */
+  readonly cost: { readonly amount: number; readonly currency: string } | null;
+}
 
 /** The member of a message's metadata that counts the programs that answered one another up to it. */
 export const HOPS = 'hops';
@@ -25,22 +40,26 @@ export const HOPS = 'hops';
 /** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
 export function hopsOf({ metadata }: Pick<Message, 'metadata'>): number {
   const hops = metadata?.[HOPS];
-  return typeof hops === 'number' && Number.isSafeInteger(hops) && hops > 0 ? hops : 0;
+  // asp send --meta writes text.
+  const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
+  return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
 
 /** A place among the replies, taken before the reply is made: turns of several sessions cannot pass a limit together. */
 export interface Ticket {
   /** The limit that this reply text would break; the text is remembered otherwise. */
   checkText(text: string): LimitName | undefined;
-  /** Counts the tokens of a turn; true once if there is a budget and the program does not report tokens. */
-  spend(used: number | null): boolean;
+  /** Counts what a turn used. Names, one time each, the limits that have no effect because nothing is reported. */
+  spend(used: Usage): readonly LimitName[];
   /** Gives the place back; a reply that was sent is counted from now on, across runs too. */
   close(wasSent: boolean): void;
 }
 
 export interface Limits {
-  /** The limit that was reached, or a ticket. */
-  begin(message: Message): LimitName | Ticket;
+  /** The limit that was reached, or a ticket for an answer to a message; undefined: a message that begins a session. */
+  begin(message: Answered | undefined): LimitName | Ticket;
+  /** Starts the count of a session again if a human wrote the message. */
+  notice(message: Answered): void;
   /** Resolves when the counts are on disk, so that a restart does not reset them. */
   written(): Promise<void>;
 }
@@ -55,22 +74,27 @@ const CountsJson = z.looseObject({
   sent_at: z.array(z.int()),
 });
 
-export async function openLimits(rules: LimitRules, clock: Clock, progressPath: string): Promise<Limits> {
-  const path = `${progressPath.replace(/\.json$/, '')}.limits.json`;
-  const { data } = CountsJson.safeParse(parsed(await readIfPresent(path)));
+/** Without a path, the counts last as long as the process. */
+export async function openLimits(rules: LimitRules, clock: Clock, progressPath: string | undefined): Promise<Limits> {
+  const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.limits.json`;
+  const { data } = CountsJson.safeParse(parsed(path === undefined ? undefined : await readIfPresent(path)));
   const replies = new Map(Object.entries(data?.replies ?? {}));
   const texts = new Map<string, { readonly text: string; readonly count: number }>();
   let sentAt = data?.sent_at ?? [];
   const reserved = new Map<string, number>();
   let reservedInAll = 0;
   let tokens = 0;
-  let isBlindTold = false;
+  /** What each session has cost so far: the program reports sums. */
+  const costs = new Map<string, number>();
+  const spent = new Map<string, number>();
+  const blind = new Set<LimitName>();
   let isDirty = false;
   let writing: Promise<void> | undefined;
 
   const writeAll = async (): Promise<void> => {
     while (isDirty) {
       isDirty = false;
+      if (path === undefined) return;
       await replaceFile(path, `${JSON.stringify({ replies: Object.fromEntries(replies), sent_at: sentAt })}\n`);
     }
   };
@@ -80,30 +104,48 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     forgetOldest(replies);
     isDirty = true;
   };
-  const reserve = (sessionId: string, count: number): void => {
+  const reserve = (sessionId: string | undefined, count: number): void => {
+    reservedInAll += count;
+    if (sessionId === undefined) return;
     const next = (reserved.get(sessionId) ?? 0) + count;
     if (next > 0) reserved.set(sessionId, next);
     else reserved.delete(sessionId);
-    reservedInAll += count;
   };
+  const pay = (sessionId: string | undefined, { amount, currency }: NonNullable<Usage['cost']>): void => {
+    const key = `${currency} ${sessionId}`;
+    const before = costs.get(key) ?? 0;
+    // A session that started over counts from zero again.
+    const more = amount < before ? amount : amount - before;
+    spent.set(currency, (spent.get(currency) ?? 0) + Math.max(0, more));
+    costs.delete(key);
+    costs.set(key, amount);
+    forgetOldest(costs);
+  };
+  const notice = ({ session_id: sessionId, sender }: Answered): void => {
+    if (!rules.humans.includes(sender)) return;
+    setReplies(sessionId, 0);
+    texts.delete(sessionId);
+  };
+  const isFull = (sessionId: string): boolean =>
+    isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies);
   const isOver = (count: number, limit: number): boolean => limit > 0 && count >= limit;
 
   return {
+    notice,
     begin(message) {
-      const { session_id: sessionId, sender } = message;
+      const sessionId = message?.session_id;
       const now = clock.now();
-      if (rules.humans.includes(sender)) {
-        setReplies(sessionId, 0);
-        texts.delete(sessionId);
-      }
+      if (message !== undefined) notice(message);
       sentAt = sentAt.filter((at) => at > now - HOUR_MS && at <= now);
-      if (isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies)) return 'max_replies';
+      if (sessionId !== undefined && isFull(sessionId)) return 'max_replies';
       if (isOver(sentAt.length + reservedInAll, rules.repliesPerHour)) return 'max_replies_per_hour';
-      if (isOver(hopsOf(message), rules.hops)) return 'max_hops';
+      if (message !== undefined && isOver(hopsOf(message), rules.hops)) return 'max_hops';
       if (isOver(tokens, rules.tokens)) return 'max_tokens';
+      if ([...spent.values()].some((sum) => isOver(sum, rules.cost))) return 'max_cost';
       reserve(sessionId, 1);
       return {
         checkText(text) {
+          if (message === undefined || sessionId === undefined) return undefined;
           const last = texts.get(sessionId);
           const count = hopsOf(message) > 0 && last?.text === text ? last.count + 1 : 1;
           if (count >= SAME_TEXT_MAX) return 'repeated';
@@ -113,15 +155,19 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
           return undefined;
         },
         spend(used) {
-          tokens += used ?? 0;
-          if (used !== null || rules.tokens === 0 || isBlindTold) return false;
-          isBlindTold = true;
-          return true;
+          tokens += used.tokens ?? 0;
+          if (used.cost !== null) pay(sessionId, used.cost);
+          const unknown: readonly LimitName[] = [
+            ...(used.tokens === null && rules.tokens > 0 ? (['max_tokens'] as const) : []),
+            ...(used.cost === null && rules.cost > 0 ? (['max_cost'] as const) : []),
+          ].filter((name) => !blind.has(name));
+          for (const name of unknown) blind.add(name);
+          return unknown;
         },
         close(wasSent) {
           reserve(sessionId, -1);
           if (!wasSent) return;
-          setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
+          if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
           if (rules.repliesPerHour > 0) sentAt.push(now);
         },
       };
@@ -156,5 +202,6 @@ export const HOW_TO_GO_ON: Readonly<Record<LimitName, string>> = {
   max_replies_per_hour: 'Wait, or raise --max-replies-per-hour.',
   max_hops: 'A new message from a person starts again; --max-hops raises it.',
   max_tokens: 'Start asp run again, or raise --max-tokens.',
+  max_cost: 'Start asp run again, or raise --max-cost.',
   repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
 };

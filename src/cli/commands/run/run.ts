@@ -2,6 +2,32 @@ import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readHandles, readTime } from '../../values.js';
 
+/** How far an agent may go before a person has to look; `asp mcp` has them too. */
+export const LIMIT_OPTIONS = [
+  {
+    flags: '--max-replies <count>',
+    about: 'stop answering in a session after N replies without a message from --human (default 20, 0: no limit)',
+  },
+  { flags: '--human <handles>', about: 'agents that a person writes with', isRepeatable: true },
+  {
+    flags: '--max-replies-per-hour <count>',
+    about: 'stop answering after N replies within an hour (default 0: no limit)',
+  },
+  {
+    flags: '--max-hops <count>',
+    about: 'do not answer a message that ends a chain of N automatic replies (default 50, 0: no limit)',
+  },
+] as const satisfies readonly Option[];
+
+export function readLimits(args: Args<(typeof LIMIT_OPTIONS)[number]>) {
+  return {
+    replies: args.count('max-replies', { min: 0 }) ?? REPLIES_DEFAULT,
+    repliesPerHour: args.count('max-replies-per-hour', { min: 0 }) ?? 0,
+    hops: args.count('max-hops', { min: 0 }) ?? HOPS_DEFAULT,
+    humans: readHandles(args.texts('human')),
+  };
+}
+
 const OPTIONS = [
   { flags: '--exec <command>', about: 'the command, run by the shell' },
   { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
@@ -32,22 +58,19 @@ const OPTIONS = [
     flags: '--since <time>',
     about: 'without saved progress: answer messages without a reply since then, RFC 3339 or 2h (ago) (default now)',
   },
-  {
-    flags: '--max-replies <count>',
-    about: 'stop answering in a session after N replies without a message from --human (default 20, 0: no limit)',
-  },
-  { flags: '--human <handles>', about: 'agents that a person writes with', isRepeatable: true },
-  {
-    flags: '--max-replies-per-hour <count>',
-    about: 'stop answering after N replies within an hour (default 0: no limit)',
-  },
-  {
-    flags: '--max-hops <count>',
-    about: 'do not answer a message that ends a chain of N automatic replies (default 50, 0: no limit)',
-  },
+  ...LIMIT_OPTIONS,
   {
     flags: '--max-tokens <count>',
     about: 'with --acp: stop answering when turns have used N tokens (default: no limit)',
+  },
+  {
+    flags: '--max-cost <amount>',
+    about: 'with --acp: stop answering when turns have cost this much in the currency that the program reports',
+  },
+  {
+    flags: '--on-limit <skip|stop>',
+    about: 'at a limit: do not answer, or exit with 11 (default skip)',
+    choices: ['skip', 'stop'],
   },
   { flags: '--cursor-file <path>', about: 'store the progress here instead of in the state directory' },
   { flags: '--ready-file <path>', about: 'a file that exists while the agent answers' },
@@ -83,7 +106,8 @@ export const run = command({
     'Two agents that answer everything would answer each other forever. So replies are limited: --max-replies in a session',
     'until an agent in --human writes there, --max-hops in a chain of automatic replies (counted in metadata.hops), and',
     'the same reply to automatic replies twice in a row. A message beyond a limit gets no reply. Its outcome is "limited",',
-    'its code names the limit, and a note says how to go on. The counts survive a restart, except for tokens.',
+    'its code names the limit, and a note says how to go on; --on-limit stop ends the run with exit code 11 instead. The',
+    'counts survive a restart, except for tokens and costs.',
     '',
     'Only one run at a time answers as an agent: a second one exits with 6, unless --cursor-file gives it its',
     'own progress, for example to answer different agents (--from).',
@@ -132,6 +156,13 @@ function readRules(
   return { ...limits, command, ...(isAcp ? { protocol: 'acp', allow } : { protocol: 'exec' }) };
 }
 
+/** Money, as people write it: 5 or 2.50. */
+function readAmount(text: string | undefined): number {
+  if (text === undefined) return 0;
+  if (/^\d{1,9}(\.\d{1,6})?$/.test(text) && Number(text) > 0) return Number(text);
+  throw usageError(`--max-cost '${text}' is not an amount of money.`, { why: 'write a number, such as 5 or 2.50.' });
+}
+
 export type RunOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
@@ -157,12 +188,11 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     joins: !args.flag('no-join'),
     ends: args.flag('end'),
     limits: {
-      replies: args.count('max-replies', { min: 0 }) ?? REPLIES_DEFAULT,
-      repliesPerHour: args.count('max-replies-per-hour', { min: 0 }) ?? 0,
-      hops: args.count('max-hops', { min: 0 }) ?? HOPS_DEFAULT,
+      ...readLimits(args),
       tokens: args.count('max-tokens', { min: 0 }) ?? 0,
-      humans: readHandles(args.texts('human')),
+      cost: readAmount(args.text('max-cost')),
     },
+    onLimit: args.text('on-limit') ?? 'skip',
     onFailure: args.text('on-failure') ?? 'reply',
     count: args.count('count', { min: 1 }),
     graceMs: args.duration('grace') ?? GRACE_DEFAULT_MS,

@@ -1,0 +1,94 @@
+import { ID_PREFIX } from '../../../wire/id.js';
+import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
+import { HOPS, hopsOf, type LimitName, type LimitRules, openLimits } from '../run/limits.js';
+import { progressPath } from '../run/progress-file.js';
+import { readLastMessages } from '../session/session-events.js';
+
+/** Keeps a model from sending without end. */
+export interface SendLimits {
+  /**
+   * Before a message: its chain of automatic replies as metadata, and what to call when it was sent or not.
+   * @throws CliError `ASP_LIMIT`
+   */
+  begin(message: Outgoing, signal: AbortSignal): Promise<Permit>;
+}
+
+/** A message that a tool is about to send. */
+export interface Outgoing {
+  /** A session; undefined: a new one. */
+  readonly sessionId: string | undefined;
+  readonly text: string | undefined;
+  /** What makes a repetition harmless, if the caller chose it: the repetition must have the same metadata. */
+  readonly key: string | undefined;
+}
+
+/** Calls with an unknown outcome that a repetition may refer to. */
+const KEYS_MAX = 100;
+
+interface Permit {
+  readonly metadata: readonly string[];
+  /** `key`: the one that the client chose for a call that failed. */
+  close(wasSent: boolean, key: string | undefined): Promise<void>;
+}
+
+/** The same limits as those of `asp run`. A model's tools know nothing of tokens and costs. */
+export async function openSendLimits(
+  context: Context,
+  me: string,
+  rules: Omit<LimitRules, 'tokens' | 'cost'>,
+): Promise<SendLimits> {
+  const path = context.paths.stateDirectory === undefined ? undefined : await progressPath(context, me, 'mcp');
+  const limits = await openLimits({ ...rules, tokens: 0, cost: 0 }, context.clock, path);
+  const sentBefore = new Map<string, readonly string[]>();
+  return {
+    async begin({ sessionId, text, key: given }, signal) {
+      const messages = sessionId === undefined ? [] : await readLastMessages({ ...context, signal }, sessionId);
+      const own = messages.findLastIndex(({ sender }) => sender === me);
+      // What people wrote before that was counted when this agent wrote.
+      for (const message of messages.slice(own + 1)) limits.notice(message);
+      const answered = messages.findLast(({ sender }) => sender !== me);
+      const message = sessionId === undefined ? undefined : (answered ?? { session_id: sessionId, sender: me });
+      const ticket = limits.begin(message);
+      if (typeof ticket === 'string') throw limitError(ticket, sessionId);
+      const broken = text === undefined ? undefined : ticket.checkText(text);
+      if (broken !== undefined) {
+        ticket.close(false);
+        throw limitError(broken, sessionId);
+      }
+      const hops = answered === undefined ? [] : [`${HOPS}=${hopsOf(answered) + 1}`];
+      const metadata = given === undefined ? hops : (sentBefore.get(given) ?? []);
+      return {
+        metadata,
+        async close(wasSent, key) {
+          ticket.close(wasSent);
+          if (key !== undefined && given === undefined) sentBefore.set(key, metadata);
+          const [oldest] = sentBefore.keys();
+          if (sentBefore.size > KEYS_MAX && oldest !== undefined) sentBefore.delete(oldest);
+          // A count that cannot be kept still holds in this process.
+          await limits.written().catch((error: unknown) => context.output.detail(String(error)));
+        },
+      };
+    },
+  };
+}
+
+/** The session that a target of `send` names; a handle, or several, begin a new one. */
+export function sessionOf(target: unknown): string | undefined {
+  return typeof target === 'string' && target.startsWith(ID_PREFIX.session) ? target : undefined;
+}
+
+/** In terms of what a person does: a model has no options to set. */
+const GO_ON: Partial<Record<LimitName, string>> = {
+  max_replies: 'a message from a person in the session starts the count again, or they raise the limit of these tools.',
+  max_replies_per_hour: 'the count falls within an hour, or they raise the limit of these tools.',
+  max_hops: 'a new message from a person starts again, or they raise the limit of these tools.',
+  repeated: 'the text was the same three times in a row. A message from a person starts again.',
+};
+
+function limitError(limit: LimitName, sessionId: string | undefined): CliError {
+  return new CliError('ASP_LIMIT', {
+    message: `Nothing was sent${sessionId === undefined ? '' : ` to ${sessionId}`}: the limit ${limit} of asp mcp is reached.`,
+    why: `stop here and tell the person you work for. ${GO_ON[limit] ?? ''}`,
+  });
+}
