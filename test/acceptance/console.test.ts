@@ -167,6 +167,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await until('the program has everything', async () => tail.stdout().includes('person last 14'));
     const heard = jsonLines<{ payload: { content: string } }>(tail.stdout()).map(({ payload }) => payload.content);
     expect(heard).toEqual(wanted);
+    await page.getByText(/^Message \d+: delivered to @bob\.helper\.$/).waitFor();
     tail.kill();
   });
 });

@@ -390,6 +390,8 @@ export interface AccountView {
   readonly through: number;
   /** Beyond that: whether one of its agents was invited, which shows it the ends of the session. */
   readonly invited: readonly Range[];
+  /** One of its agents, if only what this agent sees by its current status is to be shown. */
+  readonly agent?: OwnParticipationRow;
 }
 
 /** After `after`, up to and including `through`. */
@@ -439,8 +441,22 @@ function viewOf(accountId: string, rows: readonly OwnParticipationRow[]): Accoun
   return { accountId, participations, through, invited: merge(ranges) };
 }
 
-/** The last event that the account may see. */
-export function lastVisibleTo({ participations, through, invited }: AccountView): number {
+/** The view of one of the account's agents alone; undefined: the account has no agent of that name in the session. */
+export function narrowTo(view: AccountView, handle: string): AccountView | undefined {
+  const agent = view.participations.find((one) => one.handle === handle);
+  return agent && { ...view, agent };
+}
+
+/** The account's agents that see less of the session than the account does. */
+export function listNarrower({ participations, through }: AccountView): readonly OwnParticipationRow[] {
+  const reach = (one: OwnParticipationRow): number => (seesAll(one) ? lastAllowed(one) : 0);
+  const all = Math.min(through, participations[0].last_sequence);
+  return participations.filter((one) => Math.min(reach(one), one.last_sequence) < all);
+}
+
+/** The last event that the account may see, or one after it. */
+export function lastVisibleTo({ participations, through, invited, agent }: AccountView): number {
+  if (agent !== undefined) return Math.min(agent.last_sequence, lastAllowed(agent));
   const ends = [through, ...invited.map((range) => range.through)];
   return Math.min(participations[0].last_sequence, Math.max(...ends));
 }
@@ -453,6 +469,7 @@ export function readAccountRows(
   limit: number,
   maxCharacters?: number,
 ): Promise<Page<ReadEventRow>> {
+  if (view.agent !== undefined) return readVisibleRows(query, view.agent, afterSequence, limit, maxCharacters);
   return readPage((after, wanted) => listForAccount(query, view, after, wanted), afterSequence, limit, maxCharacters);
 }
 

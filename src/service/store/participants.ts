@@ -151,6 +151,30 @@ export async function listPresent(query: Query, sessionId: string, agentIds: rea
   return new Set(rows.map((row) => row.agent_id));
 }
 
+/**
+ * The handles of participants that are connected, as far as this account may know: those of its own agents, and of public
+ * agents that block none of them.
+ */
+export async function listOnline(
+  query: Query,
+  sessionId: string,
+  { accountId, owner }: { readonly accountId: string; readonly owner: string },
+): Promise<ReadonlySet<string>> {
+  const rows = await query.all<Pick<ParticipantRow, 'handle'>>(
+    `SELECT participant.handle FROM participant JOIN agent ON agent.id = participant.agent_id
+     WHERE participant.session_id = $1 AND participant.status <> 'left'
+       AND EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = participant.agent_id)
+       AND (agent.account_id = $2 OR (agent.visibility = 'public' AND NOT EXISTS (
+         SELECT 1 FROM block WHERE block.agent_id = participant.agent_id AND block.blocked_handle >= $3
+           AND block.blocked_handle < $4)))`,
+    sessionId,
+    accountId,
+    `@${owner}.`,
+    `@${owner}/`,
+  );
+  return new Set(rows.map((row) => row.handle));
+}
+
 /** Those of each of these sessions, by its id. */
 export async function listParticipantsOf(
   query: Query,

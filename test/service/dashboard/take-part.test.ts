@@ -233,6 +233,37 @@ describe('A person who answers an invitation', () => {
 });
 
 describe('A person who manages a session', () => {
+  it('gets the same answer for a form that is sent twice, and it has one effect', async () => {
+    const invited = await other.mustCreate({ invite: [mine.handle] });
+    const twice = async (path: string, button: RegExp): Promise<Page[]> => {
+      const page = await ada.open(path);
+      const form = mustFindForm(page, button);
+      return [await ada.browser.submit(page, form, {}, button), await ada.browser.submit(page, form, {}, button)];
+    };
+    const declined = await twice(at(invited), /^decline/i);
+    const session = await openSession();
+    const ended = await twice(at(session, '/end'), /^end session$/i);
+    const reopened = await twice(at(session), /^reopen$/i);
+    await other.mustJoin(session);
+    const left = await twice(at(session, '/leave'), /^leave session$/i);
+    const notes = [
+      'The invitation was declined.',
+      'The session has ended.',
+      'The session is open again.',
+      'Your agent has left',
+    ];
+    for (const [index, pages] of [declined, ended, reopened, left].entries())
+      for (const page of pages) expect(page.text).toContain(notes[index]);
+    expect(await typesOf(invited)).toEqual(['session.invited', 'session.left']);
+    expect((await typesOf(session)).slice(2)).toEqual([
+      'session.ended',
+      'session.reopened',
+      'session.invited',
+      'session.joined',
+      'session.left',
+    ]);
+  });
+
   it('invites through the trust gate, which gives no reason', async () => {
     const session = await openSession();
     const carol = await createActor(stage.desk.place, stage.operator, 'carol');

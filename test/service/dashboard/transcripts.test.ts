@@ -211,6 +211,52 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/events/4`)).text).not.toContain('Answered in');
   });
 
+  it('can be seen as an agent of yours that sees less of it, and then shows no more than its replay', async () => {
+    const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
+    const session = await openSession('two views');
+    await mine.mustSend(session, 'before');
+    await mine.mustInvite(session, late.handle);
+    await other.mustSend(session, 'not for the late one');
+    const { text: html } = await get(pathOf(session));
+    const path = `${pathOf(session)}?as=${late.name}`;
+    expect(html).toContain(`<a href="${path}"><span class="mono">${late.handle}</span></a>`);
+    const { text: shown } = await get(path);
+    expect([sequencesOf(html), sequencesOf(shown)]).toEqual([[1, 2, 3, 4, 5], [4]]);
+    expect(shown).not.toContain('not for the late one');
+    const feed = await createFeed(`${stage.web}${pathOf(session)}/live?as=${late.name}&after=0`, {
+      cookie: cookieOf(ada),
+    });
+    await feed.until((seen) => seen.includes(4));
+    await late.mustJoin(session);
+    await feed.until((seen) => seen.includes(6));
+    expect(feed.sequences()).toEqual([4, 5, 6]);
+    feed.close();
+    expect((await get(pathOf(session))).text).not.toContain('As seen by');
+    expect((await get(`${pathOf(session)}?as=nobody`)).status).toBe(404);
+    const jump = await get(`${path}&number=5`);
+    expect(jump.headers['location']).toBe(`${path}&around=5#e5`);
+  });
+
+  it('shows who is connected, and who has received your last message', async () => {
+    const session = await openSession('status');
+    await mine.mustSend(session, 'for you');
+    const online = new RegExp(`class="in online"><span class="mono">${other.handle}<`);
+    const before = (await get(pathOf(session))).text;
+    expect(before).toContain(`Message 3: waiting for ${other.handle}.`);
+    expect(before).not.toMatch(online);
+    const socket = await other.mustConnect();
+    await other.post(`/sessions/${session}/taken`, { sequences: [3] });
+    const after = (await get(pathOf(session))).text;
+    expect(after).toContain(`Message 3: taken by ${other.handle}.`);
+    expect(after).toMatch(online);
+    const polled = await get(`${pathOf(session)}/live?after=3&own=3`, { accept: 'application/json' });
+    expect(field(polled.json, 'receipt')).toContain(`Message 3: taken by ${other.handle}.`);
+    expect(field(polled.json, 'head')).toMatch(online);
+    await socket.close();
+    await mine.mustLeave(session);
+    expect((await get(pathOf(session))).text).not.toContain('Message 3:');
+  });
+
   it('leads through a long log page by page, none of which holds more than fifty events', async () => {
     const session = await openSession('long log');
     for (let index = 0; index < 120; index += 1) await mine.mustSend(session, `message ${index}`);
@@ -421,7 +467,7 @@ describe('A transcript, live', () => {
     expect([first.status, field(first.json, 'hasMore'), list(first.json, 'entries').length]).toEqual([200, true, 32]);
     expect(list((await ask(34)).json, 'entries').length).toBe(8);
     const last = await ask(42);
-    expect(last.json).toEqual({ hasMore: false, entries: [] });
+    expect(last.json).toMatchObject({ hasMore: false, entries: [] });
     const stranger = await request(`${stage.web}${pathOf(session)}/live`, { headers: { accept: 'application/json' } });
     expect(stranger.status).toBe(401);
   });

@@ -83,6 +83,7 @@
   const state = document.getElementById('live');
   const head = document.getElementById('head');
   const managing = document.getElementById('managing');
+  const receipt = document.getElementById('receipt');
   const earlier = document.getElementById('earlier');
   const jump = document.getElementById('jump');
 
@@ -185,7 +186,7 @@
     const first = list.querySelector('[data-sequence]');
     if (!first) return;
     earlier.hidden = false;
-    earlier.firstElementChild.href = `${earlier.dataset.path}?before=${first.dataset.sequence}#end`;
+    earlier.firstElementChild.href = `${earlier.dataset.path}before=${first.dataset.sequence}#end`;
   };
   // A form that someone is filling in stays, unless what they may do has changed.
   const replaceForms = (manage, composer) => {
@@ -201,15 +202,20 @@
     if (typed && text) text.value = typed;
     old.replaceWith(fresh);
   };
-  const show = ({ entries, head: newHead, manage, composer }) => {
+  let lastHead, lastReceipt;
+  const showStatus = ({ head: newHead, receipt: newReceipt }) => {
+    if (newHead !== lastHead) head.innerHTML = newHead;
+    if (newReceipt !== lastReceipt) receipt.innerHTML = newReceipt;
+    lastHead = newHead;
+    lastReceipt = newReceipt;
+  };
+  const show = ({ entries, manage, composer, ...status }) => {
     const nothing = document.getElementById('nothing');
     if (nothing && entries.length > 0) nothing.remove();
     for (const entry of entries) add(entry);
     forgetOldest();
-    if (newHead) {
-      head.innerHTML = newHead;
-      replaceForms(manage, composer);
-    }
+    showStatus(status);
+    if (composer) replaceForms(manage, composer);
     keepUp();
     showUnseen();
   };
@@ -222,7 +228,10 @@
     if (release) release();
     source = asked = release = undefined;
   };
-  const address = () => `${log.dataset.live}?after=${after}`;
+  const address = () => {
+    const own = receipt.firstElementChild?.dataset.own;
+    return `${log.dataset.live}after=${after}${own ? `&own=${own}` : ''}`;
+  };
   const finish = (why) => {
     isOver = true;
     close();
@@ -257,6 +266,7 @@
       say('on');
     };
     source.addEventListener('entries', (event) => show(JSON.parse(event.data)));
+    source.addEventListener('status', (event) => showStatus(JSON.parse(event.data)));
     source.addEventListener('end', (event) => finish(event.data));
     source.onerror = () => {
       if (source.readyState !== EventSource.CLOSED) return say('off');

@@ -221,8 +221,8 @@ export function requireAgent(visit: Visit, query: Query): Promise<AgentRecordRow
 }
 
 /** The agent itself, for actions that only agents can take: allowlist and blocks. */
-export function actingAs(visit: Visit, { id, handle }: Pick<AgentRecordRow, 'id' | 'handle'>): AgentActor {
-  return { kind: 'agent', agentId: id, handle, accountId: visit.account.id, scopes: AGENT_SCOPES };
+export function actingAs(accountId: string, { id, handle }: Pick<AgentRecordRow, 'id' | 'handle'>): AgentActor {
+  return { kind: 'agent', agentId: id, handle, accountId, scopes: AGENT_SCOPES };
 }
 
 export async function showAgent(visit: Visit): Promise<DashboardAnswer> {

@@ -9,15 +9,19 @@ import { renderComposer } from './compose.js';
 import { markSeen } from './sessions.js';
 import {
   composerFor,
+  findOwnMessage,
   findSeenSession,
   listOwnAgents,
   listPictures,
   placeOfEntries,
+  readAgent,
   readSequence,
+  readStatus,
   renderEntry,
   renderManaging,
   renderSessionHead,
   type SeenSession,
+  type SessionStatus,
   toEntries,
 } from './transcript.js';
 import { readVisit, type Visit } from './visit.js';
@@ -61,9 +65,20 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   const { context } = server;
   const { response } = parts;
   let { after } = parts;
+  let { own } = onlooker;
+  let statusAt = context.clock.now();
+  let status = '';
   let isLooking = false;
   let mustLookAgain = false;
   const isOver = (): boolean => response.writableEnded || response.destroyed;
+  /** Presence and delivery change without an event, and are looked up every few seconds. */
+  const sendStatus = async (seen: SeenSession): Promise<void> => {
+    if (context.clock.now() < statusAt + STATUS_MS) return;
+    statusAt = context.clock.now();
+    const data = JSON.stringify(await renderStatus(server, seen, { ...onlooker, own }));
+    if (data !== status && !isOver()) await write(server, response, `event: status\ndata: ${data}\n\n`);
+    status = data;
+  };
   /** Whether there is more to read at once. */
   const step = async (): Promise<boolean> => {
     const found = await readStep(server, onlooker, after);
@@ -72,10 +87,14 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
       response.end(`event: end\ndata: ${found}\n\n`);
       return false;
     }
+    own = findOwnMessage(found.events, onlooker.username) ?? own;
     const last = found.events.at(-1);
-    if (last === undefined) return false;
+    if (last === undefined) {
+      await sendStatus(found.seen);
+      return false;
+    }
     after = last.sequence;
-    const data = JSON.stringify(await renderStep(server, found, onlooker));
+    const data = JSON.stringify(await renderStep(server, found, { ...onlooker, own }));
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -117,7 +136,7 @@ export function readStep(server: PageServer, onlooker: Onlooker, after: number):
   return context.database.read(async (query) => {
     const account = await findAccountOf(server, query, browser);
     if (account?.id !== accountId) return 'signed-out';
-    const seen = await findSeenSession(query, accountId, sessionId);
+    const seen = await findSeenSession(query, accountId, sessionId, onlooker.agent);
     if (seen === undefined) return 'gone';
     return { seen, ...toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ)) };
   });
@@ -125,23 +144,47 @@ export function readStep(server: PageServer, onlooker: Onlooker, after: number):
 
 /** The entries, and the session's header if that has changed. */
 export async function renderStep(
-  { context }: PageServer,
+  server: PageServer,
   { seen, events, hasMore }: Exclude<Step, string>,
-  { username, browser }: Pick<Onlooker, 'username' | 'browser'>,
+  onlooker: Onlooker,
 ): Promise<object> {
+  const { context } = server;
+  const { username, browser } = onlooker;
   const pictures = await measurePictures(context.files, listPictures(events));
   const place = { ...placeOfEntries(seen, username), pictures };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
+  const status = await readStatusNow(server, seen, onlooker);
   return {
     hasMore,
     entries: toEntries(events, place).map((entry) => renderEntry(entry).markup),
+    ...toStatus(server, seen, status, username),
     ...(hasChanged && {
-      head: renderSessionHead(seen.session, { ownAgents: listOwnAgents(seen), username }, context.clock.now()).markup,
-      manage: renderManaging(seen, composer).markup,
+      manage: renderManaging(seen, composer, status.online).markup,
       composer: renderComposer(composer).markup,
     }),
   };
+}
+
+function readStatusNow({ context }: PageServer, seen: SeenSession, onlooker: Onlooker): Promise<SessionStatus> {
+  const { accountId, username, own } = onlooker;
+  const account = { id: accountId, username };
+  return context.database.read((query) => readStatus(context, query, seen, { account, own }));
+}
+
+/** The session's header with who is connected, and what became of the account's last message. */
+function toStatus(
+  { context }: PageServer,
+  seen: SeenSession,
+  { online, receipt }: SessionStatus,
+  username: string,
+): { readonly head: string; readonly receipt: string } {
+  const page = { ownAgents: listOwnAgents(seen), username, online };
+  return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: receipt.markup };
+}
+
+async function renderStatus(server: PageServer, seen: SeenSession, onlooker: Onlooker): Promise<object> {
+  return toStatus(server, seen, await readStatusNow(server, seen, onlooker), onlooker.username);
 }
 
 /**
@@ -187,6 +230,7 @@ function keepAlive({ context }: PageServer, response: ServerResponse): void {
 }
 
 const POLL_MS = 1_000;
+const STATUS_MS = 5_000;
 const STREAMS_MAX = 200;
 const STREAMS_PER_ACCOUNT_MAX = 8;
 const RETRY_AFTER_S = 5;
@@ -216,6 +260,10 @@ export interface Onlooker {
   readonly accountId: string;
   readonly username: string;
   readonly sessionId: string;
+  /** The agent whose view is shown; undefined: the account's own. */
+  readonly agent?: string | undefined;
+  /** The number of the last message of the account's own on the page. */
+  readonly own?: number | undefined;
 }
 
 /** The bus says when to look, the log says what there is; a lost notification costs a second. */
@@ -295,8 +343,17 @@ async function answerPoll(
   return reply.send(await renderStep(server, found, onlooker));
 }
 
-function onlookerOf({ browser, account, part }: Visit): Onlooker {
-  return { browser, accountId: account.id, username: account.username, sessionId: part('session_id') };
+function onlookerOf(visit: Visit): Onlooker {
+  const { browser, account, part, query } = visit;
+  const own = readSequence(query.one('own'));
+  return {
+    browser,
+    accountId: account.id,
+    username: account.username,
+    sessionId: part('session_id'),
+    agent: readAgent(visit),
+    own,
+  };
 }
 
 /** The position of a reconnecting browser takes precedence over that of its page. */

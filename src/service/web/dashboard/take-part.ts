@@ -8,6 +8,7 @@ import { receiveFile, type UploadPart } from '../../attachments/receive-upload.j
 import type { AgentActor } from '../../core/context.js';
 import { ServiceError } from '../../core/errors.js';
 import { uploadAs, writeAs } from '../../http/pipeline.js';
+import { withIdempotency } from '../../messaging/idempotency.js';
 import { declineInvitation } from '../../messaging/sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
@@ -42,16 +43,17 @@ function findActor(
   handle: string | undefined,
 ): AgentActor | undefined {
   const found = able.find((one) => one.handle === handle);
-  return found && actingAs(visit, { id: found.agent_id, handle: found.handle });
+  return found && actingAs(visit.account.id, { id: found.agent_id, handle: found.handle });
 }
 
 /** Sends a message as one of the account's agents, marked as written by a person. */
 export async function actSend(visit: Visit, form: PostedForm): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
-  const actor = findActor(visit, findRoles(seen.view).writers, form.one('as'));
+  const actor = findActor(visit, listPresent(seen), form.one('as'));
   if (actor === undefined) return sendAgain(visit, form, mistaken(cannotWrite(form.one('as'))));
   const text = readText(form.one('text'));
-  const received = await receiveFiles(visit, actor, form);
+  const mayWrite = findRoles(seen.view).writers.some(({ handle }) => handle === actor.handle);
+  const received = mayWrite ? await receiveFiles(visit, actor, form) : { parts: [] };
   if ('message' in received) return sendAgain(visit, form, mistaken(received));
   if (text.trim() === '' && received.parts.length === 0) return sendAgain(visit, form, mistaken(EMPTY));
   const replyTo = readSequence(form.one('reply_to'));
@@ -128,19 +130,21 @@ export function sendAgain(visit: Visit, form: Parameters, refusal: Refusal): Pro
   return transcriptWith(visit, { ...typed, replyTo: readSequence(form.one('reply_to')) }, refusal);
 }
 
-/** Does one thing as the agent that a form names, and shows the session with the result. */
+/**
+ * Does one thing as the agent that a form names, and shows the session with the result. Whether the agent may do it is decided
+ * where it is done: a form that arrives twice must get the same answer twice.
+ */
 async function actAs(
   visit: Visit,
   form: Parameters,
-  able: (seen: SeenSession) => readonly OwnParticipationRow[],
   work: (actor: AgentActor, session: { readonly session_id: string }, key: string) => Promise<NoteName>,
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
   const path = pathOfSession(seen.session.id);
-  const actor = findActor(visit, able(seen), form.one('as'));
+  const actor = findActor(visit, listPresent(seen), form.one('as'));
   if (actor === undefined) return movedWithNote(visit, path, 'too-late');
   try {
-    const key = keyOf(form, ['as', 'handle', 'handles']);
+    const key = keyOf(form, ['as', 'handle', 'handles', 'do']);
     return movedWithNote(visit, path, await work(actor, { session_id: seen.session.id }, key));
   } catch (error) {
     if (!isNotFound(error)) throw error;
@@ -148,25 +152,27 @@ async function actAs(
   }
 }
 
-const invitedOf = ({ view }: SeenSession) => findRoles(view).invited;
-const joinedOf = ({ view }: SeenSession) => findRoles(view).joined;
-const writersOf = ({ view }: SeenSession) => findRoles(view).writers;
-const presentOf = ({ view }: SeenSession) =>
-  view.participations.filter(({ agent_removed_at: removedAt }) => removedAt === null);
+/** The account's agents in a session that it has not removed. */
+function listPresent({ view }: SeenSession): readonly OwnParticipationRow[] {
+  return view.participations.filter(({ agent_removed_at: removedAt }) => removedAt === null);
+}
 
 export function actJoin(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, invitedOf, async (actor, path, key) => {
+  return actAs(visit, form, async (actor, path, key) => {
     await writeAs(visit.context, actor, { operation: 'joinSession', path, body: undefined, key });
     return 'joined';
   });
 }
 
 export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, invitedOf, async (actor, { session_id: sessionId }) => {
-    await visit.context.limits.take('general', actor.agentId);
-    await visit.context.database.write((transaction) =>
-      declineInvitation(visit.context, actor, sessionId, transaction),
-    );
+  const { context } = visit;
+  return actAs(visit, form, async (actor, { session_id: sessionId }, key) => {
+    await context.limits.take('general', actor.agentId);
+    const request = { actorId: actor.agentId, endpoint: `decline ${sessionId}`, key, fingerprint: '' };
+    await withIdempotency(context, request, async (transaction) => {
+      await declineInvitation(context, actor, sessionId, transaction);
+      return { status: 200, body: '' };
+    });
     return 'declined';
   });
 }
@@ -178,7 +184,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
     return inviteAgain(visit, form, mistaken(invitee(`“${strangersWords(wrong)}” is not a handle.`)));
   if (invite.length === 0) return inviteAgain(visit, form, mistaken(invitee('Enter the handle of an agent.')));
   try {
-    return await actAs(visit, form, writersOf, async (actor, path, key) => {
+    return await actAs(visit, form, async (actor, path, key) => {
       const write = { operation: 'inviteToSession', path, body: { invite }, key } as const;
       const { invited } = await writeAs(visit.context, actor, write);
       if (invited.length === 0) return 'not-invited';
@@ -198,8 +204,7 @@ export function inviteAgain(visit: Visit, form: Parameters, refusal: Refusal): P
 }
 
 export function actReopen(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const reopeners = ({ view }: SeenSession) => findRoles(view).reopeners;
-  return actAs(visit, form, reopeners, async (actor, path, key) => {
+  return actAs(visit, form, async (actor, path, key) => {
     await writeAs(visit.context, actor, { operation: 'reopenSession', path, body: undefined, key });
     return 'reopened';
   });
@@ -210,7 +215,7 @@ interface Farewell {
   readonly title: string;
   readonly consequences: readonly string[];
   readonly label: string;
-  readonly able: (seen: SeenSession) => readonly OwnParticipationRow[];
+  readonly role: 'joined' | 'writers';
 }
 
 const LEAVE: Farewell = {
@@ -222,23 +227,23 @@ const LEAVE: Farewell = {
     'You keep everything that it could see until now.',
   ],
   label: 'Leave session',
-  able: joinedOf,
+  role: 'joined',
 };
 const END: Farewell = {
   verb: 'end',
   title: 'End this session for everyone?',
   consequences: ['No one can write in it anymore.', 'Those who are in it now can reopen it.'],
   label: 'End session',
-  able: writersOf,
+  role: 'writers',
 };
 
 /** Asks before an agent leaves, or before the session ends for everyone. */
 async function showFarewell(
   visit: Visit,
-  { verb, title, consequences, label, able }: Farewell,
+  { verb, title, consequences, label, role }: Farewell,
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
-  const agents = able(seen);
+  const agents = findRoles(seen.view)[role];
   const back = pathOfSession(seen.session.id);
   if (agents.length === 0) return movedWithNote(visit, back, 'too-late');
   const view: View = {
@@ -261,14 +266,14 @@ export const showLeave = (visit: Visit): Promise<DashboardAnswer> => showFarewel
 export const showEnd = (visit: Visit): Promise<DashboardAnswer> => showFarewell(visit, END);
 
 export function actLeave(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, LEAVE.able, async (actor, path, key) => {
+  return actAs(visit, form, async (actor, path, key) => {
     await writeAs(visit.context, actor, { operation: 'leaveSession', path, body: undefined, key });
     return 'left';
   });
 }
 
 export function actEnd(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, END.able, async (actor, path, key) => {
+  return actAs(visit, form, async (actor, path, key) => {
     await writeAs(visit.context, actor, { operation: 'endSession', path, body: undefined, key });
     return 'ended';
   });
@@ -286,7 +291,7 @@ export async function showTrust(visit: Visit): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
   const handle = requireCounterpart(seen, visit.query.one('handle'));
   const back = pathOfSession(seen.session.id);
-  const agents = presentOf(seen);
+  const agents = listPresent(seen);
   if (agents.length === 0) throw new ServiceError('NOT_FOUND');
   const values = hidden({ csrf: visit.csrf, key: createFormKey(visit.context), handle });
   const title = `Block or allow ${handle}?`;
@@ -300,7 +305,7 @@ export async function showTrust(visit: Visit): Promise<DashboardAnswer> {
 
 export async function actTrust(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const handle = requireCounterpart(await readSeen(visit), form.one('handle'));
-  return actAs(visit, form, presentOf, async (actor, _session, key) => {
+  return actAs(visit, form, async (actor, _session, key) => {
     if (form.one('do') === 'block') {
       await writeAs(visit.context, actor, { operation: 'blockAgent', path: {}, body: { handle }, key });
       return 'blocked';

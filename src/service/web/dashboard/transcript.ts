@@ -8,6 +8,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { signAccountDownload } from '../../attachments/attachments.js';
 import { measurePictures, type PictureSize, readPictureSize } from '../../attachments/picture-size.js';
+import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import { getDelivery } from '../../messaging/delivery-states.js';
@@ -15,15 +16,19 @@ import {
   type AccountView,
   findAccountView,
   lastVisibleTo,
+  listNarrower,
+  narrowTo,
   readAccountRows,
   toEnvelope,
   toVisibleEvents,
 } from '../../messaging/events.js';
 import { viewSession } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
+import type { AccountRow } from '../../store/accounts.js';
 import { listEvents, type ReadEventRow } from '../../store/events.js';
-import { listParticipants } from '../../store/participants.js';
+import { listOnline, listParticipants } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
+import { hidden } from '../form.js';
 import { FILE, type Html, html, PICTURE, renderAgentFace, strangersText, strangersWords } from '../html.js';
 import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
 import { actingAs } from './agent.js';
@@ -412,20 +417,39 @@ export interface TranscriptPage {
   readonly note: NoteName | undefined;
   readonly composer: Composer;
   readonly managing: Html;
+  readonly view: AccountView;
+  readonly online: ReadonlySet<string>;
+  readonly receipt: Html;
+}
+
+/** The address of the page, up to its own parameters. */
+function addressOf({ path, view: { agent } }: Pick<TranscriptPage, 'path' | 'view'>): string {
+  return agent === undefined ? `${path}?` : `${path}?as=${splitHandle(agent.handle).name}&`;
+}
+
+/** If one of the account's agents sees less than the account: whose view this is, and the others. */
+function renderViews({ path, view }: TranscriptPage): Html | undefined {
+  const narrower = listNarrower(view);
+  if (narrower.length === 0) return undefined;
+  const link = (label: Html | string, href: string, isCurrent: boolean): Html =>
+    html`<li><a href="${href}"${isCurrent && html` aria-current="page"`}>${label}</a></li>`;
+  return html`<nav class="views small" aria-label="As seen by"><span class="soft">As seen by</span><ul>${link('you', path, view.agent === undefined)}${narrower.map(({ handle }) => link(html`<span class="mono">${handle}</span>`, `${path}?as=${splitHandle(handle).name}`, view.agent?.handle === handle))}</ul></nav>`;
 }
 
 export function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
   const last = entries.at(-1)?.event;
-  const live = html` data-live="${path}/live" data-after="${last?.sequence ?? 0}"`;
+  const address = addressOf(transcript);
+  const live = html` data-live="${address.replace('?', '/live?')}" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
-<div id="managing">${transcript.managing}</div>
+${renderViews(transcript)}<div id="managing">${transcript.managing}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
 ${renderList(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible to your agents yet.</p>`}
 </section>
+<div id="receipt">${isNewest && transcript.receipt}</div>
 <p id="end"></p>
 ${isNewest ? renderLiveState(path) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
@@ -439,7 +463,7 @@ const PEOPLE_IN_LIST = 200;
 /** The part of the page that can change while someone views the session. */
 export function renderSessionHead(
   session: Session,
-  { ownAgents, username }: Pick<TranscriptPage, 'ownAgents' | 'username'>,
+  { ownAgents, username, online }: Pick<TranscriptPage, 'ownAgents' | 'username' | 'online'>,
   now: number,
 ): Html {
   const { participants } = session;
@@ -450,7 +474,7 @@ export function renderSessionHead(
     .slice(0, PEOPLE_IN_HEAD)
     .map(
       ({ handle, status }) =>
-        html`<li class="${CLASS_OF[status]}"><span class="mono">${handle}</span>${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
+        html`<li class="${CLASS_OF[status]}${online.has(handle) && ' online'}"><span class="mono">${handle}</span>${online.has(handle) && html`<span class="hidden-label"> online</span>`}${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
     )}${more > 0 && html`<li class="in">and ${more} more</li>`}</ul>
 <p class="soft small">Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`} · <span class="mono take-id">${session.id}</span></p></div>`;
 }
@@ -458,7 +482,11 @@ export function renderSessionHead(
 const CLASS_OF = { joined: 'in', invited: 'asked', left: 'gone' } as const;
 
 /** Everyone in the session, with what their owner or this account can do about them. */
-function renderPeople({ participants, id }: Session, ownAgents: readonly OwnAgent[]): Html {
+function renderPeople(
+  { participants, id }: Session,
+  ownAgents: readonly OwnAgent[],
+  online: ReadonlySet<string>,
+): Html {
   const rows = participants.slice(0, PEOPLE_IN_LIST).map(({ handle, status }) => {
     const own = ownAgents.find((agent) => agent.handle === handle);
     const trust = `${pathOfSession(id)}/trust?handle=${encodeURIComponent(handle)}`;
@@ -467,18 +495,18 @@ function renderPeople({ participants, id }: Session, ownAgents: readonly OwnAgen
         ? html`<a class="aside-link" href="${trust}">Block or allow…<span class="hidden-label"> ${handle}</span></a>`
         : own.path !== undefined &&
           html`<a class="aside-link" href="${own.path}">Settings<span class="hidden-label"> of ${handle}</span></a>`;
-    return html`<li class="between"><span><span class="mono wrap">${handle}</span> <span class="soft">${own !== undefined && 'yours '}${status}</span></span>${action}</li>`;
+    return html`<li class="between"><span><span class="mono wrap">${handle}</span> <span class="soft">${own !== undefined && 'yours, '}${status}${online.has(handle) && ', online'}</span></span>${action}</li>`;
   });
   const more = participants.length - rows.length;
   return html`<ul class="members small">${rows}${more > 0 && html`<li class="soft">and ${more} more</li>`}</ul>`;
 }
 
 /** Who takes part, and what a participant can change about the session. */
-export function renderManaging(seen: SeenSession, composer: Composer): Html {
+export function renderManaging(seen: SeenSession, composer: Composer, online: ReadonlySet<string>): Html {
   const { session } = seen;
   const count = session.participants.length;
   const summary = `${count} ${count === 1 ? 'participant' : 'participants'}${composer.joined.length > 0 ? ', invite, end or leave' : ''}`;
-  return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen)));
+  return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen), online));
 }
 
 const FOLDED_INVITATIONS_MIN = 3;
@@ -521,18 +549,22 @@ function renderInvitations({ event, place }: Entry, invitations: readonly Entry[
   return html`<li class="entry happening"><details class="invitations"><summary>${by} invited ${invitations.length} agents</summary><ol class="entries">${invitations.map((one) => renderEntry(one))}</ol></details>${renderMoment(event, place, undefined)}</li>`;
 }
 
-function renderEarlier({ entries, hasEarlier, isNewest, path }: TranscriptPage): Html {
+function renderEarlier(transcript: TranscriptPage): Html {
+  const { entries, hasEarlier, isNewest, path, view } = transcript;
   const first = entries[0]?.event;
   const isThere = hasEarlier && first !== undefined;
-  const before = first?.sequence ?? 0;
-  return html`<div class="earlier" id="earlier" data-path="${path}"${!isThere && isNewest && html` hidden`}>${(isThere || isNewest) && html`<a class="button plain small-button" href="${path}?before=${before}#end">Earlier</a>`}
-<details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions"><a class="button plain small-button" href="${path}?before=${PER_PAGE + 1}#log">Beginning</a><label>Number <input type="number" name="number" min="1" inputmode="numeric"></label><label>or date (UTC) <input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
+  const address = addressOf(transcript);
+  const as = view.agent && hidden({ as: splitHandle(view.agent.handle).name });
+  return html`<div class="earlier" id="earlier" data-path="${address}"${!isThere && isNewest && html` hidden`}>${(isThere || isNewest) && html`<a class="button plain small-button" href="${address}before=${first?.sequence ?? 0}#end">Earlier</a>`}
+<details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions">${as}<a class="button plain small-button" href="${address}before=${PER_PAGE + 1}#log">Beginning</a><label>Number <input type="number" name="number" min="1" inputmode="numeric"></label><label>or date (UTC) <input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
 }
 
-function renderLater({ entries, path, pageSize }: TranscriptPage): Html {
+function renderLater(transcript: TranscriptPage): Html {
+  const { entries, pageSize } = transcript;
   const last = entries.at(-1)?.event;
   const later = last === undefined ? 0 : last.sequence + pageSize + 1;
-  return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${path}?before=${later}#log">Later</a>`}<a class="button plain" href="${path}">Newest</a></nav>`;
+  const address = addressOf(transcript);
+  return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${address}before=${later}#log">Later</a>`}<a class="button plain" href="${address.slice(0, -1)}">Newest</a></nav>`;
 }
 
 /** Without the script this says how to see new messages; the script chooses which of the other texts to show. */
@@ -638,13 +670,18 @@ export interface SeenSession {
   readonly view: AccountView;
 }
 
-/** Undefined: there is no such session, or none of the account's agents ever took part in it. */
+/**
+ * As the account sees it, or as one of its agents does. Undefined: there is no such session, or none of the account's agents
+ * ever took part in it.
+ */
 export async function findSeenSession(
   query: Query,
   accountId: string,
   sessionId: string,
+  agent?: string,
 ): Promise<SeenSession | undefined> {
-  const view = await findAccountView(query, accountId, sessionId);
+  const whole = await findAccountView(query, accountId, sessionId);
+  const view = whole && agent !== undefined ? narrowTo(whole, agent) : whole;
   if (view === undefined) return undefined;
   const [row] = view.participations;
   const facts = {
@@ -677,7 +714,9 @@ export function listOwnAgents({ view }: SeenSession): OwnAgent[] {
 
 export async function showTranscript(visit: Visit): Promise<DashboardAnswer> {
   const target = await visit.context.database.read((view) => findTarget(visit, view));
-  if (target !== undefined) return moved(`${pathOfSession(visit.part('session_id'))}?around=${target}#e${target}`);
+  const as = visit.query.one('as');
+  const address = `${pathOfSession(visit.part('session_id'))}?${as === undefined ? '' : `as=${as}&`}`;
+  if (target !== undefined) return moved(`${address}around=${target}#e${target}`);
   return transcriptWith(visit, { replyTo: readSequence(visit.query.one('reply')) });
 }
 
@@ -689,11 +728,14 @@ export async function transcriptWith(
 ): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const before = readBefore(query);
-  const { seen, latest, answered } = await context.database.read(async (view) => {
+  const { seen, latest, status, answered } = await context.database.read(async (view) => {
     const found = await requireSeen(visit, view);
+    const latest = await readLatest(view, found.view, { before, count: PER_PAGE });
+    const own = findOwnMessage(latest.events, account.username);
     return {
       seen: found,
-      latest: await readLatest(view, found.view, { before, count: PER_PAGE }),
+      latest,
+      status: await readStatus(context, view, found, { account, own }),
       answered: replyTo === undefined ? undefined : await findAnswered(view, found.view, replyTo),
     };
   });
@@ -712,11 +754,60 @@ export async function transcriptWith(
     now: context.clock.now(),
     note: visit.note,
     composer,
-    managing: renderManaging(seen, composer),
+    managing: renderManaging(seen, composer, status.online),
+    view: seen.view,
+    ...status,
   });
   await markSeen(context, account.id, seen.session.id, latest.events.at(-1)?.sequence ?? 0);
   return refusal === undefined ? page(shown) : refused(shown, refusal);
 }
+
+/** What changes in a session without an event. */
+export interface SessionStatus {
+  readonly online: ReadonlySet<string>;
+  /** What became of the last message of the account's own. */
+  readonly receipt: Html;
+}
+
+/** The number of the last message that one of the account's agents sent; undefined: there is none among these. */
+export function findOwnMessage(events: readonly EventEnvelope[], username: string): number | undefined {
+  const isOwn = (event: EventEnvelope): boolean =>
+    isMessageEvent(event) && event.payload.sender.startsWith(`@${username}.`);
+  return events.findLast(isOwn)?.sequence;
+}
+
+/** Who is connected, and who has received the message `own`. */
+export async function readStatus(
+  context: ServiceContext,
+  query: Query,
+  seen: SeenSession,
+  { account, own }: { readonly account: Pick<AccountRow, 'id' | 'username'>; readonly own: number | undefined },
+): Promise<SessionStatus> {
+  const { session } = seen;
+  const online = await listOnline(query, session.id, { accountId: account.id, owner: account.username });
+  const delivery = own === undefined ? undefined : await findDelivery(context, account.id, seen, own, query);
+  return { online, receipt: delivery === undefined ? html`` : renderReceipt(delivery) };
+}
+
+const RECEIPT_NAMES_MAX = 3;
+
+/** In one line: who has received a message, and who has not. */
+function renderReceipt({ sequence, recipients }: ReplyOf<'getDelivery'>): Html {
+  const groups = RECEIPT.flatMap(([state, words]) => {
+    const handles = recipients.filter((one) => one.state === state).map(({ handle }) => handle);
+    const more = handles.length - RECEIPT_NAMES_MAX;
+    const names = handles.slice(0, RECEIPT_NAMES_MAX).join(', ');
+    return handles.length === 0 ? [] : [`${words} ${names}${more > 0 ? ` and ${more} more` : ''}`];
+  });
+  return html`<p class="receipt soft small" data-own="${sequence}">${groups.length > 0 && `Message ${sequence}: ${groups.join('; ')}.`}</p>`;
+}
+
+const RECEIPT = [
+  ['answered', 'answered by'],
+  ['taken', 'taken by'],
+  ['delivered', 'delivered to'],
+  ['stored', 'waiting for'],
+] as const;
 
 /** The event that someone wants to go to: by its number, or the first one of a day. */
 async function findTarget(visit: Visit, query: Query): Promise<number | undefined> {
@@ -793,7 +884,11 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
     const seen = await requireSeen(visit, view);
     const event = await findEvent(view, seen.view, sequence);
     if (event === undefined) throw new ServiceError('NOT_FOUND');
-    return { seen, event, delivery: await findDelivery(visit, seen, event, view) };
+    return {
+      seen,
+      event,
+      delivery: isMessageEvent(event) ? await findDelivery(context, account.id, seen, sequence, view) : undefined,
+    };
   });
   const pictures = await measurePictures(context.files, listPictures([event]));
   const place = { ...placeOfEntries(seen, account.username), pictures, isWhole: true };
@@ -802,16 +897,16 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
 
 /** What became of a message; undefined: none of the account's agents is joined, so none may know. */
 async function findDelivery(
-  visit: Visit,
+  context: ServiceContext,
+  accountId: string,
   { session, view }: SeenSession,
-  event: EventEnvelope,
+  sequence: number,
   query: Query,
 ): Promise<ReplyOf<'getDelivery'> | undefined> {
   const [member] = findRoles(view).joined;
-  if (member === undefined || !isMessageEvent(event)) return undefined;
-  const actor = actingAs(visit, { id: member.agent_id, handle: member.handle });
-  const input = { path: { session_id: session.id }, query: { sequence: event.sequence } };
-  return getDelivery(visit.context, actor, input, query);
+  if (member === undefined) return undefined;
+  const actor = actingAs(accountId, { id: member.agent_id, handle: member.handle });
+  return getDelivery(context, actor, { path: { session_id: session.id }, query: { sequence } }, query);
 }
 
 /** Redirects to a newly signed address, if the viewer may see the message now. */
@@ -831,11 +926,18 @@ function requireAttachmentId({ part }: Visit): string {
   return id;
 }
 
-export async function requireSeen({ account, part }: Visit, view: Query): Promise<SeenSession> {
+export async function requireSeen(visit: Visit, view: Query): Promise<SeenSession> {
+  const { account, part } = visit;
   const id = part('session_id');
-  const seen = isId('session', id) ? await findSeenSession(view, account.id, id) : undefined;
+  const seen = isId('session', id) ? await findSeenSession(view, account.id, id, readAgent(visit)) : undefined;
   if (seen === undefined) throw new ServiceError('NOT_FOUND');
   return seen;
+}
+
+/** The agent whose view the address asks for. */
+export function readAgent({ account, query }: Pick<Visit, 'account' | 'query'>): string | undefined {
+  const name = query.one('as');
+  return name === undefined ? undefined : `@${account.username}.${name}`;
 }
 
 /** The address of an event shows it in the middle of a page. */

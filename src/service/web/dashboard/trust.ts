@@ -141,7 +141,7 @@ export async function showTrustList<Item>(
   const { context, csrf, note } = visit;
   const { row, listed } = await context.database.read(async (view) => {
     const agent = await requireAgent(visit, view);
-    return { row: agent, listed: await list.read(visit, actingAs(visit, agent), view) };
+    return { row: agent, listed: await list.read(visit, actingAs(visit.account.id, agent), view) };
   });
   const view = list.render({
     agent: toAgent(row),
@@ -164,7 +164,7 @@ export async function changeTrustList<Item>(
   work: (actor: AgentActor, transaction: Transaction) => Promise<unknown>,
 ): Promise<DashboardAnswer> {
   await visit.context.database.write(async (transaction) => {
-    await work(actingAs(visit, await requireAgent(visit, transaction)), transaction);
+    await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), transaction);
   });
   return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note);
 }
