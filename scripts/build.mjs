@@ -1,5 +1,5 @@
-// Builds dist/ (or the folder that is named): the program (start.cjs, main.cjs), the library export (index.js), its
-// declarations (types/), the licenses of the bundled packages and a bill of materials (sbom.cdx.json).
+// Builds dist/ (or the folder that is named): the program (start.cjs, main.cjs), the library (index.js) and its kit for tests
+// (testing.js), their declarations (types/), the licenses of the bundled packages and a bill of materials (sbom.cdx.json).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -263,12 +263,16 @@ const modules = {
 };
 const rest = await build({ ...modules, entryPoints: Object.fromEntries([...apart].sort()) });
 
-/** The library is left readable: a stack trace leads into it, and a class has the name that the documents use. */
+/**
+ * The library is left readable: a stack trace leads into it, and a class has the name that the documents use. The kit for tests
+ * shares its classes, and starts the service of the program.
+ */
 const library = await build({
   ...modules,
+  plugins: [...modules.plugins, buildApart],
   minifyWhitespace: false,
   minifyIdentifiers: false,
-  entryPoints: { index: 'src/client/library.ts' },
+  entryPoints: { index: 'src/client/library.ts', testing: 'src/testing/testing.ts' },
 });
 
 /** A script that was compiled before cannot import by itself: what starts it does, by this name. */
@@ -311,6 +315,8 @@ execFileSync(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', `$
   cwd: root,
   stdio: 'inherit',
 });
+// The kit for tests starts the service, but no declaration of its own names it.
+rmSync(`${target}/types/service`, { recursive: true });
 
 rmSync(finished, { recursive: true, force: true });
 renameSync(target, finished);

@@ -111,9 +111,9 @@ describe('what CI and releases run', () => {
 const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
   /^bin\/(asp\.js|package\.json)$/,
-  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|known-words\.json|index\.js)$/,
+  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|known-words\.json|index\.js|testing\.js)$/,
   /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
-  /^dist\/types\/(client|wire|kit)\/[\w./-]+\.d\.ts$/,
+  /^dist\/types\/(client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
   /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,
   /^completions\/[\w.-]+$/,
   /^man\/asp(-[a-z]+)?\.1$/,

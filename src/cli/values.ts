@@ -1,23 +1,5 @@
+import { durationMs, UNIT_MS } from '../kit/duration.js';
 import { usageError } from './errors.js';
-
-const UNIT_MS: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
-const LONGEST_MS = 366 * 86_400_000;
-
-/** `500ms 30s 10m 2h 7d` in milliseconds, or undefined. */
-export function durationMs(text: string): number | undefined {
-  const match = DURATION.exec(text);
-  const unit = UNIT_MS[match?.[2] ?? ''];
-  if (match === null || unit === undefined) return undefined;
-  const value = Math.round(Number(match[1]) * unit);
-  return value <= LONGEST_MS ? value : undefined;
-}
 
 /** Milliseconds as people write them: `1ms`, `30s`, `5m`. */
 export function durationText(ms: number): string {

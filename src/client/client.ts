@@ -73,6 +73,13 @@ export interface Client {
    * @throws RequestError for errors that waiting cannot fix: a login that ended, a missing scope, a wrong address.
    */
   tail(options?: TailOptions): AsyncIterable<TailItem>;
+  /**
+   * Ends the tails, cancels the calls in progress (`ASP_ABORTED`) and closes the connections that the client opened
+   * itself. Nothing can be called afterwards.
+   */
+  close(): Promise<void>;
+  /** Closes it at the end of an `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Options of {@link connect}. */
@@ -106,8 +113,16 @@ export function connect(options: ClientOptions): Client {
     bearer: async (rejected, signal) => (await credential.accessToken('api', { rejected, signal })).token,
     deadline: () => (timeoutMs === undefined ? undefined : transport.clock.monotonic() + timeoutMs),
   };
-  const limited = <Result>(signal: AbortSignal | undefined, work: (signal?: AbortSignal) => Promise<Result>) =>
-    withinTime(transport, timeoutMs, signal, work);
+  const life = new AbortController();
+  setMaxListeners(0, life.signal);
+  const limited = async <Result>(signal: AbortSignal | undefined, work: (signal?: AbortSignal) => Promise<Result>) => {
+    const open = joinSignals(signal, life.signal);
+    return withinTime(transport, timeoutMs, open.signal, work).finally(open.release);
+  };
+  const close = async (): Promise<void> => {
+    life.abort(new Error('The client was closed.'));
+    if (options.transport === undefined) await transport.close();
+  };
   return {
     call: (operation, input) =>
       limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal })),
@@ -115,16 +130,59 @@ export function connect(options: ClientOptions): Client {
       const { uploadFile } = await import('./rest/attachments.js');
       return limited(given.signal, (signal) => uploadFile(context, file, { ...given, signal }));
     },
-    async download(attachmentId, given) {
+    async download(attachmentId, given = {}) {
       const { openDownload } = await import('./rest/attachments.js');
-      return openDownload(context, attachmentId, given);
+      const open = joinSignals(given.signal, life.signal);
+      try {
+        const { body, ...facts } = await openDownload(context, attachmentId, { ...given, signal: open.signal });
+        return { ...facts, body: afterwards(body, open.release) };
+      } catch (error) {
+        open.release();
+        throw error;
+      }
     },
     raw: (request) => limited(request.signal, (signal) => sendRaw(context, { ...request, signal })),
     async *tail(given = {}) {
       const { tailSessions } = await import('./realtime/resume.js');
-      yield* tailSessions({ service, credential, transport, random, rest: context }, given);
+      const open = joinSignals(given.signal, life.signal);
+      try {
+        yield* tailSessions(
+          { service, credential, transport, random, rest: context },
+          { ...given, signal: open.signal },
+        );
+      } finally {
+        open.release();
+      }
     },
+    close,
+    [Symbol.asyncDispose]: close,
   };
+}
+
+/** A signal that aborts with the first of two, until it is released: `AbortSignal.any` stays in the memory of both. */
+function joinSignals(
+  own: AbortSignal | undefined,
+  life: AbortSignal,
+): { readonly signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  const joined = [own, life].filter((signal) => signal !== undefined);
+  const onAbort = (): void => controller.abort(joined.find(({ aborted }) => aborted)?.reason);
+  // One signal may end any number of calls at once, which Node.js would report as a leak.
+  if (own !== undefined) setMaxListeners(0, own);
+  for (const signal of joined) signal.addEventListener('abort', onAbort, { once: true });
+  if (joined.some(({ aborted }) => aborted)) onAbort();
+  const release = (): void => {
+    for (const signal of joined) signal.removeEventListener('abort', onAbort);
+  };
+  return { signal: controller.signal, release };
+}
+
+async function* afterwards<Item>(items: AsyncIterable<Item>, done: () => void): AsyncGenerator<Item> {
+  try {
+    yield* items;
+  } finally {
+    done();
+  }
 }
 
 /** Aborts `work` when the caller's signal does, or when the time is up. */
@@ -134,8 +192,6 @@ async function withinTime<Result>(
   signal: AbortSignal | undefined,
   work: (signal?: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
-  // One signal may end any number of calls at once, which Node.js would report as a leak.
-  if (signal !== undefined) setMaxListeners(0, signal);
   if (timeoutMs === undefined) return work(signal);
   const late = `The call was not done within its ${timeoutMs} ms.`;
   return abortAfter(transport.clock, timeoutMs, () => timeout('unknown', late), work, signal);

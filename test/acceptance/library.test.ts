@@ -1,13 +1,23 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { build, transform } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { installPacked, typeCheck } from '../support/packed.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
-const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const EXAMPLES = join(ROOT, 'examples');
 
 /** A program of somebody else, with the packed package installed in it. */
 describe('the examples, with the package as it is published', () => {
@@ -35,7 +45,57 @@ describe('the examples, with the package as it is published', () => {
   };
 
   it('compile as strictly as a program may', () => {
-    typeCheck(project, ['examples/echo-agent.mjs', 'examples/ask.mjs'], ['--allowJs', '--checkJs']);
+    const examples = ['echo-agent', 'ask', 'testing/notify', 'testing/node-test.test'];
+    typeCheck(
+      project,
+      examples.map((name) => `examples/${name}.mjs`),
+      ['--allowJs', '--checkJs'],
+    );
+  });
+
+  it.each([
+    ['the runner of Node.js', ['--test', 'examples/testing/node-test.test.mjs'], /^# pass 3$/m],
+    ['Vitest', ['node_modules/vitest/vitest.mjs', 'run', 'examples/testing/vitest.test.mjs'], /3 passed/],
+  ])('test a program with a private service, under %s, and leave nothing behind', async (_, words, isPassed) => {
+    if (!existsSync(join(project, 'node_modules/vitest')))
+      symlinkSync(join(ROOT, 'node_modules/vitest'), join(project, 'node_modules/vitest'));
+    const temporary = mkdtempSync(join(home.directory, 'temporary-'));
+    const environment = { TMPDIR: temporary, NO_COLOR: '1' };
+    const ended = await home.spawn(process.execPath, words, { cwd: project, environment }).ended;
+    expect(ended.stdout + ended.stderr).toMatch(isPassed);
+    expect(ended.status).toBe(0);
+    expect(readdirSync(temporary).filter((name) => name.startsWith('asp'))).toEqual([]);
+  });
+
+  it('share their errors with the kit for tests, and a program that closes its service ends by itself', async () => {
+    const program = `
+      import { RequestError } from 'asp-cli';
+      import { startService } from 'asp-cli/testing';
+      await using service = await startService({ agents: ['a.bot'] });
+      service.inject({ kind: 503 });
+      const client = service.client('@a.bot', { retries: 0 });
+      const tail = client.tail()[Symbol.asyncIterator]();
+      void tail.next();
+      console.log(await client.call('getActingAgent', {}).catch((error) => error instanceof RequestError && error.code));`;
+    const { code } = await transform(program, { target: 'node20.19', loader: 'ts', format: 'esm' });
+    writeFileSync(join(project, 'kit.mjs'), code);
+    const ended = await home.spawn(process.execPath, ['kit.mjs'], { cwd: project }).ended;
+    expect(ended).toMatchObject({ status: 0, stdout: 'INTERNAL_ERROR\n', stderr: '' });
+  });
+
+  it('act for a child process with the variables of an agent, whatever else is in the environment', async () => {
+    const program = `
+      import { spawn } from 'node:child_process';
+      import { startService } from 'asp-cli/testing';
+      const service = await startService({ agents: ['a.bot'] });
+      const env = { ...process.env, ASP_TOKEN: 'other', ...service.env('@a.bot') };
+      const child = spawn('asp', ['whoami', '--json'], { env, stdio: 'inherit' });
+      await new Promise((resolve) => child.on('close', resolve));
+      await service.close();`;
+    writeFileSync(join(project, 'child.mjs'), program);
+    const ended = await home.spawn(process.execPath, ['child.mjs'], { cwd: project }).ended;
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    expect(json(ended.stdout)).toMatchObject({ handle: '@a.bot', source: 'ASP_CLIENT_ID' });
   });
 
   it('work in a program that esbuild bundles into one CommonJS file, and their errors have names and lines', async () => {

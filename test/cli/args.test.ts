@@ -5,7 +5,8 @@ import { optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { everyOption } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { durationMs, readTime } from '../../src/cli/values.js';
+import { readTime } from '../../src/cli/values.js';
+import { durationMs } from '../../src/kit/duration.js';
 import { optionsOf, runWords } from './captured-run.js';
 
 const SESSION = `sess_${'0'.repeat(26)}`;

@@ -1,14 +1,18 @@
+import type { Operation } from '../../wire/endpoint.js';
 import type { ServiceContext } from './context.js';
 import { ServiceError } from './errors.js';
 
-/** The frequency of a fault: at random, or one in N. */
-export type Rate = { readonly chance: number } | { readonly every: number };
+/** The frequency of a fault: at random, one in N, or the first N. */
+export type Rate = { readonly chance: number } | { readonly every: number } | { readonly first: number };
 
 export const FAULT_STATUSES = [429, 500, 502, 503, 504] as const;
 export type FaultStatus = (typeof FAULT_STATUSES)[number];
 
+/** A fault, of calls of one operation alone if it names one. */
+export type Fault = FaultKind & { readonly operation?: Operation | undefined };
+
 /** The faults of a call, a handshake or a socket. */
-export type Fault =
+type FaultKind =
   /** Refused with this status before anything was done. */
   | { readonly kind: 'refuse'; readonly status: FaultStatus; readonly rate: Rate }
   /** Done, but answered with 500. */
@@ -20,7 +24,7 @@ export type Fault =
   | { readonly kind: 'drop'; readonly rate: Rate }
   | { readonly kind: 'expire'; readonly afterMs: number };
 
-/** The injected faults of a service for testing clients. With a seed, the same requests get the same faults. */
+/** The injected faults of a service for testing clients, which may change. With a seed, the same requests get the same faults. */
 export interface FaultPlan {
   readonly faults: readonly Fault[];
   readonly seed: number | undefined;
@@ -31,7 +35,7 @@ const RETRY_AFTER_S = 1;
 /** Makes calls, handshakes and sockets fail according to a plan. */
 export interface Faults {
   /** The answer of a call, possibly replaced by a fault. Undefined: the connection ends without one. */
-  around<Answer>(answer: () => Promise<Answer>): Promise<Answer | undefined>;
+  around<Answer>(operation: Operation, answer: () => Promise<Answer>): Promise<Answer | undefined>;
   /** Delays or refuses a handshake. */
   beforeHandshake(): Promise<void>;
   /** Whether a socket that was just sent an event ends now. */
@@ -46,33 +50,41 @@ type Often = Exclude<Fault, { kind: 'expire' }>;
 
 export function createFaults({ faults, seed }: FaultPlan, { clock, random, log, meter }: Parts): Faults {
   const next = createChance(seed ?? Buffer.from(random.bytes(4)).readUInt32LE());
-  const dice = new Map(
-    faults.flatMap((fault) => ('rate' in fault ? [[fault, createDie(fault.rate, next)] as const] : [])),
-  );
+  const dice = new WeakMap<Fault, () => boolean>();
+  const dieOf = (fault: Often): (() => boolean) => {
+    const die = dice.get(fault) ?? createDie(fault.rate, next);
+    dice.set(fault, die);
+    return die;
+  };
   /**
    * Every fault of these kinds is evaluated, so that none changes how often another occurs; the first one that applies
    * counts.
    */
-  const ask = <Kind extends Often['kind']>(...kinds: readonly Kind[]): Strike<Kind> | undefined => {
-    const struck = [...dice].filter(([{ kind }, die]) => (kinds as readonly string[]).includes(kind) && die());
-    const fault = struck[0]?.[0] as Strike<Kind> | undefined;
-    if (fault !== undefined) tell(fault);
-    return fault;
+  const ask = <Kind extends Often['kind']>(
+    operation: Operation | undefined,
+    ...kinds: readonly Kind[]
+  ): Strike<Kind> | undefined => {
+    const struck = faults.filter((fault): fault is Strike<Kind> => {
+      const isConcerned = fault.operation === undefined || fault.operation === operation;
+      return isConcerned && 'rate' in fault && (kinds as readonly string[]).includes(fault.kind) && dieOf(fault)();
+    });
+    if (struck[0] !== undefined) tell(struck[0]);
+    return struck[0];
   };
   const tell = (fault: Fault): void => {
     const name = nameOf(fault);
     meter.injected(name);
     log.info('injected', { fault: name });
   };
-  const delay = async (): Promise<void> => {
-    const fault = ask('delay');
+  const delay = async (operation?: Operation): Promise<void> => {
+    const fault = ask(operation, 'delay');
     // In the background, so that no delay outlives the service.
     if (fault !== undefined) await new Promise<void>((resolve) => clock.schedule(fault.delayMs, resolve, true));
   };
   return {
-    async around(answer) {
-      await delay();
-      const fault = ask('refuse', 'lost', 'cut');
+    async around(operation, answer) {
+      await delay(operation);
+      const fault = ask(operation, 'refuse', 'lost', 'cut');
       if (fault?.kind === 'refuse') throw refusal(fault.status);
       const answered = await answer();
       if (fault?.kind === 'lost') throw refusal(500);
@@ -80,10 +92,10 @@ export function createFaults({ faults, seed }: FaultPlan, { clock, random, log, 
     },
     async beforeHandshake() {
       await delay();
-      const fault = ask('refuse');
+      const fault = ask(undefined, 'refuse');
       if (fault !== undefined) throw refusal(fault.status);
     },
-    endsSocket: () => ask('drop') !== undefined,
+    endsSocket: () => ask(undefined, 'drop') !== undefined,
     endLater(end) {
       const [first] = faults.filter((fault) => fault.kind === 'expire').sort((one, two) => one.afterMs - two.afterMs);
       if (first === undefined) return () => {};
@@ -119,7 +131,7 @@ function createDie(rate: Rate, next: () => number): () => boolean {
   let count = 0;
   return () => {
     count += 1;
-    return count % rate.every === 0;
+    return 'every' in rate ? count % rate.every === 0 : count <= rate.first;
   };
 }
 

@@ -304,6 +304,8 @@ export function createApp(options: AppOptions): App {
     // A load balancer then opens its next connection to another service.
     if (isLeaving) reply.raw.shouldKeepAlive = false;
     options.guardHost(request.raw);
+    // By itself, Node.js sends the time of the machine.
+    if (options.clock.isSystem !== true) reply.raw.setHeader('date', new Date(options.clock.now()).toUTCString());
     done();
   });
   if (options.isBehindProxy) boundByAddress(fastify, exchanges);

@@ -49,7 +49,9 @@ export function registerRest(app: FastifyInstance, rest: Rest): void {
 async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise<FastifyReply> {
   const { faults } = rest.context;
   const answer =
-    faults === undefined ? await answerCall(rest, call) : await faults.around(() => answerCall(rest, call));
+    faults === undefined
+      ? await answerCall(rest, call)
+      : await faults.around(call.operation, () => answerCall(rest, call));
   if (answer !== undefined) return sendAnswer(reply, answer);
   reply.hijack();
   reply.raw.destroy();

@@ -138,7 +138,7 @@ describe('a plan of faults', () => {
     for (let call = 0; call < calls; call += 1) {
       const before = waits.length;
       const outcome = await faults
-        .around(async () => 'answered')
+        .around('getActingAgent', async () => 'answered')
         .then(
           (answer) => answer ?? 'cut',
           (error: unknown) => (error instanceof ServiceError ? String(error.status) : 'bug'),

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
+import { durationMs } from '../../../kit/duration.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
 import { DEFAULT_POSTGRES_LIMITS } from '../../../service/core/database.js';
 import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../service/core/faults.js';
@@ -9,7 +10,7 @@ import { hasSecret, readDatabaseAddress } from '../../../service/store/database-
 import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { durationMs, durationText, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
+import { durationText, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
 import type { ServeArgs } from './serve.js';
 
 const SEED_MAX = 2 ** 32 - 1;

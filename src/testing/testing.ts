@@ -1,0 +1,265 @@
+/**
+ * A private service for tests, in the process of the test: in memory, on a free port of this machine, without limits.
+ *
+ * ```ts
+ * import { startService } from 'asp-cli/testing';
+ *
+ * await using service = await startService({ agents: ['alice.bot', 'bob.bot'] });
+ * const alice = service.client('@alice.bot');
+ * await alice.call('createSession', { body: { invite: ['@bob.bot'], initial_message: { content: 'hi' } } });
+ * ```
+ */
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { type Client, type ClientOptions, connect } from '../client/client.js';
+import { createClientCredential } from '../client/credentials/credential.js';
+import { createTransport } from '../client/http/transport.js';
+import { systemClock } from '../kit/clock.js';
+import { durationMs } from '../kit/duration.js';
+import type { Fault } from '../service/core/faults.js';
+import { endpointRow, type Operation } from '../wire/endpoint.js';
+import { isHandle } from '../wire/handle.js';
+import { ErrorEnvelope } from '../wire/schemas/base.js';
+import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
+import { createTurnableClock } from './turnable-clock.js';
+
+/** What a service for tests is like. */
+export interface TestServiceOptions {
+  /** Agents that exist from the start, such as `alice.bot`. They accept messages from everyone. */
+  readonly agents?: readonly string[] | undefined;
+  /** Whether the rate limits and quotas of the specification apply (default: false). */
+  readonly areLimitsOn?: boolean | undefined;
+  /** With a seed, faults with a chance strike the same requests in each run. */
+  readonly seed?: number | undefined;
+}
+
+/** The time of a service for tests: it passes as usual, and jumps when it is told to. */
+export interface TestClock {
+  /** Milliseconds since the epoch, as the service sees it. */
+  now(): number;
+  /**
+   * Jumps ahead, for example by `15m`, `1d` or a number of milliseconds: tokens, signed addresses and limits expire. What
+   * the service would have done meanwhile, it does once, now. Clients keep the time of this machine.
+   */
+  advance(duration: string | number): void;
+}
+
+const STATUSES = [429, 500, 502, 503, 504] as const;
+
+/** What goes wrong, and when: always, unless `times`, `every` or `chance` says otherwise. */
+export type TestFault = (
+  | {
+      /** An HTTP status: the call is refused before anything is done. */
+      readonly kind: (typeof STATUSES)[number];
+    }
+  | {
+      /** `lost`: the call is carried out but answered with 500. `cut`: the connection ends without an answer. */
+      readonly kind: 'lost' | 'cut';
+    }
+  | {
+      readonly kind: 'delay';
+      /** How long, for example `200ms` or a number of milliseconds. */
+      readonly for: string | number;
+    }
+) & {
+  /** Only calls of this operation, such as `sendMessage` (default: every call, and opening an event stream). */
+  readonly on?: Operation | undefined;
+} & TestFaultRate;
+
+/** A fault of the event stream: it breaks right after an event. */
+export type TestStreamFault = { readonly kind: 'drop' } & TestFaultRate;
+
+/** How often a fault strikes. */
+export interface TestFaultRate {
+  /** The first N. */
+  readonly times?: number | undefined;
+  /** Every Nth. */
+  readonly every?: number | undefined;
+  /** At random: a number between 0 and 1. */
+  readonly chance?: number | undefined;
+}
+
+/** Options of a client for tests. */
+export type TestClientOptions = Pick<ClientOptions, 'retries' | 'timeoutMs'>;
+
+/** A running service for tests. */
+export interface TestService extends AsyncDisposable {
+  /** The REST resource, ending in `/v1`. */
+  readonly baseUrl: string;
+  /** The authorization server. */
+  readonly authUrl: string;
+  /** The event stream. */
+  readonly wsUrl: string;
+  readonly clock: TestClock;
+  /** Adds an agent. With the policy `allowlist`, strangers cannot write to it. */
+  addAgent(handle: string, options?: { readonly policy?: 'open' | 'allowlist' | undefined }): Promise<void>;
+  /** A client that acts as an agent of this service. */
+  client(handle: string, options?: TestClientOptions): Client;
+  /**
+   * Variables with which `asp` and programs that use this library act as an agent in a child process. They keep their
+   * files in a folder that is removed with the service.
+   */
+  env(handle: string): Record<string, string>;
+  /** Lets something go wrong from now on. Call the result to stop it. */
+  inject(fault: TestFault | TestStreamFault): () => void;
+  /** Closes the clients and the service, and removes all that is left of it. */
+  close(): Promise<void>;
+}
+
+/** Starts a service for tests. Any number of them can run at the same time. */
+export async function startService(options: TestServiceOptions = {}): Promise<TestService> {
+  const agents = (options.agents ?? []).map(readHandle);
+  const clock = createTurnableClock(systemClock);
+  const faults: Fault[] = [];
+  const { startService: start } = await import('../service/service.js');
+  const service = await start({
+    host: '127.0.0.1',
+    port: 0,
+    data: 'memory',
+    areLimitsOn: options.areLimitsOn ?? false,
+    clock,
+    faults: { faults, seed: options.seed },
+  });
+  const transport = createTransport({ clock: systemClock });
+  const { baseUrl, authUrl, wsUrl } = service;
+  const credentials = new Map<string, { readonly clientId: string; readonly clientSecret: string }>();
+  const clients = new Set<Client>();
+  let folder: string | undefined;
+  let closing: Promise<void> | undefined;
+
+  const operate = async (operation: 'addOperatorAgent' | 'addOperatorClient', body: object): Promise<unknown> => {
+    const { method, path } = OPERATOR_ENDPOINT[operation];
+    const headers = { authorization: `Bearer ${service.operatorSecret}`, 'content-type': 'application/json' };
+    const url = `${service.operatorUrl}${path}`;
+    const answer = await transport.send({ method, url, headers, body: JSON.stringify(body) });
+    const reply: unknown = JSON.parse(answer.body.toString('utf8'));
+    if (answer.status < 300) return reply;
+    throw new Error(ErrorEnvelope.safeParse(reply).data?.error.message ?? `The service answered ${answer.status}.`);
+  };
+  const addAgent: TestService['addAgent'] = async (name, { policy = 'open' } = {}) => {
+    requireOpen();
+    const handle = readHandle(name);
+    if (credentials.has(handle)) throw new Error(`${handle} is already on this service.`);
+    await operate('addOperatorAgent', { handle, inbound_policy: policy });
+    const client = OPERATOR_ENDPOINT.addOperatorClient.reply.parse(await operate('addOperatorClient', { handle }));
+    credentials.set(handle, { clientId: client.client_id, clientSecret: client.client_secret });
+  };
+  const requireOpen = (): void => {
+    if (closing !== undefined) throw new Error('This service was closed.');
+  };
+  const credentialOf = (name: string): { clientId: string; clientSecret: string } => {
+    requireOpen();
+    const handle = readHandle(name);
+    const found = credentials.get(handle);
+    if (found !== undefined) return found;
+    const known = credentials.size === 0 ? 'It has no agents.' : `Its agents: ${[...credentials.keys()].join(', ')}.`;
+    throw new Error(
+      `${handle} is not on this service. ${known} Add it with startService({ agents: ['${handle.slice(1)}'] }) or addAgent.`,
+    );
+  };
+  const closeAll = async (): Promise<void> => {
+    await Promise.all([...clients].map((client) => client.close()));
+    await service.stop();
+    await transport.close();
+    clock.stop();
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  };
+  const close = (): Promise<void> => {
+    closing ??= closeAll();
+    return closing;
+  };
+
+  try {
+    for (const handle of agents) await addAgent(handle);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    baseUrl,
+    authUrl,
+    wsUrl,
+    clock: {
+      now: clock.now,
+      advance(duration) {
+        requireOpen();
+        clock.advance(readMs('advance', duration));
+      },
+    },
+    addAgent,
+    client(handle, clientOptions = {}) {
+      const place = { service: { baseUrl, authUrl, wsUrl }, transport };
+      const credential = createClientCredential({ ...place, ...credentialOf(handle) });
+      const client = connect({ ...place, ...clientOptions, credential });
+      clients.add(client);
+      return client;
+    },
+    env(handle) {
+      const { clientId, clientSecret } = credentialOf(handle);
+      folder ??= mkdtempSync(join(tmpdir(), 'asp-testing-'));
+      const variables = ['XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_DATA_HOME', 'XDG_RUNTIME_DIR'];
+      const places = [...variables, ...(process.platform === 'win32' ? ['APPDATA', 'LOCALAPPDATA'] : [])];
+      return {
+        ...Object.fromEntries(places.map((name) => [name, join(folder ?? '', name.toLowerCase())])),
+        ASP_PROFILE: baseUrl,
+        ASP_AGENT: readHandle(handle),
+        ASP_CLIENT_ID: clientId,
+        ASP_CLIENT_SECRET: clientSecret,
+        // These would come first.
+        ASP_TOKEN: '',
+        ASP_WS_TOKEN: '',
+      };
+    },
+    inject(fault) {
+      requireOpen();
+      const injected = readFault(fault);
+      faults.push(injected);
+      return () => {
+        const index = faults.indexOf(injected);
+        if (index >= 0) faults.splice(index, 1);
+      };
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function readHandle(text: string): string {
+  const handle = text.startsWith('@') ? text : `@${text}`;
+  if (isHandle(handle)) return handle;
+  throw new TypeError(`'${text}' is not a handle: write the owner and the name in lower case, such as alice.bot.`);
+}
+
+function readMs(what: string, duration: string | number): number {
+  const ms = typeof duration === 'number' ? duration : durationMs(duration);
+  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
+  throw new TypeError(`${what} '${duration}' is not a duration: write 500ms, 30s, 10m, 2h, 7d or milliseconds.`);
+}
+
+function readFault(fault: TestFault | TestStreamFault): Fault {
+  const rate = readRate(fault);
+  if (fault.kind === 'drop') return { kind: fault.kind, rate };
+  const operation = fault.on;
+  if (operation !== undefined && endpointRow(operation) === undefined)
+    throw new TypeError(`'${operation}' is not an operation, such as sendMessage or createSession.`);
+  if (fault.kind === 'delay') return { kind: 'delay', delayMs: readMs('delay', fault.for), rate, operation };
+  if (fault.kind === 'lost' || fault.kind === 'cut') return { kind: fault.kind, rate, operation };
+  if (STATUSES.includes(fault.kind)) return { kind: 'refuse', status: fault.kind, rate, operation };
+  throw new TypeError(`'${fault.kind}' is not a fault: use lost, cut, delay, drop or one of ${STATUSES.join(', ')}.`);
+}
+
+function readRate({ times, every, chance }: TestFaultRate): Extract<Fault, { kind: 'drop' }>['rate'] {
+  if ([times, every, chance].filter((given) => given !== undefined).length > 1)
+    throw new TypeError('A fault has one of times, every and chance.');
+  if (chance !== undefined) {
+    if (chance > 0 && chance <= 1) return { chance };
+    throw new TypeError(`chance ${chance} is not between 0 and 1.`);
+  }
+  for (const count of [times, every])
+    if (count !== undefined && !(Number.isSafeInteger(count) && count > 0))
+      throw new TypeError(`${count} is not a number of calls: times and every are 1 or more.`);
+  return times === undefined ? { every: every ?? 1 } : { first: times };
+}

@@ -1,0 +1,59 @@
+import type { Clock } from '../kit/clock.js';
+
+/** A clock that passes like another and can jump ahead. */
+export interface TurnableClock extends Clock {
+  /** Jumps, and then runs what became due, in order. What those actions schedule counts from the new time. */
+  advance(ms: number): void;
+  /** Cancels everything that is scheduled. */
+  stop(): void;
+}
+
+interface Timer {
+  readonly dueMs: number;
+  readonly action: () => void;
+  readonly cancel: () => void;
+}
+
+/** A clock that `base` moves on. */
+export function createTurnableClock(base: Clock): TurnableClock {
+  let aheadMs = 0;
+  const timers = new Set<Timer>();
+  const monotonic = (): number => base.monotonic() + aheadMs;
+  return {
+    now: () => base.now() + aheadMs,
+    monotonic,
+    schedule(delayMs, action, isBackground) {
+      const timer: Timer = {
+        dueMs: monotonic() + delayMs,
+        action,
+        cancel: base.schedule(
+          delayMs,
+          () => {
+            timers.delete(timer);
+            action();
+          },
+          isBackground,
+        ),
+      };
+      timers.add(timer);
+      return () => {
+        timers.delete(timer);
+        timer.cancel();
+      };
+    },
+    advance(ms) {
+      aheadMs += ms;
+      const due = [...timers].filter(({ dueMs }) => dueMs <= monotonic()).sort((one, two) => one.dueMs - two.dueMs);
+      for (const timer of due) {
+        // An earlier action may have canceled it.
+        if (!timers.delete(timer)) continue;
+        timer.cancel();
+        timer.action();
+      }
+    },
+    stop() {
+      for (const { cancel } of timers) cancel();
+      timers.clear();
+    },
+  };
+}
