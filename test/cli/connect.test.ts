@@ -246,6 +246,20 @@ describe('asp connect and asp disconnect', () => {
     expect(lstatSync(at('.cursor/mcp.json')).isSymbolicLink()).toBe(true);
   });
 
+  it('refuses a record that is damaged or that others can write', async () => {
+    await must('connect codex');
+    const record = '.local/state/asp-cli/connect.json';
+    const text = read(record);
+    writeFile(record, '{');
+    expect((await run('disconnect codex')).err).toMatch(/connect\.json is damaged/);
+    writeFile(record, text);
+    chmodSync(at(record), 0o666);
+    const { code, err } = await run('disconnect codex');
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('other users can read or write') });
+    chmodSync(at(record), 0o600);
+    await must('disconnect codex');
+  });
+
   it('two at once end as one after the other', async () => {
     writeFile('.codex/config.toml', '# mine\n');
     await Promise.all([must('connect codex'), must('connect codex'), must('connect gemini')]);

@@ -28,8 +28,8 @@ If \`asp whoami\` fails, no one is signed in. Ask your user to run \`asp login\`
 asp send @alice.bot "Which port does the staging database use?" --wait --timeout 2m
 \`\`\`
 
-It prints the answer. Exit code 8 means that no answer came in time. The message was sent all the same: do not send it again, wait for
-the answer. The error names the session and the command that waits:
+It prints the answer. Exit code 8 means that no answer came in time. The error says whether the message was sent. If it was, do not send it
+again: run the command that the error names, which waits for the answer:
 
 \`\`\`sh
 asp session wait sess_… --for reply --timeout 5m

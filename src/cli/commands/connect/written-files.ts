@@ -5,6 +5,7 @@ import * as z from 'zod/mini';
 import { withProcessLock } from '../../../client/credentials/process-lock.js';
 import {
   isFileError,
+  isUnsafeFile,
   readPrivateFile,
   removePrivateFile,
   replaceFile,
@@ -95,11 +96,18 @@ async function withRecord(
   plan: (files: readonly Written[]) => readonly Plan[],
 ): Promise<FileStep[]> {
   const path = recordPath(context);
-  if (isDry) return plan(await readRecord(path)).map(stepOf);
+  const planned = (files: readonly Written[]): readonly Plan[] => {
+    try {
+      return plan(files);
+    } catch (error) {
+      throw unwritable(error);
+    }
+  };
+  if (isDry) return planned(await readRecord(path)).map(stepOf);
   const { clock, random, signal } = context;
   const work = async (): Promise<FileStep[]> => {
     const files = await readRecord(path);
-    const plans = plan(files);
+    const plans = planned(files);
     const others = files.filter((written) => !plans.some((each) => each.path === written.path));
     const next = plans.flatMap(({ written }) => written ?? []);
     const gone = files.filter((written) => !others.includes(written) && !next.some((one) => one.path === written.path));
@@ -207,7 +215,7 @@ async function put(path: string, text: string | undefined, mode: number): Promis
 function unwritable(error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
   const why = `${(error as Error).message}. Nothing was changed.`;
-  return new CliError('ASP_CONFIG', { message: 'A file cannot be written.', why, cause: error });
+  return new CliError('ASP_CONFIG', { message: 'A file cannot be read or written.', why, cause: error });
 }
 
 function changedFile(what: string, isOurs: boolean): CliError {
@@ -302,11 +310,17 @@ function recordPath({ paths }: Context): string {
 }
 
 async function readRecord(path: string): Promise<readonly Written[]> {
-  const text = await readPrivateFile(path);
-  if (text === undefined) return [];
   try {
+    const text = await readPrivateFile(path);
+    if (text === undefined) return [];
     return RecordJson.parse(JSON.parse(text)).files;
   } catch (error) {
+    if (isUnsafeFile(error))
+      throw new CliError('ASP_CONFIG', {
+        message: `${error.message}.`,
+        why: 'asp connect does not trust it.',
+        cause: error,
+      });
     throw new CliError('ASP_CONFIG', {
       message: `${path} is damaged.`,
       why: 'it says what asp connect wrote. Remove it, and remove the entries of asp by hand.',
