@@ -98,6 +98,16 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await page.locator('.entry .text', { hasText: 'half a thought' }).waitFor();
     await page.reload();
     expect(await text.inputValue()).toBe('');
+    await page.route('**/dashboard/sessions/*', async (route) => {
+      await text.fill('first\nand the next');
+      await route.continue();
+    });
+    await text.fill('first');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.locator('.entry .text', { hasText: /^first$/ }).waitFor();
+    await until('the next one stays', async () => (await text.inputValue()) === 'and the next');
+    await page.unrouteAll();
+    await text.fill('');
     await page.getByLabel('Attach files').setInputFiles({
       name: 'notes.md',
       mimeType: 'text/markdown',
@@ -114,7 +124,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByText('“run.exe” was not attached. This content type is not supported.').waitFor();
     expect(await text.inputValue()).toBe('and a program');
-    expect(await textsOf(session)).toHaveLength(2);
+    expect(await textsOf(session)).toHaveLength(3);
   });
 
   it('shows each message once and in order on both sides, across a lost network and a restart', {

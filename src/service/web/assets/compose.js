@@ -42,19 +42,27 @@
     line.querySelector('input').value = sequence;
     line.querySelector('.excerpt').textContent = excerpt;
   };
-  const clear = (form) => {
-    form.elements.text.value = '';
-    form.elements.file.value = '';
-    form.elements.key.value = createKey();
-    answer('', '');
-    attempt(() => localStorage.removeItem(DRAFT));
+  /** Words that were typed while the message was on its way are the beginning of the next one. */
+  const clear = (sent) => {
+    const form = $('writing');
+    if (form?.elements) {
+      const { text, file, key } = form.elements;
+      if (text.value.startsWith(sent)) text.value = text.value.slice(sent.length).trimStart();
+      file.value = '';
+      key.value = createKey();
+      answer('', '');
+      keep();
+    } else attempt(() => localStorage.removeItem(DRAFT));
     dispatchEvent(new Event('asp-sent'));
   };
   const explain = async (form, response) => {
     const page = new DOMParser().parseFromString(await response.text(), 'text/html');
     const again = page.getElementById('writing');
-    if (!again)
-      return complain('text-mistake', `${page.querySelector('h1')?.textContent ?? 'The message was not sent'}.`);
+    if (!again?.elements) {
+      const why =
+        (page.querySelector('.problem li') ?? page.querySelector('h1'))?.textContent ?? 'The message was not sent';
+      return complain('text-mistake', why.replace(/\.?$/, '.'));
+    }
     for (const name of ['key', 'csrf']) form.elements[name].value = again.elements[name].value;
     const whole = again.querySelector('.problem li')?.textContent;
     complain('text-mistake', whole ?? again.querySelector('#text-mistake').textContent);
@@ -69,8 +77,9 @@
     complain('text-mistake', '');
     complain('file-mistake', '');
     const body = new FormData(form);
+    const sent = form.elements.text.value;
     const response = await fetch(form.action, { method: 'POST', body, redirect: 'manual' }).catch(() => undefined);
-    if (response?.type === 'opaqueredirect') clear(form);
+    if (response?.type === 'opaqueredirect') clear(sent);
     else if (response) await explain(form, response).catch(() => complain('text-mistake', 'The message was not sent.'));
     else complain('text-mistake', 'The service can’t be reached. The message was not sent; your text is kept.');
     isSending = false;
