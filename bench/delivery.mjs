@@ -16,8 +16,9 @@ import { medianOf, quietEnvironment } from './cpu.mjs';
 const other = process.argv[2]?.endsWith('.js') ? process.argv[2] : undefined;
 const rounds = Number(process.argv[other === undefined ? 2 : 3] ?? 7);
 const MESSAGES = 20;
-const MEMBERS = [2, 100, 300];
-const READERS = [0, 1, 10, 100];
+const MEMBERS = [2, 300, 1_000];
+const READERS = [0, 1, 10, 100, 999];
+const MANY = Math.max(...MEMBERS);
 const SOCKETS_PER_AGENT = 16;
 const IDLE_SOCKETS = 1_000;
 const IDLE_SECONDS = 5;
@@ -40,51 +41,20 @@ async function open(url, headers) {
 async function startSide(name, program) {
   const members = Array.from({ length: Math.max(...MEMBERS) }, (_, index) => `guest${index}.crew`);
   const service = await startService(['--limits', 'off', '--seed', members.join(',')], program);
-  const operator = JSON.parse(readFileSync(service.recordPath, 'utf8'));
-  const tokensOf = async (handle) => {
-    const headers = { authorization: `Bearer ${operator.secret}` };
-    const url = `${operator.operator_url}/clients`;
-    const made = JSON.parse((await service.call('POST', url, { headers, body: { handle: `@${handle}` } })).text);
-    const token = async (resource) => {
-      const form = new URLSearchParams({ grant_type: 'client_credentials', ...pick(made), resource });
-      const reply = await service.call('POST', '/token', {
-        body: form.toString(),
-        headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      });
-      return JSON.parse(reply.text).access_token;
-    };
-    return { api: await token(service.baseUrl), ws: await token(service.wsUrl) };
-  };
-  const alice = await tokensOf('alice.red');
+  const alice = await service.tokensOf('alice.red');
   const guests = [];
-  for (const handle of members) guests.push({ handle, ...(await tokensOf(handle)) });
-  const post = async (path, token, body) => {
-    const reply = await service.call('POST', path, { token, body });
-    if (reply.status >= 300) throw new Error(`${path}: ${reply.status} ${reply.text}`);
-    return JSON.parse(reply.text);
-  };
+  for (const handle of members) guests.push(await service.tokensOf(handle));
   const sessions = new Map();
-  for (const count of MEMBERS) {
-    const invited = guests.slice(0, count - 1);
-    const id = (await post('/v1/sessions', alice.api, {})).session_id;
-    for (let start = 0; start < invited.length; start += 50)
-      await post(`/v1/sessions/${id}/invite`, alice.api, {
-        invite: invited.slice(start, start + 50).map(({ handle }) => `@${handle}`),
-      });
-    for (const guest of invited) await post(`/v1/sessions/${id}/join`, guest.api, {});
-    sessions.set(count, id);
-  }
+  for (const count of MEMBERS) sessions.set(count, await service.createSession(alice, guests.slice(0, count - 1)));
   return {
     name,
     pid: service.pid,
     connect: (guest) => open(service.wsUrl, { authorization: `Bearer ${guest.ws}` }),
     guests,
-    send: (count) => post(`/v1/sessions/${sessions.get(count)}/messages`, alice.api, { content: 'hi' }),
+    send: (count) => service.post(`/v1/sessions/${sessions.get(count)}/messages`, alice.api, { content: 'hi' }),
     stop: service.stop,
   };
 }
-
-const pick = ({ client_id, client_secret }) => ({ client_id, client_secret });
 
 async function startFloor() {
   const path = fileURLToPath(new URL('delivery/floor.mjs', import.meta.url));
@@ -145,12 +115,12 @@ try {
     for (const side of sides) {
       const open = sockets.get(side.name);
       while (open.length < count) open.push(await side.connect(side.guests[open.length]));
-      await side.send(300);
+      await side.send(MANY);
       await pause(1_500);
     }
-    byReaders.push([`${count} readers`, await inTurns(sides, (side) => costOf(side, 300))]);
+    byReaders.push([`${count} readers`, await inTurns(sides, (side) => costOf(side, MANY))]);
   }
-  print('thread ms of a message to 300 members, of whom are online', names, byReaders);
+  print(`thread ms of a message to ${MANY} members, of whom are online`, names, byReaders);
   for (const list of sockets.values()) for (const socket of list.splice(0)) socket.close();
   await pause(500);
 

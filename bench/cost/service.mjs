@@ -10,15 +10,30 @@ import { quietEnvironment } from '../cpu.mjs';
 
 export const OWN_PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
 
-/** A service of its own process, with its data on the disk, and the means to call it. */
-export async function startService(options = [], program = OWN_PROGRAM) {
-  const home = mkdtempSync(join(tmpdir(), 'asp-bench-'));
-  mkdirSync(join(home, 'run'), { mode: 0o700 });
+/**
+ * A service of its own process, with its data on the disk, and the means to call it. `at`: where an earlier one of the
+ * same data listened.
+ */
+export async function startService(options = [], program = OWN_PROGRAM, at = undefined) {
+  const home = at?.home ?? mkdtempSync(join(tmpdir(), 'asp-bench-'));
+  mkdirSync(join(home, 'run'), { mode: 0o700, recursive: true });
   const env = quietEnvironment({ HOME: home, XDG_RUNTIME_DIR: join(home, 'run'), ASP_TOKEN_STORE: 'file' });
-  const serve = ['serve', '--port', '0', '--data', join(home, 'data'), '--seed', 'alice.red,bob.blue', ...options];
+  const serve = [
+    'serve',
+    '--port',
+    at?.port ?? '0',
+    '--data',
+    join(home, 'data'),
+    '--seed',
+    'alice.red,bob.blue',
+    ...options,
+  ];
   const service = spawn(process.execPath, [program, ...serve], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   const [printed] = await new Promise((resolve) => service.stdout.once('data', (...data) => resolve(data)));
   const baseUrl = /http:\S+/.exec(String(printed))[0];
+  const wsUrl = `${new URL(baseUrl).origin.replace('http', 'ws')}/connect`;
+  /** Where the service says how its operator reaches it. */
+  const recordPath = join(home, 'run', 'asp-cli', 'serve', 'default.json');
   const lines = new Agent({ keepAlive: true, maxSockets: 64 });
 
   const call = (method, path, { token, body, headers = {}, agent = lines, key = randomUUID() } = {}) =>
@@ -56,11 +71,50 @@ export async function startService(options = [], program = OWN_PROGRAM) {
     return JSON.parse(answer.text).access_token;
   };
 
+  const operator = () => JSON.parse(readFileSync(recordPath, 'utf8'));
+  /** A new agent's tokens for REST and WebSocket, and its client. */
+  const tokensOf = async (handle) => {
+    const { secret, operator_url } = operator();
+    const headers = { authorization: `Bearer ${secret}` };
+    const made = await call('POST', `${operator_url}/clients`, { headers, body: { handle: `@${handle}` } });
+    const { client_id, client_secret } = JSON.parse(made.text);
+    const token = async (resource) => {
+      const form = new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret, resource });
+      const reply = await call('POST', '/token', {
+        body: form.toString(),
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      });
+      return JSON.parse(reply.text).access_token;
+    };
+    return { handle, client_id, client_secret, api: await token(baseUrl), ws: await token(wsUrl) };
+  };
+  const post = async (path, token, body) => {
+    const reply = await call('POST', path, { token, body });
+    if (reply.status >= 300) throw new Error(`${path}: ${reply.status} ${reply.text}`);
+    return JSON.parse(reply.text);
+  };
+  /** The id of a session that all `guests` have joined. */
+  const createSession = async (owner, guests) => {
+    const id = (await post('/v1/sessions', owner.api, {})).session_id;
+    for (let start = 0; start < guests.length; start += 50)
+      await post(`/v1/sessions/${id}/invite`, owner.api, {
+        invite: guests.slice(start, start + 50).map(({ handle }) => `@${handle}`),
+      });
+    for (const guest of guests) await post(`/v1/sessions/${id}/join`, guest.api, {});
+    return id;
+  };
+
   return {
     baseUrl,
-    wsUrl: `${new URL(baseUrl).origin.replace('http', 'ws')}/connect`,
-    /** Where the service says how its operator reaches it. */
-    recordPath: join(home, 'run', 'asp-cli', 'serve', 'default.json'),
+    wsUrl,
+    recordPath,
+    tokensOf,
+    post,
+    createSession,
+    /** For a client in a process of its own. */
+    env,
+    /** Where the next one of these data can listen. */
+    at: { home, port: new URL(baseUrl).port },
     pid: service.pid,
     call,
     tokenOf,
@@ -70,11 +124,12 @@ export async function startService(options = [], program = OWN_PROGRAM) {
       return Number(ns) / 1e6;
     },
     memoryMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))[1]) / 1024,
-    async stop() {
+    async stop(keepsData = false) {
       lines.destroy();
+      const ended = new Promise((resolve) => service.once('close', resolve));
       service.kill('SIGTERM');
-      await new Promise((resolve) => service.once('close', resolve));
-      rmSync(home, { recursive: true, force: true });
+      await ended;
+      if (!keepsData) rmSync(home, { recursive: true, force: true });
     },
   };
 }

@@ -378,12 +378,16 @@ export function loopbackNames(port: number, publicUrl: string): ReadonlySet<stri
   return new Set([...names, new URL(publicUrl).host]);
 }
 
+/** After a restart all clients connect at once; those without a place would wait for TCP to try again. */
+const BACKLOG_MAX = 4_096;
+
 /** Binds the server; returns its port. */
 export async function listen(server: Server, host: string, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(toStartError(error, host, port)));
     // One spelling of the loopback address, like everywhere else.
-    server.listen({ host: host === 'localhost' ? '127.0.0.1' : host.replace(/^\[|\]$/g, ''), port }, resolve);
+    const address = host === 'localhost' ? '127.0.0.1' : host.replace(/^\[|\]$/g, '');
+    server.listen({ host: address, port, backlog: BACKLOG_MAX }, resolve);
   });
   return (server.address() as AddressInfo).port;
 }

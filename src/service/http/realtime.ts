@@ -299,15 +299,18 @@ function createUpgrade({ database }: ServiceContext): Upgrade {
 /** 2,500 clients a second come back to the other services, or all of them in this time. */
 const FAREWELL_MAX_MS = 4_000;
 const FAREWELL_PAUSE_MS = 10;
-const FAREWELL_SOCKETS = 25;
+const FAREWELLS_PER_MS = 2.5;
 
 async function closeAll(clock: Clock, sockets: ReadonlySet<LiveSocket>): Promise<void> {
   const open = [...sockets];
   const closing = open.map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
-  const atOnce = Math.max(FAREWELL_SOCKETS, Math.ceil((open.length * FAREWELL_PAUSE_MS) / FAREWELL_MAX_MS));
-  for (let start = 0; start < open.length; start += atOnce) {
-    if (start > 0) await wait(clock, FAREWELL_PAUSE_MS);
-    for (const socket of open.slice(start, start + atOnce)) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+  const perMs = Math.max(FAREWELLS_PER_MS, open.length / FAREWELL_MAX_MS);
+  const startedMs = clock.monotonic();
+  for (let closed = 0; closed < open.length; ) {
+    if (closed > 0) await wait(clock, FAREWELL_PAUSE_MS);
+    const due = Math.ceil((clock.monotonic() - startedMs + FAREWELL_PAUSE_MS) * perMs);
+    for (const socket of open.slice(closed, due)) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
+    closed = due;
   }
   await Promise.all(closing);
 }
