@@ -32,6 +32,8 @@ interface Audience {
 /** A session as this process follows it. */
 interface Channel {
   readonly sessionId: string;
+  /** Events up to here happened before this process followed the session. They may be announced later. */
+  readonly start: number;
   /** Everything up to here was passed to the sockets. */
   through: number;
   /** The last known event. */
@@ -98,6 +100,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     // Least recently used first.
     channels.delete(channel.sessionId);
     channels.set(channel.sessionId, channel);
+    if (signal.first <= channel.start) void lookBack(signal);
     if (signal.last <= channel.last) return;
     takeIn(channel, signal);
     due.add(channel);
@@ -213,6 +216,23 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     }
   };
 
+  /**
+   * Two processes can announce their commits in another order than they made them. Joined agents get earlier events from
+   * the log; others, such as those that were invited by them, have to look.
+   */
+  const lookBack = async ({ sessionId, first }: NewEvents): Promise<void> => {
+    try {
+      const members = await context.database.behind.read((query) => listMembers(query, sessionId, first - 1));
+      for (const { agent_id: agentId, status } of members) {
+        const audience = audiences.get(agentId);
+        if (audience !== undefined && status !== 'joined') void look(context, agentId, audience);
+      }
+    } catch (error) {
+      context.log.error('channel_failed', error, { session: sessionId });
+      void pollOnce();
+    }
+  };
+
   const mayHaveMissed = bus.watchLosses();
   let polledAtMs = clock.monotonic();
   /** Finds out within a second that a notification was lost. */
@@ -295,6 +315,7 @@ async function readEvents(
 function openChannel({ sessionId, first }: NewEvents): Channel {
   return {
     sessionId,
+    start: first - 1,
     through: first - 1,
     last: first - 1,
     members: undefined,

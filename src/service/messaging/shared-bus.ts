@@ -136,13 +136,12 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const grantIds = new Set<string>();
   const losses = createLossWatch(calls, clock);
   let sending: Promise<void> = Promise.resolve();
-  let isDue = false;
+  let cancel: (() => void) | undefined;
   let sent = 0;
   let name: string | undefined;
   let isBeatDue = false;
 
   const sendAll = async (): Promise<void> => {
-    isDue = false;
     const grown = [...sessions].map(([id, { first, last }]): [string, number, number] => [id, first, last]);
     const revoked = [...grantIds];
     sessions.clear();
@@ -161,11 +160,10 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     }
   };
   const arm = (): void => {
-    if (isDue) return;
-    isDue = true;
-    clock.schedule(
+    cancel ??= clock.schedule(
       BATCH_MS,
       () => {
+        cancel = undefined;
         sending = sending.then(sendAll);
       },
       true,
@@ -203,6 +201,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     listen: here.listen,
     async close() {
       stop();
+      cancel?.();
       await sending;
       await sendAll();
       await here.close();

@@ -174,8 +174,10 @@ export class Books {
       if (!this.hasFile(id)) this.#violate(`a message refers to ${id}, which has no file`);
   }
 
+  /** While an upload waits, an hour can pass: then another process moves its file, which comes back on request. */
   hasFile(id: string): boolean {
-    return existsSync(join(this.#directory, 'attachments', id));
+    const folder = join(this.#directory, 'attachments');
+    return [folder, join(folder, 'trash')].some((path) => existsSync(join(path, id)));
   }
 
   attachmentIds(): string[] {

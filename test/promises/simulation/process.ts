@@ -8,13 +8,21 @@ import { unmetered } from '../../../src/service/core/meter.js';
 import { createMemoryLimits, unlimited } from '../../../src/service/core/rate-limits.js';
 import { createHeldBytes } from '../../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../../src/service/http/app.js';
-import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
+import { createLocalBus, createSharedBus } from '../../../src/service/messaging/shared-bus.js';
 import { addressesOf, composeService, type RunningService } from '../../../src/service/service.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
 import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
 import { createLink, type Link } from './link.js';
-import { faultyDriver, isInjected, scheduledBus, scheduledDatabase, scheduledFiles } from './storage.js';
+import {
+  faultyDriver,
+  isInjected,
+  type SharedStore,
+  scheduledBus,
+  scheduledDatabase,
+  scheduledFiles,
+  sharedDatabase,
+} from './storage.js';
 import type { Life, World } from './world.js';
 
 const PLACE = { host: '127.0.0.1', isBehindProxy: false };
@@ -30,6 +38,9 @@ export interface Setting {
   readonly trust: 'recipient' | 'symmetric';
   /** Right after each commit. */
   committed(): void;
+  /** What this process shares with others; undefined: nothing. */
+  readonly shared: (() => Promise<SharedStore>) | undefined;
+  readonly operatorSecret: Uint8Array;
 }
 
 /** The real service on a real database, between borders that the simulation guards. */
@@ -53,21 +64,19 @@ export class ServiceProcess implements Life {
   async start(): Promise<void> {
     const { areLimitsOn, presenceGraceMs, trust, directory } = this.#setting;
     const clock = this.#world.clockOf(this);
-    const random = randomOf(this.#world);
-    const bus = createLocalBus((error) => this.#world.violate(`a bell has thrown ${error}`));
+    const random = randomOf(this.#world, this.#setting.operatorSecret);
+    const store = await this.#openStore();
     const context: Omit<ServiceContext, 'inboxes'> = {
       clock,
       random,
       ids: createIds(clock, random),
-      database: scheduledDatabase(this.#world, this, await this.#openDatabase()),
+      ...store,
       files: scheduledFiles(
         this.#world,
         this,
         await this.#world.outside(openAttachmentFiles(directory)),
         this.openFiles,
       ),
-      bus: scheduledBus(this.#world, this, bus),
-      limits: areLimitsOn ? createMemoryLimits(clock) : unlimited,
       unread: createHeldBytes(UNREAD_MAX_BYTES),
       meter: unmetered,
       log: {
@@ -106,10 +115,29 @@ export class ServiceProcess implements Life {
     this.service = service;
   }
 
+  async #openStore(): Promise<Pick<ServiceContext, 'database' | 'bus' | 'limits'>> {
+    const { shared, areLimitsOn } = this.#setting;
+    const clock = this.#world.clockOf(this);
+    const onFault = (error: unknown): void => this.#world.violate(`a bell has thrown ${error}`);
+    if (shared === undefined)
+      return {
+        database: scheduledDatabase(this.#world, this, await this.#openDatabase()),
+        bus: scheduledBus(this.#world, this, createLocalBus(onFault)),
+        limits: areLimitsOn ? createMemoryLimits(clock) : unlimited,
+      };
+    const store = await shared();
+    const database = sharedDatabase(this.#world, this, store);
+    const processId = createIds(clock, randomOf(this.#world)).ulid();
+    return { database, bus: createSharedBus(database.calls, { processId, onFault, clock }), limits: store.limits };
+  }
+
   /** Nothing fails but what was made to fail, while the process lives and goes on. */
   #note(event: string, error: unknown): void {
     this.#world.trace(`log: ${event} ${error}`);
-    if (!this.isDead && !this.isStopping && !isInjected(error))
+    // While an upload waits, hours can pass: then another process has moved its file to the trash.
+    const isOvertaken =
+      this.#setting.shared !== undefined && error instanceof Error && /^ENOENT: .*\/att_/.test(error.message);
+    if (!this.isDead && !this.isStopping && !isInjected(error) && !isOvertaken)
       this.#world.violate(`${event}: ${error instanceof Error ? error.stack : error}`);
   }
 
@@ -154,9 +182,15 @@ export class ServiceProcess implements Life {
   }
 }
 
-function randomOf(world: World): Random {
+/** `first`: what the first draw of its length gives, which is the operator's secret. */
+function randomOf(world: World, first?: Uint8Array): Random {
+  let next = first;
   return {
-    bytes: (count) => Uint8Array.from({ length: count }, () => world.random.below(256)),
+    bytes: (count) => {
+      const given = count === next?.length ? next : undefined;
+      if (given !== undefined) next = undefined;
+      return given ?? Uint8Array.from({ length: count }, () => world.random.below(256));
+    },
     fraction: () => world.random.below(1_000_000) / 1_000_000,
   };
 }

@@ -1,6 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
+import type { Database } from '../../../src/service/core/database.js';
+import { createMemoryLimits, unlimited } from '../../../src/service/core/rate-limits.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
 import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { field, list } from '../../support/json.js';
 import { Actor, type Credentials } from './actor.js';
@@ -10,6 +13,7 @@ import { LiveReader } from './live-reader.js';
 import { OPERATIONS } from './operations.js';
 import { ServiceProcess, type Setting } from './process.js';
 import { Stage } from './stage.js';
+import { faultyDriver, type SharedStore } from './storage.js';
 import { World } from './world.js';
 
 const LANES_PER_ACTOR = 2;
@@ -17,6 +21,12 @@ const [SECOND, MINUTE, HOUR] = [1000, 60_000, 3_600_000];
 const DAY_AND_MORE = 25 * HOUR;
 const SLEEPS = [200, 1100, 1100, 5 * SECOND, 5 * SECOND, 61 * SECOND, 61 * SECOND, 20 * MINUTE, 62 * MINUTE];
 const POLLS = 3;
+/** Until a lost notification is noticed: the next heartbeat of its process is missing for 12 s if that has died. */
+const POLLS_TO_HEAR = 13;
+/** Only PostgreSQL has this table. */
+const CHORES = 'CREATE TABLE IF NOT EXISTS chore (name TEXT PRIMARY KEY, taken_at INTEGER NOT NULL)';
+/** Of all processes, so that any of them serves the operator. */
+const OPERATOR_SECRET = new Uint8Array(32).fill(7);
 const EVENTS_PAGE = 1000;
 /** How often something new is begun, or time passes, while others still wait. */
 const [BEGINNINGS, TICKS] = [0.1, 0.02];
@@ -46,30 +56,38 @@ export class Run {
   readonly stage: Stage;
   readonly #setting: Setting;
   readonly #lanes: Lane[] = [];
-  #process: ServiceProcess | undefined;
+  /** As many as run at the same time. */
+  readonly #processes: (ServiceProcess | undefined)[];
+  readonly #openStore: () => Promise<Database>;
+  #store: Promise<SharedStore> | undefined;
   #operationsLeft: number;
   #turns = 0;
 
-  constructor(seed: number, beginning: Beginning, operations: number) {
+  constructor(seed: number, beginning: Beginning, operations: number, processes = 1) {
     this.world = new World(seed, beginning.startMs);
     const { random } = this.world;
     const { directory, openConnection } = beginning;
     this.books = new Books(this.world, directory, openConnection(join(directory, 'asp.sqlite')));
+    this.#processes = Array.from({ length: processes }, () => undefined);
+    const areLimitsOn = random.below(5) === 0;
+    this.#openStore = () => this.#openDatabase(directory, openConnection);
     this.#setting = {
       directory,
       openConnection,
-      areLimitsOn: random.below(5) === 0,
+      areLimitsOn,
       presenceGraceMs: random.below(3) === 0 ? 3 * SECOND : undefined,
       trust: random.below(5) === 0 ? 'symmetric' : 'recipient',
       committed: () => {
         this.world.count('commits');
         this.books.compare();
       },
+      shared: processes === 1 ? undefined : () => this.#share(areLimitsOn),
+      operatorSecret: OPERATOR_SECRET,
     };
     this.stage = new Stage(this.world, this.books, {
-      connect: () => this.#process?.connect(),
-      operatorSecret: () => this.#process?.service?.operatorSecret ?? '',
-      isUp: () => this.#isRunning,
+      connect: () => this.#pick()?.connect(),
+      operatorSecret: () => Buffer.from(OPERATOR_SECRET).toString('base64url'),
+      isUp: () => this.#running.length > 0,
     });
     const count = Math.min(beginning.credentials.length, 3 + random.below(4));
     for (const credentials of beginning.credentials.slice(0, count)) {
@@ -85,8 +103,48 @@ export class Run {
     return this.world.violations.length > 0;
   }
 
+  get #running(): readonly ServiceProcess[] {
+    return this.#processes.filter(
+      (one) => one?.service !== undefined && !one.isDead && !one.isStopping,
+    ) as ServiceProcess[];
+  }
+
+  /** All of them. */
   get #isRunning(): boolean {
-    return this.#process?.service !== undefined && !this.#process.isDead && !this.#process.isStopping;
+    return this.#running.length === this.#processes.length;
+  }
+
+  #pick(): ServiceProcess | undefined {
+    const running = this.#running;
+    return running.length > 1 ? this.world.random.pick(running) : running[0];
+  }
+
+  #share(areLimitsOn: boolean): Promise<SharedStore> {
+    this.#store ??= (async () => {
+      const clock = this.world.clockOf({ isDead: false });
+      const limits = areLimitsOn ? createMemoryLimits(clock) : unlimited;
+      return { database: await this.#openStore(), limits, listeners: new Set() };
+    })();
+    // A disk that fails ends the start of each process that waits for it; the next start opens it again.
+    this.#store.catch(() => {
+      this.#store = undefined;
+    });
+    return this.#store;
+  }
+
+  /** It outlives the processes: one of them dies where a single process would. */
+  #openDatabase(directory: string, open: Beginning['openConnection']): Promise<Database> {
+    const crash = (): void => {
+      const one = this.#pick();
+      if (one !== undefined) this.world.bury(one);
+    };
+    const connection = open(join(directory, 'asp.sqlite'));
+    connection.exec(CHORES);
+    connection.close();
+    const events = { committed: this.#setting.committed, crash, isShared: true };
+    const openConnection = faultyDriver(this.world, { isDead: false }, open, events);
+    const onFault = (error: unknown): void => this.world.violate(`an effect after a commit has thrown ${error}`);
+    return openSqlite({ directory }, { openConnection, onFault });
   }
 
   /** Resolves at the end of the history, or at the first violation. */
@@ -116,7 +174,8 @@ export class Run {
 
   /** Until nothing happens any more but that time passes. */
   async #quieten(): Promise<void> {
-    for (let poll = 0; poll < POLLS; poll += 1) {
+    const polls = this.#processes.length === 1 ? POLLS : POLLS_TO_HEAR;
+    for (let poll = 0; poll < polls; poll += 1) {
       this.world.advance(1100);
       await this.#until(() => this.world.isIdle);
     }
@@ -148,33 +207,40 @@ export class Run {
     }
   }
 
-  /** There is always a service, or one that starts. */
+  /** There is always a service, or one that starts, in each place. */
   #tend(): void {
-    if (this.#isRunning) this.stage.callBack();
-    if (this.#process !== undefined && !this.#process.isDead) return;
-    this.#process?.clearAway();
-    const process = new ServiceProcess(this.world, this.#setting);
-    this.#process = process;
-    this.world.count('starts');
-    process.start().catch((error) => {
-      if (process.isDead) return;
-      // A disk that fails ends a start; the next one may succeed.
-      this.world.trace(`did not start: ${error}`);
-      this.world.bury(process);
-    });
+    if (this.#running.length > 0) this.stage.callBack();
+    for (const [place, before] of this.#processes.entries()) {
+      if (before !== undefined && !before.isDead) continue;
+      before?.clearAway();
+      const process = new ServiceProcess(this.world, this.#setting);
+      this.#processes[place] = process;
+      this.world.count('starts');
+      process.start().catch((error) => {
+        if (process.isDead) return;
+        // A disk that fails ends a start; the next one may succeed.
+        this.world.trace(`did not start: ${error}`);
+        this.world.bury(process);
+      });
+    }
   }
 
   #disturb(): void {
     const { world } = this;
     const { random } = world;
-    const process = this.#process;
+    const alive = this.#processes.filter((one) => one !== undefined && !one.isDead) as ServiceProcess[];
+    const process = alive.length > 1 ? random.pick(alive) : alive[0];
     if (process === undefined) return;
     if (world.fires('crash')) world.bury(process);
-    if (this.#isRunning && world.fires('stop')) void this.stop();
+    const running = this.#pick();
+    if (running !== undefined && world.fires('stop')) void this.#stop(running);
     const links = [...process.links];
     if (links.length > 0 && world.fires('connection cut')) random.pick(links).cut();
-    if (world.fires('clock forward')) world.shift(1 + random.below(random.pick([MINUTE, 20 * MINUTE, 2 * HOUR])));
-    if (world.fires('clock back')) world.shift(-1 - random.below(random.pick([SECOND, 10 * MINUTE])));
+    // A process whose clock differs from that of a shared database is not ready.
+    if (this.#processes.length === 1 && world.fires('clock forward'))
+      world.shift(1 + random.below(random.pick([MINUTE, 20 * MINUTE, 2 * HOUR])));
+    if (this.#processes.length === 1 && world.fires('clock back'))
+      world.shift(-1 - random.below(random.pick([SECOND, 10 * MINUTE])));
     if (world.fires('sleep')) this.#sleep();
   }
 
@@ -204,13 +270,17 @@ export class Run {
     return true;
   }
 
-  /** Stops the service as its operator would; nothing of it may be left. */
+  /** Stops all of them as their operator would. */
   async stop(): Promise<void> {
-    const process = this.#process;
+    for (const process of this.#running) await this.#stop(process);
+  }
+
+  /** Nothing of it may be left. */
+  async #stop(process: ServiceProcess): Promise<void> {
     const before = this.world.passedMs;
-    if (process !== undefined) process.isStopping = true;
-    await process?.service?.stop().catch((error) => this.world.violate(`the stop failed: ${error}`));
-    if (process === undefined || process.isDead) return;
+    process.isStopping = true;
+    await process.service?.stop().catch((error) => this.world.violate(`the stop failed: ${error}`));
+    if (process.isDead) return;
     // While time leaps, a stop gives up waiting for what it stops, as it should.
     const isWhole = this.world.passedMs - before < STOP_GIVES_UP_MS;
     const left = isWhole ? this.world.timersOf(process) : [];
@@ -269,8 +339,9 @@ export class Run {
 
   async close(): Promise<void> {
     if (!this.#isWrong && this.#isRunning) await this.drive(this.stop());
-    this.#process?.clearAway();
+    for (const process of this.#processes) process?.clearAway();
     await this.world.rest();
+    await (await this.#store)?.database.close();
     this.books.close();
   }
 }

@@ -2,7 +2,16 @@ import type { FileHandle } from 'node:fs/promises';
 
 import type { AttachmentFiles } from '../../../src/service/core/attachment-store.js';
 import type { Bus } from '../../../src/service/core/bus.js';
-import type { Database, Query, Transaction, Work } from '../../../src/service/core/database.js';
+import type {
+  Calls,
+  Database,
+  Query,
+  SharedDatabase,
+  SqlValue,
+  Transaction,
+  Work,
+} from '../../../src/service/core/database.js';
+import type { RateLimits } from '../../../src/service/core/rate-limits.js';
 import { DATABASE_FILE } from '../../../src/service/store/data-directory.js';
 import type { SqliteConnection, SqliteStatement } from '../../../src/service/store/sqlite-driver.js';
 import type { Life, World } from './world.js';
@@ -15,6 +24,8 @@ interface DriverEvents {
   committed(): void;
   /** The process dies here. */
   crash(): void;
+  /** The database serves others, too: a commit that succeeded has succeeded for them. */
+  readonly isShared?: boolean;
 }
 
 type Open = (path: string) => SqliteConnection;
@@ -30,7 +41,7 @@ export function isInjected(error: unknown): boolean {
   );
 }
 
-const dead = (): Error => new Error('This process is dead.');
+const dead = (): Error => new InjectedFault('This process is dead.');
 
 /** The real driver, whose disk can fail, and whose process can die before and after each commit. */
 export function faultyDriver(world: World, life: Life, open: Open, events: DriverEvents): Open {
@@ -90,7 +101,7 @@ function faultyCommit(
   world: World,
   connection: SqliteConnection,
   statement: SqliteStatement,
-  { committed, crash }: DriverEvents,
+  { committed, crash, isShared = false }: DriverEvents,
   assertAlive: () => void,
 ): SqliteStatement {
   return {
@@ -110,7 +121,7 @@ function faultyCommit(
       committed();
       if (world.fires('crash after commit')) {
         crash();
-        throw dead();
+        if (!isShared) throw dead();
       }
       return result;
     },
@@ -156,6 +167,105 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
     ...scheduled,
     behind: scheduled,
     close: () => real.close(),
+  };
+}
+
+/** What several processes share: a database, as they would share PostgreSQL, and how they notify each other. */
+export interface SharedStore {
+  readonly database: Database;
+  readonly limits: RateLimits;
+  readonly listeners: Set<(text: string) => void>;
+}
+
+/** The statements that only PostgreSQL knows. */
+function toSqlite(sql: string, now: number): string {
+  return sql
+    .replaceAll(/FLOOR\(EXTRACT\(EPOCH FROM clock_timestamp\(\)\) \* 1000\)::bigint/g, String(Math.floor(now)))
+    .replaceAll('::bigint', '');
+}
+
+/**
+ * The database that several processes share, as one of them sees it: what a dead process began is rolled back, and has no
+ * effects in it.
+ */
+export function sharedDatabase(world: World, life: Life, { database, listeners }: SharedStore): SharedDatabase {
+  const alive = async <T>(label: string, go: () => Promise<T>): Promise<T> => {
+    await world.turn(label, life);
+    return go();
+  };
+  const asserted = <Part extends Query>(query: Part): Part => {
+    const assertAlive = async <T>(run: () => Promise<T>): Promise<T> => {
+      if (!world.isCalm && world.chance(STATEMENT_PAUSE)) await world.turn('statement');
+      if (life.isDead) throw dead();
+      return run();
+    };
+    return {
+      ...query,
+      all: (sql: string, ...parameters: SqlValue[]) => assertAlive(() => query.all(sql, ...parameters)),
+      get: (sql: string, ...parameters: SqlValue[]) => assertAlive(() => query.get(sql, ...parameters)),
+      run: (sql: string, ...parameters: SqlValue[]) => assertAlive(() => query.run(sql, ...parameters)),
+    };
+  };
+  const transactionOf = (transaction: Transaction): Transaction => ({
+    ...asserted(transaction),
+    afterCommit: (effect) =>
+      transaction.afterCommit(() => {
+        if (!life.isDead) effect();
+      }),
+    attempt: (step) => transaction.attempt((inner) => step(transactionOf(inner))),
+  });
+  const work: Work = {
+    read: (step) => alive('read', () => database.read((query) => step(asserted(query)))),
+    write: (step) => alive('write', () => database.write((transaction) => step(transactionOf(transaction)))),
+  };
+  const once = <T>(go: (transaction: Transaction) => Promise<T>): Promise<T> =>
+    alive('aside', () => database.write((transaction) => go(transaction)));
+  const aside: Query = {
+    dialect: 'sqlite',
+    all: (sql, ...parameters) => once((query) => query.all(toSqlite(sql, world.now), ...parameters)),
+    get: (sql, ...parameters) => once((query) => query.get(toSqlite(sql, world.now), ...parameters)),
+    // The limits are not in this database.
+    run: async (sql, ...parameters) =>
+      sql.includes('rate_budget') ? 0 : once((query) => query.run(toSqlite(sql, world.now), ...parameters)),
+  };
+  return {
+    isExclusive: false,
+    pageRows: database.pageRows,
+    writeFault: () => undefined,
+    epoch: database.epoch,
+    onNewEpoch: () => () => {},
+    refreshEpoch: async () => {},
+    queueMs: () => 0,
+    ...work,
+    behind: work,
+    aside,
+    calls: scheduledCalls(world, life, listeners),
+    close: async () => {},
+  };
+}
+
+/** Notifications between processes that arrive late, twice, or not at all. Their senders do not know. */
+function scheduledCalls(world: World, life: Life, listeners: Set<(text: string) => void>): Calls {
+  const clock = world.clockOf({ isDead: false });
+  return {
+    async send(text) {
+      if (life.isDead || world.fires('bell lost')) return;
+      for (const listener of listeners) {
+        const arrive = (): void => world.later('bell', () => listener(text));
+        if (world.fires('bell late')) clock.schedule(LATE_MS, arrive);
+        else arrive();
+        if (world.fires('bell doubled')) arrive();
+      }
+    },
+    listen(listener) {
+      const hear = (text: string): void => {
+        if (!life.isDead) listener(text);
+      };
+      listeners.add(hear);
+      return () => listeners.delete(hear);
+    },
+    isUp: () => true,
+    onUp: () => {},
   };
 }
 
