@@ -263,7 +263,8 @@ describe('Agents › DELETE', () => {
     must(await stage.join(alice, session));
     await stage.write(async (transaction) => {
       await transaction.run(
-        `INSERT INTO oauth_client VALUES ('oac_1', 'confidential', 'n', '[]', '', 'h', $1, $2, 1, NULL, NULL)`,
+        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, secret_hash, account_id, agent_id, created_at)
+         VALUES ('oac_1', 'confidential', 'n', '[]', '', 'h', $1, $2, 1)`,
         owner.id,
         alice.agentId,
       );
