@@ -272,7 +272,7 @@ const library = await build({
   plugins: [...modules.plugins, buildApart],
   minifyWhitespace: false,
   minifyIdentifiers: false,
-  entryPoints: { index: 'src/client/library.ts', testing: 'src/testing/testing.ts' },
+  entryPoints: { index: 'src/library/library.ts', testing: 'src/testing/testing.ts' },
 });
 
 /** A script that was compiled before cannot import by itself: what starts it does, by this name. */
@@ -315,8 +315,8 @@ execFileSync(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', `$
   cwd: root,
   stdio: 'inherit',
 });
-// The kit for tests starts the service, but no declaration of its own names it.
-rmSync(`${target}/types/service`, { recursive: true });
+// The kit for tests starts the service, and the library signs in as the command line does; no declaration of theirs names these.
+for (const folder of ['service', 'cli']) rmSync(`${target}/types/${folder}`, { recursive: true });
 
 rmSync(finished, { recursive: true, force: true });
 renameSync(target, finished);

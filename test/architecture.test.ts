@@ -33,11 +33,21 @@ const HOUSE: HouseRules = {
     ...part('kit', [], []),
     ...part('wire', ['schemas'], [], ['wire']),
     ...part('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
+    { room: 'agent', mayImport: ['agent', 'client', 'wire', 'kit'] },
     ...part('service', [...SERVICE, 'http', 'web', 'operator'], ['wire', 'kit']),
-    ...part('cli', ['terminal', 'profile', 'context', 'login', 'commands'], ['client', 'wire', 'kit'], CLI_FILES),
+    ...part(
+      'cli',
+      ['terminal', 'profile', 'context', 'login', 'commands'],
+      ['agent', 'client', 'wire', 'kit'],
+      CLI_FILES,
+    ),
+    {
+      room: 'library',
+      mayImport: ['library', 'agent', 'client', 'cli/context', 'cli/version', 'wire', 'kit'],
+    },
     { room: 'testing', mayImport: ['testing', 'client', 'service', 'wire', 'kit'] },
-    { room: 'cli/commands/serve', mayImport: ['cli', 'client', 'service', 'wire', 'kit'] },
-    { room: 'cli/commands/demo', mayImport: ['cli', 'client', 'service', 'wire', 'kit'] },
+    { room: 'cli/commands/serve', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
+    { room: 'cli/commands/demo', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
     { room: 'main', mayImport: ['cli', 'kit'] },
     { room: 'complete', mayImport: ['cli', 'kit'] },
     { room: 'start', mayImport: ['cli'] },
@@ -67,7 +77,7 @@ const HOUSE: HouseRules = {
     { what: /^@?fastify(\/|$)/, only: ['service'], reason: 'only service answers HTTP' },
     {
       what: /^zod\/mini$/,
-      only: ['wire/schemas', 'client', 'cli', 'service'],
+      only: ['wire/schemas', 'client', 'agent', 'cli', 'service'],
       reason: 'the facts of the contract load no package',
     },
     { what: /^zod$/, only: ['service'], reason: 'what the program loads at its start imports zod/mini' },
@@ -136,9 +146,9 @@ describe('the house', () => {
     expect(classes.sort()).toEqual(['CliError', 'OAuthError', 'OperatorError', 'RequestError', 'ServiceError']);
   });
 
-  it('documents every name that wire, client, kit and testing export', () => {
+  it('documents every name that wire, client, agent, library, kit and testing export', () => {
     const undocumented = [...readHouse()]
-      .filter(([path]) => /^src\/(wire|client|kit|testing)\//.test(path))
+      .filter(([path]) => /^src\/(wire|client|agent|library|kit|testing)\//.test(path))
       .flatMap(nameUndocumented);
     expect(undocumented).toEqual([]);
   });
@@ -170,7 +180,7 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     ]
       .map((name) => `cli/${name}`)
       .concat(CLI_FILES)
-      .join(', ')}, client, wire, kit`,
+      .join(', ')}, agent, client, wire, kit`,
   ],
   'a re-export crosses a wall': [
     { 'src/client/x.ts': "export * from '../cli/run.js';" },

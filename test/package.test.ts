@@ -113,7 +113,7 @@ const PACKED = [
   /^bin\/(asp\.js|package\.json)$/,
   /^dist\/(start\.cjs|main\.cjs|complete\.cjs|known-words\.json|index\.js|testing\.js)$/,
   /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
-  /^dist\/types\/(client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
+  /^dist\/types\/(library|agent|client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
   /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,
   /^completions\/[\w.-]+$/,
   /^man\/asp(-[a-z]+)?\.1$/,
@@ -148,7 +148,7 @@ describe('what is packed', () => {
         'dist/index.js',
         'dist/main.cjs',
         'dist/start.cjs',
-        'dist/types/client/library.d.ts',
+        'dist/types/library/library.d.ts',
       ]),
     );
   });
@@ -240,11 +240,12 @@ describe('what is packed', () => {
   });
 
   it('documents every name that it exports', () => {
-    const library = readFileSync(join(folder, 'dist/types/client/library.d.ts'), 'utf8');
+    const library = readFileSync(join(folder, 'dist/types/library/library.d.ts'), 'utf8');
     const exported = [...library.matchAll(/from '(\.[^']+)\.js'/g)].map(([, path = '']) => path);
     expect(exported.length).toBeGreaterThan(5);
-    for (const path of [...exported, './realtime/resume', './rest/call', './http/transport', './http/request-error']) {
-      const text = readFileSync(join(folder, 'dist/types/client', `${path}.d.ts`), 'utf8');
+    const behind = ['realtime/resume', 'rest/call', 'http/transport', 'http/request-error'];
+    for (const path of [...exported, ...behind.map((name) => `../client/${name}`)]) {
+      const text = readFileSync(join(folder, 'dist/types/library', `${path}.d.ts`), 'utf8');
       expect(undocumentedIn(text), path).toEqual([]);
     }
   });

@@ -139,6 +139,52 @@ describe('the examples, with the package as it is published', () => {
     expect(said).toEqual(['@me.asker', '@me.echo']);
   });
 
+  it('of the page about the library are complete programs that work', async () => {
+    const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
+    const programs = [...page.matchAll(/^```js\n\/\/ (\S+)\n(.*?)^```$/gms)].map(([, name = '', text = '']) => [
+      name,
+      text,
+    ]);
+    expect(programs).toHaveLength([...page.matchAll(/^```js$/gm)].length);
+    for (const [name = '', text = ''] of programs) writeFileSync(join(project, name), text);
+    typeCheck(
+      project,
+      programs.map(([name = '']) => name),
+      ['--allowJs', '--checkJs'],
+    );
+    const boss = await clientOf('@me.boss');
+    const answering = home.spawn(process.execPath, ['answer.mjs'], {
+      cwd: project,
+      environment: await clientOf('@me.bot'),
+    });
+    await answering.until('stdout', /^ready$/m);
+    const outputs: Record<string, string> = {};
+    for (const [name = ''] of programs.slice(1)) {
+      const ended = await home.spawn(process.execPath, [name], { cwd: project, environment: boss }).ended;
+      expect(ended, name).toMatchObject({ status: 0, stderr: '' });
+      outputs[name] = ended.stdout;
+    }
+    answering.kill('SIGTERM');
+    const { status, stdout, stderr } = await answering.ended;
+    expect({ status, stdout, stderr }).toEqual({
+      status: 0,
+      stdout: 'ready\n@me.boss: replied\n@me.boss ended a session\n@me.boss: replied\n',
+      stderr: '',
+    });
+    expect(outputs).toEqual({
+      'ask.mjs': 'You said "ready?", message 1 of this session.\n',
+      'client.mjs':
+        '@me.boss are you there?\n@me.bot You said "are you there?", message 1 of this session.\nNOT_FOUND not_applied\n',
+      'test.mjs': 'HELLO\nNEXT DAY\n',
+    });
+  });
+
+  it('can be required by a CommonJS program', async () => {
+    writeFileSync(join(project, 'old.cjs'), "console.log(typeof require('asp-cli').createAgent)");
+    const ended = await home.spawn(process.execPath, ['old.cjs'], { cwd: project }).ended;
+    expect(ended).toMatchObject({ status: 0, stdout: 'function\n' });
+  });
+
   it('answer each message once when they never say the same twice, as with a language model', async () => {
     const example = readFileSync(join(EXAMPLES, 'echo-agent.mjs'), 'utf8');
     const random = example.replace('return text;', 'return text + Math.random();');

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { createPrinter } from '../../src/cli/commands/tail/consume.js';
-import { stableKey } from '../../src/cli/context/calls.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
 import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
@@ -9,6 +8,7 @@ import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
 import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
 import { systemRandom } from '../../src/kit/random.js';
+import { stableKey } from '../../src/kit/stable-key.js';
 import { displayWidth } from '../../src/kit/wrap.js';
 import { DANGEROUS } from '../support/hostile-text.js';
 

@@ -53,6 +53,8 @@ export interface Surroundings {
    * deadline.
    */
   readonly deadline?: { readonly atMs: number; readonly afterMs: number } | undefined;
+  /** The process belongs to another program, which uses the library: its settings are left alone. */
+  readonly isGuest?: boolean;
   /** From now on a signal only aborts `signal`, and the process ends when the command does. */
   readonly finishOnSignal: () => void;
   /** From now on the process survives a first signal until the command ends, and then dies from it. */

@@ -119,11 +119,11 @@ function createServiceChoice(
 }
 
 async function openTransport(
-  { clock, environment, version, machine, deadline }: Surroundings,
+  { clock, environment, version, machine, deadline, isGuest }: Surroundings,
   globals: Globals,
   output: Output,
 ): Promise<Transport> {
-  if (machine.nodeVersion.startsWith('v20.')) keepParserUnoptimized();
+  if (isGuest !== true && machine.nodeVersion.startsWith('v20.')) keepParserUnoptimized();
   const { createTransport, proxyFromEnvironment } = await import('../../client/http/transport.js');
   const trace = globals.isDebug ? (entry: { kind: string; text: string }) => void output.trace(entry) : undefined;
   return createTransport({

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 
-import { openProgress } from '../../../src/cli/commands/run/progress-file.js';
+import { openProgress } from '../../../src/agent/progress-file.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'asp-progress-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

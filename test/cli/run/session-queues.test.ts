@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { SessionQueues } from '../../../src/cli/commands/run/serve-agent.js';
+import { SessionQueues } from '../../../src/agent/session-queues.js';
 
 /** Work that ends when it is told to. */
 function gates() {

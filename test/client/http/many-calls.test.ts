@@ -9,7 +9,7 @@ import {
   createTokenCredential,
   createTransport,
   systemClock,
-} from '../../../src/client/library.js';
+} from '../../../src/library/library.js';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

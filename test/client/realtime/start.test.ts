@@ -12,7 +12,7 @@ import {
   systemClock,
   type TailItem,
   type TransportOptions,
-} from '../../../src/client/library.js';
+} from '../../../src/library/library.js';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,8 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createClientCredential } from '../../../src/client/credentials/credential.js';
-import { type Client, connect, createTransport, type TailItem, type TailOptions } from '../../../src/client/library.js';
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
+import {
+  type Client,
+  connect,
+  createTransport,
+  type TailItem,
+  type TailOptions,
+} from '../../../src/library/library.js';
 import { type RunningService, startService } from '../../../src/service/service.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { discover } from '../../support/oauth.js';

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-
-import { connect, createTokenCredential, createTransport } from '../../../src/client/library.js';
 import { systemClock } from '../../../src/kit/clock.js';
+import { connect, createTokenCredential, createTransport } from '../../../src/library/library.js';
 import { type Scene, type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 
 const ID = `att_${'0'.repeat(26)}`;

@@ -6,7 +6,7 @@ import {
   createTokenCredential,
   createTransport,
   systemClock,
-} from '../../../src/client/library.js';
+} from '../../../src/library/library.js';
 import { type Scene, type ScriptedServer, startScriptedServer } from '../../support/scripted-server.js';
 
 let server: ScriptedServer;

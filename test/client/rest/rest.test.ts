@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createClientCredential } from '../../../src/client/credentials/credential.js';
-import { type Client, type Credential, connect, createTransport } from '../../../src/client/library.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
+import { type Client, type Credential, connect, createTransport } from '../../../src/library/library.js';
 import { startTestService, type TestService } from '../../support/service.js';
 
 let service: TestService;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-import { connect, createClientCredential, type TailItem } from '../../../src/client/library.js';
+import { connect, createClientCredential, type TailItem } from '../../../src/library/library.js';
 import { openPostgres } from '../../../src/service/store/postgres.js';
 import { createActor } from '../../support/actors.js';
 import { startCluster } from '../../support/cluster.js';

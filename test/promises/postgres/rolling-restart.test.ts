@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { connect, createClientCredential, type EventEnvelope, type TailItem } from '../../../src/client/library.js';
+import { connect, createClientCredential, type EventEnvelope, type TailItem } from '../../../src/library/library.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { type Balancer, startBalancer } from '../../support/balancer.js';
 import { type Cluster, type Node, startCluster } from '../../support/cluster.js';

@@ -1,3 +1,5 @@
+import { persist } from '../../../agent/persist.js';
+import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import type { Client } from '../../../client/client.js';
 import { randomUuid } from '../../../kit/random.js';
 import { textWidth, wrapText } from '../../../kit/wrap.js';
@@ -12,13 +14,11 @@ import { sanitizeLine } from '../../terminal/sanitize.js';
 import type { Style } from '../../terminal/style.js';
 import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
 import { formatMessage } from '../message/message-text.js';
-import { persist } from '../run/progress-file.js';
 import { readLines } from '../send/content.js';
 import { describeEvent, findActor } from '../session/facts.js';
 import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
 import { explainRefusal, lookAtSession } from '../session/refusal.js';
 import { readLastMessages } from '../session/session-events.js';
-import { createTakenReports, type TakenReports } from '../session/taken-reports.js';
 import { createOutageNotes } from '../session/wait.js';
 import { joinWaiting } from '../tail/follow.js';
 import type { ChatOptions } from './chat.js';
@@ -60,7 +60,7 @@ export async function converse(context: Context, options: ChatOptions): Promise<
     conversation,
     style: await context.output.style(),
     marks: await openReadMarks(context, me),
-    reports: createTakenReports(context),
+    reports: createTakenReports(context, () => context.client()),
     sent: new Set(),
     sending: Promise.resolve(),
   };

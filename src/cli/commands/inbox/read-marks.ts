@@ -1,7 +1,7 @@
+import { CursorsJson } from '../../../agent/cursors.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
-import { progressPath } from '../run/progress-file.js';
-import { CursorsJson } from '../tail/cursor-file.js';
+import { progressPath } from '../../context/progress-path.js';
 
 /** Sessions that were read longest ago are forgotten beyond these. */
 const MARKS_MAX = 2000;

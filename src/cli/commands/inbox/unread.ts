@@ -1,3 +1,4 @@
+import { createTakenReports } from '../../../agent/taken-reports.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -7,7 +8,6 @@ import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { findActor, unseenSession } from '../session/facts.js';
 import { readSessionEvents } from '../session/session-events.js';
-import { createTakenReports } from '../session/taken-reports.js';
 import type { InboxOptions } from './inbox.js';
 import { openReadMarks, type ReadMarks } from './read-marks.js';
 
@@ -160,7 +160,7 @@ export async function readUnread(
     unread: { session_id: sessionId, messages, unread_left: left },
     async markRead() {
       marks.advance(sessionId, end);
-      const reports = createTakenReports(context);
+      const reports = createTakenReports(context, () => context.client());
       // The message that came with an invitation is in no session that this agent has joined.
       for (const message of messages) if (isJoined) reports.note(sessionId, message.sequence);
       await Promise.all([marks.save(), reports.settle()]);

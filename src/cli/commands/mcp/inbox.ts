@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import type { Cursor } from '../../../agent/cursors.js';
 import type { Client, TailItem, TailStart } from '../../../client/client.js';
 import { holdProcessLock } from '../../../client/credentials/process-lock.js';
 import { makePrivateDirectory } from '../../../kit/private-file.js';
@@ -7,10 +8,10 @@ import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
+import { progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
-import { progressPath } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
-import { type Cursor, type CursorFile, openCursorFile } from '../tail/cursor-file.js';
+import { type CursorFile, openCursorFile } from '../tail/cursor-file.js';
 
 /** A tool returns this many characters of one message by default. */
 export const MESSAGE_CHARS_DEFAULT = 8_000;

@@ -1,8 +1,8 @@
+import { HOPS, hopsOf, type LimitName, type LimitRules, openLimits } from '../../../agent/limits.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import type { Context } from '../../context/context.js';
+import { progressPath } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
-import { HOPS, hopsOf, type LimitName, type LimitRules, openLimits } from '../run/limits.js';
-import { progressPath } from '../run/progress-file.js';
 import { readLastMessages } from '../session/session-events.js';
 
 /** Keeps a model from sending without end. */

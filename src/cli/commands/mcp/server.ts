@@ -1,12 +1,11 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, RequestId, Tool } from '@modelcontextprotocol/sdk/types.js';
 import * as z from 'zod/mini';
+import type { LimitRules } from '../../../agent/limits.js';
+import { createTakenReports } from '../../../agent/taken-reports.js';
 import { within } from '../../../kit/clock.js';
-
 import { toJsonLine } from '../../../kit/json-line.js';
 import type { Context } from '../../context/context.js';
-import type { LimitRules } from '../run/limits.js';
-import { createTakenReports } from '../session/taken-reports.js';
 import { openInbox } from './inbox.js';
 import { openSendLimits } from './send-limits.js';
 import type { ToolDefinition } from './tool.js';
@@ -41,7 +40,7 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   const stop = new AbortController();
   const soft = AbortSignal.any([signal, stop.signal]);
   const inbox = await openInbox(context, me, soft);
-  const reports = isReadOnly ? undefined : createTakenReports(context);
+  const reports = isReadOnly ? undefined : createTakenReports(context, () => context.client());
   const sendLimits = await openSendLimits(context, me, limits);
   const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, soft });
   const listed = { tools: tools.map(describeTool) };

@@ -1,6 +1,7 @@
 import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import type { CallToolResult, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type { TakenReports } from '../../../agent/taken-reports.js';
 import { type Outcome, RequestError } from '../../../client/http/request-error.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -19,7 +20,6 @@ import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
 import type { messageSend } from '../send/send.js';
 import { findActor, unseenSession } from '../session/facts.js';
-import type { TakenReports } from '../session/taken-reports.js';
 import { cutEvent, cutMessage, type EventPage, type Inbox, MESSAGE_CHARS_DEFAULT, readSession } from './inbox.js';
 import { type SendLimits, sessionOf } from './send-limits.js';
 import type { ToolArgs, ToolDefinition } from './tool.js';

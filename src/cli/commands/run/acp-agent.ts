@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
-
+import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
+import type { FindRelation } from '../../../agent/relation.js';
 import { wait } from '../../../kit/clock.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -7,9 +8,9 @@ import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import { type AcpEnded, type AcpProcess, type AcpReply, shownWords, startAcpProcess } from './acp-process.js';
-import type { CommandGuard, Incoming, Produced, Responder, TurnFacts } from './answer.js';
-import { type FindRelation, frameMessage, NO_REPLY } from './relation.js';
+import { frameMessage, NO_REPLY } from './frame.js';
 import type { RunRules } from './run.js';
+import type { CommandGuard } from './run-command.js';
 
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */

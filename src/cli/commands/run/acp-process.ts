@@ -8,7 +8,7 @@ import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
 import { sanitizeLine } from '../../terminal/sanitize.js';
 import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
-import type { CommandGuard } from './answer.js';
+import type { CommandGuard } from './run-command.js';
 
 const KILL_AFTER_MS = 2_000;
 const LINE_MAX_BYTES = 8 * 1024 * 1024;

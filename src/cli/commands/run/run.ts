@@ -125,7 +125,7 @@ export const run = command({
   isEndless: true,
   finishesOnSignal: true,
   parse,
-  run: async (context, options) => (await import('./serve-agent.js')).serveAgent(context, options),
+  run: async (context, options) => (await import('./serve-agent.js')).runAgent(context, options),
 });
 
 const REPLIES_DEFAULT = 20;

@@ -1,3 +1,4 @@
+import { isFailureNotice } from '../../../agent/answer.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -5,7 +6,6 @@ import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { notFound } from '../../context/explain.js';
 import { messageText } from '../message/message-text.js';
-import { isFailureNotice } from '../run/answer.js';
 import { findSession } from '../session/find-session.js';
 import { lookAtSession, refuseInvited } from '../session/refusal.js';
 import { readLastMessages, readSessionMessages } from '../session/session-events.js';

@@ -1,3 +1,4 @@
+import { createReplyMatcher } from '../../../agent/reply-matcher.js';
 import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
@@ -22,7 +23,7 @@ import { waitForState } from '../session/delivery.js';
 import { findSession } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
-import { createOutageNotes, createReplyMatcher } from '../session/wait.js';
+import { createOutageNotes } from '../session/wait.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
 

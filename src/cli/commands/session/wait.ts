@@ -1,6 +1,7 @@
+import { noConnection } from '../../../agent/persist.js';
+import { createReplyMatcher } from '../../../agent/reply-matcher.js';
 import type { Client, TailItem } from '../../../client/client.js';
 import { isMessageEvent } from '../../../wire/event.js';
-import { findInReplyTo } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session } from '../../../wire/schemas/session.js';
@@ -10,7 +11,6 @@ import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText, readHandle, readId, suggest } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { noConnection } from '../run/progress-file.js';
 import { unseenSession } from './facts.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
@@ -38,29 +38,6 @@ export function readCondition(text: string): Condition {
         ? 'use joined, joined:<handle>, message, reply, reply:<message>, ended, left or left:<handle>.'
         : `did you mean ${near}?`,
   });
-}
-
-/** The known facts about the message whose reply is awaited. */
-interface Asked {
-  readonly sequence?: number | undefined;
-  /** If undefined, it is learned from the message itself when the message arrives. */
-  readonly messageId?: string | undefined;
-}
-
-/**
- * Recognizes the reply among the messages of a session: a message from another agent that names the asked message, or
- * names none. Several callers may wait in one session, and each gets the answer to its own question.
- */
-export function createReplyMatcher(me: string, { sequence = 0, messageId }: Asked): (message: Message) => boolean {
-  let asked = messageId;
-  return (message) => {
-    if (message.sender === me) {
-      if (message.sequence === sequence) asked ??= message.id;
-      return false;
-    }
-    const answered = findInReplyTo(message);
-    return message.sequence > sequence && (asked === undefined || answered === undefined || answered === asked);
-  };
 }
 
 interface WaitOptions {

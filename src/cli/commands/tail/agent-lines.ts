@@ -1,3 +1,5 @@
+import { waitForService } from '../../../agent/persist.js';
+import { createRelations, type FindRelation, type Relation } from '../../../agent/relation.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -8,8 +10,7 @@ import { sanitize } from '../../terminal/sanitize.js';
 import { isSessionId } from '../../values.js';
 import { collectInbox, findText } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
-import { waitForService } from '../run/progress-file.js';
-import { createRelations, describeSender, type FindRelation, type Relation } from '../run/relation.js';
+import { describeSender } from '../run/frame.js';
 import { findActor } from '../session/facts.js';
 
 /** Monitors of coding agents cut what is longer: Claude Code 2.1 shows 500 characters of a line. */

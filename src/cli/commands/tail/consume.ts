@@ -1,3 +1,4 @@
+import type { TakenReports } from '../../../agent/taken-reports.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -11,7 +12,6 @@ import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
 import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';
 import { describeEvent } from '../session/facts.js';
-import type { TakenReports } from '../session/taken-reports.js';
 import type { EventOptions, View } from './tail.js';
 
 /** Handles one event; resolves once it was processed. */

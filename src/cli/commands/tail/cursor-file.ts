@@ -1,14 +1,8 @@
 import { dirname } from 'node:path';
-import * as z from 'zod/mini';
 
+import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../../../agent/cursors.js';
 import { isFileError, makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { CliError, usageError } from '../../errors.js';
-
-/** How far a session was read, and in which epoch of the service's data. */
-export interface Cursor {
-  readonly after: number;
-  readonly epoch?: string | undefined;
-}
 
 /** How far each session was read; written after the events, never before them. */
 export interface CursorFile {
@@ -76,31 +70,6 @@ function unwritable(path: string, error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
   const why = error instanceof Error ? error.message : undefined;
   return new CliError('ASP_CONFIG', { message: `Cannot write ${path}.`, why, cause: error });
-}
-
-/** One epoch for most sessions; those that were last read in another one name it themselves. */
-export function cursorsToJson(cursors: ReadonlyMap<string, Cursor>): z.infer<typeof CursorsJson> {
-  const epoch = [...cursors.values()].at(-1)?.epoch;
-  const others = [...cursors].filter(([, cursor]) => cursor.epoch !== epoch);
-  return {
-    ...(epoch !== undefined && { epoch }),
-    sessions: Object.fromEntries([...cursors].map(([id, { after }]) => [id, after])),
-    ...(others.length > 0 && { epochs: Object.fromEntries(others.map(([id, cursor]) => [id, cursor.epoch ?? null])) }),
-  };
-}
-
-/** How cursors are kept in files. */
-export const CursorsJson = z.looseObject({
-  epoch: z.optional(z.string()),
-  sessions: z.record(z.string(), z.int().check(z.nonnegative())),
-  epochs: z.optional(z.record(z.string(), z.nullable(z.string()))),
-});
-
-export function cursorsFromJson({ epoch, sessions, epochs = {} }: z.infer<typeof CursorsJson>): [string, Cursor][] {
-  return Object.entries(sessions).map(([id, after]) => {
-    const own = epochs[id];
-    return [id, { after, epoch: own === undefined ? epoch : (own ?? undefined) }];
-  });
 }
 
 function parseCursors(path: string, text: string | undefined): [string, Cursor][] {

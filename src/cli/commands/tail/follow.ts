@@ -1,3 +1,5 @@
+import { noConnection, waitForService } from '../../../agent/persist.js';
+import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -9,9 +11,7 @@ import { explain } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
-import { noConnection, waitForService } from '../run/progress-file.js';
 import { findActor } from '../session/facts.js';
-import { createTakenReports, type TakenReports } from '../session/taken-reports.js';
 import type { AgentLines } from './agent-lines.js';
 import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
@@ -265,7 +265,7 @@ async function beginTail(
     invitee: isForAgent ? me : undefined,
   };
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
-  const reports = createTakenReports(context);
+  const reports = createTakenReports(context, () => context.client());
   const consume =
     command !== undefined
       ? createCommandRunner(context, command, options.onError, reports)

@@ -1,8 +1,8 @@
 import * as z from 'zod/mini';
 
-import type { Clock } from '../../../kit/clock.js';
-import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
-import type { Message } from '../../../wire/schemas/message.js';
+import type { Clock } from '../kit/clock.js';
+import { readIfPresent, replaceFile } from '../kit/private-file.js';
+import type { Message } from '../wire/schemas/message.js';
 
 /** How far an agent may go before a person has to look. Zero: no limit. */
 export interface LimitRules {
@@ -19,6 +19,7 @@ export interface LimitRules {
   readonly humans: readonly string[];
 }
 
+/** Which limit stopped the agent. */
 export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'max_cost' | 'repeated';
 
 /** They end with the run: the next one starts from zero. */
@@ -55,6 +56,7 @@ export interface Ticket {
   close(wasSent: boolean): void;
 }
 
+/** Counts replies, and stops them. */
 export interface Limits {
   /** The limit that was reached, or a ticket for an answer to a message; undefined: a message that begins a session. */
   begin(message: Answered | undefined): LimitName | Ticket;
@@ -195,13 +197,3 @@ function parsed(text: string | undefined): unknown {
     return undefined;
   }
 }
-
-/** How a person lets the agent go on. */
-export const HOW_TO_GO_ON: Readonly<Record<LimitName, string>> = {
-  max_replies: 'A message from an agent in --human starts the count again; --max-replies raises it.',
-  max_replies_per_hour: 'Wait, or raise --max-replies-per-hour.',
-  max_hops: 'A new message from a person starts again; --max-hops raises it.',
-  max_tokens: 'Start asp run again, or raise --max-tokens.',
-  max_cost: 'Start asp run again, or raise --max-cost.',
-  repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
-};

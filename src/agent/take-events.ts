@@ -1,36 +1,61 @@
-import type { Client, TailItem } from '../../../client/client.js';
-import { isMessageEvent } from '../../../wire/event.js';
-import { findInReplyTo } from '../../../wire/message.js';
-import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import { Message } from '../../../wire/schemas/message.js';
-import type { Context } from '../../context/context.js';
-import { type ReadyFile, readyText } from '../../ready-file.js';
-import type { TakenReports } from '../session/taken-reports.js';
+import type { Client, TailItem } from '../client/client.js';
+import { isMessageEvent } from '../wire/event.js';
+import { findInReplyTo } from '../wire/message.js';
+import type { EventEnvelope } from '../wire/schemas/event.js';
+import { Message } from '../wire/schemas/message.js';
 import {
+  type Advice,
   answer,
   answeredBefore,
   type Incoming,
   isFailureNotice,
   limitStop,
+  type OnFailure,
+  type OnLimit,
   type Responder,
   type RunRecord,
 } from './answer.js';
-import type { LimitName, Limits } from './limits.js';
+import type { LimitName, LimitRules, Limits } from './limits.js';
+import { type AgentContext, noConnection, persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
-import { noConnection, persist } from './progress-file.js';
-import type { RunOptions } from './run.js';
-import type { Admits, SessionQueues, StartPoints } from './serve-agent.js';
+import type { SessionQueues } from './session-queues.js';
+import type { StartPoints } from './start-points.js';
+import type { TakenReports } from './taken-reports.js';
+
+/** Whether an agent is answered. */
+export type Admits = (handle: string) => Promise<boolean>;
+
+/** How an agent answers. */
+export interface AgentOptions {
+  /** Who is answered; empty: agents of the same owner, and the allowlist. */
+  readonly from: readonly string[] | 'anyone';
+  readonly joins: boolean;
+  /** Whether a session ends after the reply. */
+  readonly ends: boolean;
+  /** How many messages are answered; undefined: no limit. */
+  readonly count: number | undefined;
+  readonly concurrency: number;
+  /** How long work in progress may take to finish after the stop. */
+  readonly graceMs: number;
+  /** Without progress: from when on messages without a reply are answered. */
+  readonly sinceMs: number | undefined;
+  readonly onFailure: OnFailure;
+  readonly onLimit: OnLimit;
+  readonly limits: LimitRules;
+}
 
 /** Events of several sessions may arrive in a different order than they happened: older ones than this are settled. */
 const SETTLED_AFTER_MS = 60_000;
 /** This many events of one session are searched for replies of an earlier run. */
 const HELD_MAX = 256;
 
+/** What an agent is made of. */
 export interface AgentParts {
-  readonly context: Context;
+  readonly context: AgentContext;
+  readonly advice: Advice;
   readonly client: Client;
   readonly me: string;
-  readonly options: RunOptions;
+  readonly options: AgentOptions;
   readonly progress: ProgressFile;
   readonly points: StartPoints;
   readonly queues: SessionQueues;
@@ -38,7 +63,11 @@ export interface AgentParts {
   readonly reports: TakenReports;
   readonly limits: Limits;
   readonly admits: Admits;
-  readonly readyFile: ReadyFile;
+  /** Gets every new event, before a message in it is answered. */
+  readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;
+  /** All that had happened is known, and new messages are answered from now on. */
+  readonly onReady: () => Promise<void>;
+  readonly onRecord: (record: RunRecord) => Promise<void>;
   /** Ends everything that only waits. */
   readonly soft: AbortSignal;
   /** Ends everything in progress. */
@@ -82,7 +111,7 @@ class Agent {
         break;
       case 'ready':
         await this.#flush();
-        if (!this.#isReady) await this.#tellReady();
+        if (!this.#isReady) await this.#parts.onReady();
         this.#isReady = true;
         this.#isCaughtUp = true;
         break;
@@ -103,13 +132,6 @@ class Agent {
     return this.#left > 0;
   }
 
-  async #tellReady(): Promise<void> {
-    const { context, me, options, readyFile } = this.#parts;
-    await readyFile.write(readyText(context));
-    const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
-    await context.output.note(`Answering as ${me}.${whom}`);
-  }
-
   /** After a restore, answered messages that are gone may come again as other events with their numbers. */
   async #goBack({ sessionId, after, from, epoch }: Extract<TailItem, { kind: 'restored' }>): Promise<void> {
     const { context, points, progress } = this.#parts;
@@ -124,6 +146,7 @@ class Agent {
     const { session_id: sessionId, created_at: createdAt } = event;
     if (event.type === 'session.ended') this.#ended.set(sessionId, createdAt);
     else this.#ended.delete(sessionId);
+    if (!this.#parts.points.isDone(event)) await this.#parts.onEvent?.(event);
     await this.#joinIfInvited(event, epoch);
     const taken = { event, epoch, incoming: await this.#findIncoming(event) };
     if (this.#isReady) return this.#enqueue(taken, false);
@@ -154,24 +177,24 @@ class Agent {
   }
 
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
-    const { context, client, me, options, progress, respond, reports, limits, signal } = this.#parts;
+    const { context, advice, client, me, options, progress, respond, reports, limits, onRecord, signal } = this.#parts;
     const { clock, output } = context;
     const { ends, onFailure, onLimit } = options;
-    const answering = { context, client, me, respond, ends, onFailure, onLimit, reports, limits, signal };
+    const answering = { context, advice, client, me, respond, ends, onFailure, onLimit, reports, limits, signal };
     const beganAt = clock.monotonic();
     try {
       const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
       if (result !== undefined) {
         const durationMs = Math.round(clock.monotonic() - beganAt);
         const record: RunRecord = { ...result, at: clock.now(), duration_ms: durationMs };
-        await output.record(record);
+        await onRecord(record);
       }
       progress.advance(event.session_id, { after: event.sequence, epoch });
       this.#pending -= 1;
       this.#settle(event.created_at);
       if (result?.outcome === 'limited' && onLimit === 'stop') {
         await progress.written();
-        throw limitStop(event, result.code as LimitName);
+        throw limitStop(event, result.code as LimitName, advice);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -230,7 +253,7 @@ class Agent {
 }
 
 /** A consumer of the items of a tail, one after the other. */
-export function createAgent(parts: AgentParts): { take(item: TailItem): Promise<boolean> } {
+export function takeEvents(parts: AgentParts): { take(item: TailItem): Promise<boolean> } {
   const agent = new Agent(parts);
   return { take: (item) => agent.take(item) };
 }

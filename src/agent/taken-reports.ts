@@ -1,8 +1,7 @@
-import type { Client } from '../../../client/client.js';
-import { RequestError } from '../../../client/http/request-error.js';
-import { wait } from '../../../kit/clock.js';
-import { TAKEN_PER_CALL_MAX } from '../../../wire/limit.js';
-import type { Context } from '../../context/context.js';
+import { type Client, RequestError } from '../client/client.js';
+import { wait } from '../kit/clock.js';
+import { TAKEN_PER_CALL_MAX } from '../wire/limit.js';
+import type { AgentContext } from './persist.js';
 
 /** Reports share the agent's rate limit with everything else it does: at most two a second. */
 const PAUSE_MS = 500;
@@ -23,10 +22,7 @@ export interface TakenReports {
  * Reports are not part of the work: a failed one is dropped, and where the service does not support them, or the credential may
  * not write, there are no more.
  */
-export function createTakenReports(
-  context: Context,
-  open: () => Promise<Client> = () => context.client(),
-): TakenReports {
+export function createTakenReports(context: AgentContext, open: () => Promise<Client>): TakenReports {
   const { clock, output } = context;
   const waiting = new Map<string, Set<number>>();
   const hurry = new AbortController();

@@ -1,0 +1,235 @@
+import type { Client } from '../client/client.js';
+import { RequestError } from '../client/client.js';
+import { stableKey } from '../kit/stable-key.js';
+import { findInReplyTo, IN_REPLY_TO } from '../wire/message.js';
+import type { EventEnvelope } from '../wire/schemas/event.js';
+import type { Message } from '../wire/schemas/message.js';
+import type { Content, JsonObject } from '../wire/schemas/requests.js';
+import { HOPS, hopsOf, type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
+import { type AgentContext, persist, type Settled } from './persist.js';
+import type { TakenReports } from './taken-reports.js';
+
+/** The result of a command or a turn; `text` is empty if there is no reply. */
+export type Produced = { readonly exitCode: number | null; readonly tries: number; readonly turn?: TurnFacts } & (
+  | {
+      readonly kind: 'printed';
+      readonly text: string;
+      /** What is sent instead of the text, if it is more. */
+      readonly content?: Content | undefined;
+    }
+  | { readonly kind: 'failed'; readonly why: string }
+);
+
+/** What an agent program said of its turn. */
+export interface TurnFacts {
+  readonly acp_session_id: string | null;
+  readonly stop_reason: string | null;
+  /** Tokens of the turn, where the agent says so. */
+  readonly tokens: number | null;
+  /** Of the agent's context window, in tokens. */
+  readonly context_used: number | null;
+  readonly context_size: number | null;
+  /** Of the whole session so far. */
+  readonly cost: { readonly amount: number; readonly currency: string } | null;
+  readonly permissions: { readonly allowed: number; readonly refused: number };
+}
+
+/** What makes the reply to a message. */
+export interface Responder {
+  /**
+   * Calls `onTaken` once it is certain that the message was handed over. Rejects with the signal's reason, or with an
+   * error when no message could be answered.
+   */
+  respond(event: Incoming, signal: AbortSignal, onTaken: () => void): Promise<Produced>;
+  close(): Promise<void>;
+}
+
+/** What became of a message from another agent; `asp run` prints it. */
+export interface RunRecord {
+  readonly session_id: string;
+  readonly event_id: string;
+  readonly message_id: string;
+  readonly sequence: number;
+  readonly from: string;
+  /** `answered`: an earlier run already replied. */
+  readonly outcome: 'replied' | 'silent' | 'failed' | 'refused' | 'answered' | 'limited';
+  readonly exit_code: number | null;
+  readonly tries: number;
+  /** For a failed command: the notice that was sent instead of its reply. */
+  readonly reply: { readonly message_id: string; readonly sequence: number } | null;
+  /** The code of the service's refusal, or the limit that was reached. */
+  readonly code: string | null;
+  /** When it was done, in milliseconds since the epoch. */
+  readonly at: number;
+  /** From the start of the command until its reply was sent. */
+  readonly duration_ms: number;
+  /** Of an agent program alone. */
+  readonly turn?: TurnFacts;
+}
+
+/** The result for a message; the caller adds the time. */
+export type RunResult = Omit<RunRecord, 'at' | 'duration_ms'>;
+
+/** What becomes of a message whose command failed: its sender is notified, nothing is sent, or the run ends. */
+export type OnFailure = 'reply' | 'skip' | 'stop';
+
+/** At a limit: no answer, or the run ends. */
+export type OnLimit = 'skip' | 'stop';
+
+/** Advice in the words of the program: options have other names in a shell than in a library. */
+export interface Advice {
+  /** How to answer an agent that is not answered. */
+  readonly admit: string;
+  /** How to answer messages from before the first run. */
+  readonly since: string;
+  /** That a budget has no effect, because the program does not report what its turns use. */
+  readonly unreported: (limit: LimitName) => string;
+  /** How a person lets the agent go on. */
+  readonly limits: Readonly<Record<LimitName, string>>;
+}
+
+/** A message from another agent, as the envelope that carries it. */
+export type Incoming = EventEnvelope & { readonly payload: Message };
+
+/** What a message is answered with. */
+export interface Answering {
+  readonly context: AgentContext;
+  readonly advice: Advice;
+  readonly client: Client;
+  readonly me: string;
+  readonly respond: Responder['respond'];
+  readonly ends: boolean;
+  readonly onFailure: OnFailure;
+  readonly onLimit: OnLimit;
+  readonly reports: TakenReports;
+  readonly limits: Limits;
+  /** Aborts everything in progress. */
+  readonly signal: AbortSignal;
+}
+
+/** The member of a reply's metadata that is true if a command failed. */
+const FAILED = 'failed';
+const FAILURE_NOTICE = 'Sorry, I could not process this message.';
+
+/** Whether a message only says that another agent's command failed. As with bounced mail, it gets no answer. */
+export function isFailureNotice(message: Message): boolean {
+  return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
+}
+
+/**
+ * Gets the reply to a message and sends it. The key of the reply is derived from the event's id, and its
+ * metadata name the message. So a later run recognizes an existing reply: by the key while the key is stored, and in
+ * the replay forever.
+ */
+export async function answer(answering: Answering, event: Incoming): Promise<RunResult> {
+  const { limits } = answering;
+  const ticket = limits.begin(event.payload);
+  if (typeof ticket === 'string') {
+    // A budget is of this run: the next one answers the message.
+    if (answering.onLimit === 'stop' && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket, answering.advice);
+    return limited(answering, event, ticket);
+  }
+  let wasSent = false;
+  try {
+    const result = await answerWithin(answering, event, ticket);
+    wasSent = result.outcome === 'replied';
+    return result;
+  } finally {
+    ticket.close(wasSent);
+    if (wasSent) await limits.written();
+  }
+}
+
+async function answerWithin(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
+  const { context, advice, respond, onFailure, reports, signal } = answering;
+  const { output } = context;
+  // A message that came with an invitation is not part of a session that the agent has joined.
+  const isInSession = event.sequence === event.payload.sequence;
+  const onTaken = (): void => {
+    if (isInSession) reports.note(event.session_id, event.sequence);
+  };
+  const printed = await respond(event, signal, onTaken);
+  const { tries, exitCode, turn } = printed;
+  for (const name of ticket.spend({ tokens: turn?.tokens ?? null, cost: turn?.cost ?? null }))
+    await output.note(advice.unreported(name));
+  const about = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
+  if (printed.kind === 'failed') {
+    const { why } = printed;
+    if (onFailure === 'stop') throw failureStop(event, why);
+    const isTold = onFailure === 'reply';
+    await output.note(`${event.event_id}: ${why}; ${isTold ? 'the sender is notified.' : 'no reply was sent.'}`);
+    const failed = { ...about, outcome: 'failed' } as const;
+    const notice = isTold ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true }) : undefined;
+    if (notice === undefined) return failed;
+    return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
+  }
+  if (printed.text === '') return { ...about, outcome: 'silent' };
+  const broken = ticket.checkText(printed.text);
+  if (broken !== undefined)
+    return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
+  const sent = await reply(answering, event, printed.content ?? printed.text, { [HOPS]: hopsOf(event.payload) + 1 });
+  if (sent.kind === 'done') return { ...about, outcome: 'replied', reply: sent.reply };
+  // The command printed something different this time; the earlier reply was sent.
+  if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };
+  await output.note(`${event.event_id}: the reply was refused: ${sent.error.code}`);
+  return { ...about, outcome: 'refused', code: sent.error.code };
+}
+
+/** Says which limit stops the agent here, and how to go on. */
+async function limited({ context, advice }: Answering, event: Incoming, limit: LimitName): Promise<RunResult> {
+  await context.output.note(`${event.session_id}: no reply, the limit ${limit} is reached. ${advice.limits[limit]}`);
+  return { ...aboutMessage(event), outcome: 'limited', code: limit, exit_code: null, tries: 0 };
+}
+
+/** Sends the one reply to a message, and ends the session if requested. */
+async function reply(
+  answering: Answering,
+  event: Incoming,
+  content: Content,
+  metadata: JsonObject = {},
+): Promise<Settled<NonNullable<RunRecord['reply']>>> {
+  const { context, client, me, ends, signal } = answering;
+  const path = { session_id: event.session_id };
+  const body = { content, metadata: { ...metadata, [IN_REPLY_TO]: event.payload.id } };
+  const idempotencyKey = stableKey(me, `POST /sessions/${event.session_id}/messages`, `reply:${event.event_id}`);
+  const sent = await persist(context, signal, () => client.call('sendMessage', { path, body, idempotencyKey, signal }));
+  if (sent.kind === 'refused') return sent;
+  if (ends) await endSession(answering, event.session_id);
+  const { message_id, sequence } = sent.reply.reply;
+  return { kind: 'done', reply: { message_id, sequence } };
+}
+
+/** Ends the run. */
+export function limitStop(
+  { session_id: sessionId }: Pick<EventEnvelope, 'session_id'>,
+  limit: LimitName,
+  { limits: howToGoOn }: Advice,
+): RequestError {
+  const what = RUN_LIMITS.includes(limit) ? 'Its message is left to the next run' : 'Its message gets no reply';
+  const message = `${sessionId}: the limit ${limit} is reached. ${what}. ${howToGoOn[limit]}`;
+  return new RequestError({ code: 'ASP_LIMIT', message });
+}
+
+function failureStop(event: Incoming, why: string): RequestError {
+  return new RequestError({
+    code: 'ASP_PARTIAL',
+    message: `${event.event_id}: ${why}. The message is left to the next run.`,
+  });
+}
+
+/** The remaining work for a message that an earlier run replied to. */
+export async function answeredBefore(answering: Answering, event: Incoming): Promise<RunResult> {
+  if (answering.ends) await endSession(answering, event.session_id);
+  return { ...aboutMessage(event), outcome: 'answered', exit_code: null, tries: 0 };
+}
+
+function aboutMessage(event: Incoming) {
+  const { session_id, event_id, payload } = event;
+  const { id: message_id, sequence, sender: from } = payload;
+  return { session_id, event_id, message_id, sequence, from, reply: null, code: null };
+}
+
+/** The session may have ended already; not an error. */
+async function endSession({ context, client, signal }: Answering, sessionId: string): Promise<void> {
+  await persist(context, signal, () => client.call('endSession', { path: { session_id: sessionId }, signal }));
+}

@@ -1,0 +1,84 @@
+import { RequestError } from '../client/client.js';
+import { type Clock, wait } from '../kit/clock.js';
+import { errorRow, isErrorCode } from '../wire/error.js';
+import { oauthExitCode } from '../wire/oauth.js';
+
+/** What the engine needs of its program; the context of a command has it. */
+export interface AgentContext {
+  readonly clock: Clock;
+  /** What people read: notes always, details if they ask for more. */
+  readonly output: {
+    note(text: string): Promise<void>;
+    detail(text: string): Promise<void>;
+  };
+  /** Zero retries: a service that is not available at the start is an error. */
+  readonly globals: { readonly retries?: number | undefined };
+}
+
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 30_000;
+
+/** The result of a call: an answer, or a refusal that waiting does not change. */
+export type Settled<Reply> =
+  | { readonly kind: 'done'; readonly reply: Reply }
+  | { readonly kind: 'refused'; readonly error: RequestError };
+
+/**
+ * Calls until there is an answer: if the service is away or busy, it waits forever or until `signal`. A refusal is an
+ * answer, unless the agent itself may not continue.
+ * @throws RequestError if the login, a scope or the connection is at fault.
+ */
+export async function persist<Reply>(
+  { clock, output }: AgentContext,
+  signal: AbortSignal,
+  call: () => Promise<Reply>,
+  onFirstFailure?: (error: RequestError) => Promise<void>,
+): Promise<Settled<Reply>> {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return { kind: 'done', reply: await call() };
+    } catch (error) {
+      if (!(error instanceof RequestError) || signal.aborted) throw error;
+      if (!error.isRetryable) {
+        if (isFatal(error)) throw error;
+        return { kind: 'refused', error };
+      }
+      if (attempt === 0) await onFirstFailure?.(error);
+      const delayMs = Math.max(error.retryAfterMs ?? 0, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt));
+      await output.detail(`${error.code}: trying again in ${Math.ceil(delayMs / 1000)} s`);
+      await wait(clock, delayMs, signal);
+    }
+  }
+}
+
+/**
+ * A request that a start needs: it waits for an unavailable service and says so once. Without retries, the first
+ * failure is the result.
+ */
+export async function waitForService<Reply>(
+  context: AgentContext,
+  signal: AbortSignal,
+  call: () => Promise<Reply>,
+): Promise<Reply> {
+  if (context.globals.retries === 0) return call();
+  const settled = await persist(context, signal, call, (error) => context.output.note(noConnection(error.code)));
+  if (settled.kind === 'refused') throw settled.error;
+  return settled.reply;
+}
+
+/** What a person reads who waits for the service. */
+export const noConnection = (reason: string): string =>
+  `There is no connection to the service (${reason}). Retrying until there is.`;
+
+/** What a refusal of one call says nothing about: neither the login nor the way to the service is at fault. */
+const ABOUT_THE_CALL = ['ASP_FILE_TOO_LARGE', 'ASP_INSECURE_ADDRESS'];
+const SIGN_IN = 4;
+const UNREACHABLE = 9;
+
+function isFatal({ code, status }: RequestError): boolean {
+  if (code.startsWith('ASP_')) return !ABOUT_THE_CALL.includes(code);
+  if (code.toLowerCase() === 'insufficient_scope') return true;
+  const exitCode = isErrorCode(code) ? errorRow(code).exit_code : oauthExitCode(code);
+  if (exitCode !== undefined) return exitCode === SIGN_IN || exitCode === UNREACHABLE;
+  return status === undefined || status >= 500 || status === 401;
+}

@@ -1,0 +1,50 @@
+import { type Client, RequestError } from '../client/client.js';
+import { splitHandle } from '../wire/handle.js';
+import { type AgentContext, persist } from './persist.js';
+
+/** The relation of an agent to ours. A model learns nothing more about trust: the service proves the handle, not the intent. */
+export type Relation = 'you' | 'same owner' | 'on your allowlist' | 'anyone';
+/** Finds the relation of an agent. */
+export type FindRelation = (handle: string) => Promise<Relation>;
+
+/** A change of the allowlist takes effect within this time. */
+const READ_AGAIN_MS = 60_000;
+
+/** What relations are found with. */
+export interface RelationParts {
+  readonly context: AgentContext;
+  readonly client: Client;
+  readonly me: string;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the allowlist when an agent of another owner is asked about, at most once a minute. */
+export function createRelations({ context, client, me, signal }: RelationParts): FindRelation {
+  const { clock, output } = context;
+  const path = splitHandle(me);
+  let entries: readonly string[] = [];
+  let readAtMs: number | undefined;
+
+  const readEntries = async (): Promise<readonly string[]> => {
+    try {
+      const read = await persist(context, signal, () => client.call('listAllowlist', { path, signal }));
+      if (read.kind === 'refused') throw read.error;
+      return read.reply.reply.entries;
+    } catch (error) {
+      // A login without allowlist:read still answers its own agents.
+      if (!(error instanceof RequestError) || (error.status !== 403 && error.status !== 404)) throw error;
+      if (readAtMs === undefined) await output.note(`Cannot read the allowlist of ${me}: ${error.code}.`);
+      return [];
+    }
+  };
+  return async (handle) => {
+    if (handle === me) return 'you';
+    const { owner } = splitHandle(handle);
+    if (owner === path.owner) return 'same owner';
+    if (readAtMs === undefined || clock.monotonic() - readAtMs >= READ_AGAIN_MS) {
+      entries = await readEntries();
+      readAtMs = clock.monotonic();
+    }
+    return entries.includes(handle) || entries.includes(`@${owner}.*`) ? 'on your allowlist' : 'anyone';
+  };
+}

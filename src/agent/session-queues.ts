@@ -1,0 +1,95 @@
+/** Work in a session that must follow the earlier work there. */
+export type Work = () => Promise<void>;
+
+/** How much is done at a time. */
+export interface QueueLimits {
+  /** How many sessions are handled at a time. */
+  readonly concurrency: number;
+  /** How much work may wait. */
+  readonly capacity: number;
+}
+
+/** Work in many sessions: in order within each, several sessions at a time. */
+export class SessionQueues {
+  readonly #limits: QueueLimits;
+  readonly #onFailure: (error: unknown) => void;
+  /** The queue of each session; the first item is in progress. */
+  readonly #waiting = new Map<string, Work[]>();
+  readonly #ready: string[] = [];
+  readonly #wakers = new Set<() => void>();
+  #size = 0;
+  #running = 0;
+  #isStopped = false;
+  #failure: { readonly error: unknown } | undefined;
+
+  /** `onFailure` is called once, with the first failure; no new work begins after it. */
+  constructor(limits: QueueLimits, onFailure: (error: unknown) => void) {
+    this.#limits = limits;
+    this.#onFailure = onFailure;
+  }
+
+  /** Resolves as soon as there is room for more: awaiting it slows the producer down instead of filling the memory. */
+  async add(sessionId: string, work: Work): Promise<void> {
+    const queue = this.#waiting.get(sessionId);
+    if (queue === undefined) {
+      this.#waiting.set(sessionId, [work]);
+      this.#ready.push(sessionId);
+    } else queue.push(work);
+    this.#size += 1;
+    this.#begin();
+    await this.#until(() => this.#size < this.#limits.capacity || this.#isStopped);
+  }
+
+  /** Drops all work that has not begun. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#wakeAll();
+  }
+
+  /** Resolves when no work is in progress; rejects with the first failure of any work. */
+  async settled(): Promise<void> {
+    await this.#until(() => this.#running === 0 && (this.#isStopped || this.#size === 0));
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  /** Whether work is waiting or in progress there. */
+  isBusy(sessionId: string): boolean {
+    return this.#waiting.has(sessionId);
+  }
+
+  #begin(): void {
+    while (this.#running < this.#limits.concurrency && !this.#isStopped) {
+      const sessionId = this.#ready.shift();
+      if (sessionId === undefined) return;
+      this.#running += 1;
+      void this.#serve(sessionId);
+    }
+  }
+
+  async #serve(sessionId: string): Promise<void> {
+    const queue = this.#waiting.get(sessionId) ?? [];
+    try {
+      await queue[0]?.();
+    } catch (error) {
+      this.#isStopped = true;
+      if (this.#failure === undefined) this.#onFailure(error);
+      this.#failure ??= { error };
+    }
+    this.#running -= 1;
+    this.#size -= 1;
+    queue.shift();
+    if (queue.length > 0) this.#ready.push(sessionId);
+    else this.#waiting.delete(sessionId);
+    this.#begin();
+    this.#wakeAll();
+  }
+
+  #wakeAll(): void {
+    for (const wake of this.#wakers) wake();
+    this.#wakers.clear();
+  }
+
+  async #until(isMet: () => boolean): Promise<void> {
+    while (!isMet()) await new Promise<void>((resolve) => this.#wakers.add(resolve));
+  }
+}

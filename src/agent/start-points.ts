@@ -1,0 +1,66 @@
+import type { Client } from '../client/client.js';
+import { LIST_LIMIT_MAX } from '../wire/limit.js';
+import type { EventEnvelope } from '../wire/schemas/event.js';
+import type { Session } from '../wire/schemas/session.js';
+import type { Cursor } from './cursors.js';
+import type { Progress } from './progress-file.js';
+
+/** Where each session continues, and which later events are already done. */
+export interface StartPoints {
+  readonly cursors: Readonly<Record<string, Cursor>>;
+  /** Sessions that wait for the agent to join, which then answers everything in them. */
+  readonly invitations: readonly string[];
+  isDone(event: EventEnvelope): boolean;
+  /** A session continues earlier: later events are not done. */
+  goBack(sessionId: string, cursor: Cursor): void;
+}
+
+/** The service's time from its `Date`; ours if it has none. */
+export async function serviceTime(client: Client, nowMs: number, signal: AbortSignal): Promise<number> {
+  const { headers } = await client.raw({ method: 'GET', path: '/sessions?limit=1', signal });
+  const told = Date.parse(headers['date'] ?? '');
+  return Number.isNaN(told) ? nowMs : told;
+}
+
+/** Every session that may have work waiting. */
+export async function findStartPoints(
+  client: Client,
+  { sinceMs, sessions }: Progress,
+  me: string,
+  signal: AbortSignal,
+): Promise<StartPoints> {
+  const known = new Map(sessions);
+  const cursors: Record<string, Cursor> = {};
+  const invitations: string[] = [];
+  for await (const page of pagesOf(client, 'active', signal))
+    for (const { id, participants } of page) {
+      const isInvited = participants.some(({ handle, status }) => handle === me && status === 'invited');
+      if (isInvited) invitations.push(id);
+      // After an invitation that was read but not accepted, only the invitation itself appears again.
+      cursors[id] = isInvited ? { after: 0 } : (known.get(id) ?? { after: 0 });
+    }
+  for await (const page of pagesOf(client, 'ended', signal)) {
+    const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
+    for (const { id } of recent) cursors[id] = known.get(id) ?? { after: 0 };
+    if (recent.length === 0) break;
+  }
+  const isWhole = new Set([...known.keys(), ...invitations]);
+  return {
+    cursors,
+    invitations,
+    goBack: (id, cursor) => void known.set(id, cursor),
+    isDone: ({ session_id: id, sequence, created_at: createdAt }) =>
+      sequence <= (known.get(id)?.after ?? 0) || (!isWhole.has(id) && createdAt < sinceMs),
+  };
+}
+
+/** The sessions of an agent in one state, most recently changed first. */
+async function* pagesOf(client: Client, state: Session['state'], signal: AbortSignal): AsyncGenerator<Session[]> {
+  let cursor: string | undefined;
+  do {
+    const query = { state, limit: LIST_LIMIT_MAX, ...(cursor !== undefined && { cursor }) };
+    const { reply } = await client.call('listSessions', { query, signal });
+    yield reply.sessions;
+    cursor = reply.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+}

@@ -1,0 +1,197 @@
+import { spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import type { Produced, Responder } from '../../../agent/answer.js';
+import type { ProcessIdentity } from '../../../agent/progress-file.js';
+import { wait } from '../../../kit/clock.js';
+import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
+import { describeEnd, startEventCommand } from '../session/event-command.js';
+
+const KILL_AFTER_MS = 2_000;
+const FIRST_PAUSE_MS = 1_000;
+const STARTED_AFTER_MS = 150;
+
+/** How a shell reports a command that it cannot run (POSIX, sh: Exit Status). */
+const CANNOT_RUN: Readonly<Record<number, string>> = {
+  126: 'exit 126 means that it is not executable.',
+  127: 'exit 127 means that the shell did not find it, or something in it.',
+};
+
+export interface CommandRules {
+  readonly protocol: 'exec';
+  readonly command: string;
+  readonly tries: number;
+  readonly timeoutMs: number;
+}
+
+/** A command that is run for each message. */
+export function respondByCommand(context: Context, rules: CommandRules, guard: CommandGuard, me: string): Responder {
+  return {
+    respond: (event, signal, onTaken) => runCommand(context, rules, guard, event, me, signal, onTaken),
+    close: async () => {},
+  };
+}
+
+/**
+ * Runs a command for an event until it succeeds or has failed too often. Rejects with the signal's reason.
+ * @throws CliError `ASP_CONFIG` if the command cannot be run at all
+ */
+async function runCommand(
+  context: Context,
+  rules: CommandRules,
+  guard: CommandGuard,
+  event: EventEnvelope,
+  me: string,
+  signal: AbortSignal,
+  onTaken: () => void,
+): Promise<Produced> {
+  for (let tries = 1; ; tries += 1) {
+    const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name, ASP_TRY: String(tries) };
+    const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
+    signal.throwIfAborted();
+    if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
+    if (printed.kind === 'printed' || tries >= rules.tries) return printed;
+    await context.output.note(`${event.event_id}: ${printed.why}; trying again.`);
+    await wait(context.clock, FIRST_PAUSE_MS * 2 ** (tries - 1), signal);
+  }
+}
+
+/** Every message would fail the same way, so none counts as done. */
+function refuseUnrunnable(exitCode: number | null): void {
+  const why = CANNOT_RUN[exitCode ?? 0];
+  if (why === undefined) return;
+  throw new CliError('ASP_CONFIG', {
+    message: 'The command of --exec cannot be run. Its message is left to the next run.',
+    why,
+  });
+}
+
+type Once = { kind: 'printed'; exitCode: 0; text: string } | { kind: 'failed'; exitCode: number | null; why: string };
+
+async function runOnce(
+  context: Context,
+  { command, timeoutMs }: CommandRules,
+  guard: CommandGuard,
+  event: EventEnvelope,
+  environment: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+  onTaken: () => void,
+): Promise<Once> {
+  signal.throwIfAborted();
+  const { clock } = context;
+  const running = startEventCommand(context, command, event, { environment, isApart: true });
+  const unwatch = running.group === undefined ? undefined : guard.watch(running.group);
+  const cancels: (() => void)[] = [];
+  let stopped: string | undefined;
+  const stop = (why: string): void => {
+    if (stopped !== undefined) return;
+    stopped = why;
+    running.kill('SIGTERM');
+    cancels.push(clock.schedule(KILL_AFTER_MS, () => running.kill('SIGKILL')));
+  };
+  const onAbort = (): void => stop('it was stopped');
+  signal.addEventListener('abort', onAbort, { once: true });
+  cancels.push(clock.schedule(timeoutMs, () => stop(`the command took longer than ${timeoutMs / 1000} s`)));
+  // A command that cannot be run ends at once: nothing received its message.
+  cancels.push(clock.schedule(STARTED_AFTER_MS, onTaken));
+  try {
+    const tooMuch = (): void => stop(`the command printed more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
+    const [end, bytes] = await Promise.all([running.ended, collect(running.stdout, tooMuch)]);
+    const { exitCode } = end;
+    if (CANNOT_RUN[exitCode ?? 0] === undefined) onTaken();
+    if (stopped !== undefined) return { kind: 'failed', exitCode, why: stopped };
+    if (exitCode !== 0) return { kind: 'failed', exitCode, why: `the command ${describeEnd(end)}` };
+    const text = textOf(bytes);
+    if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
+    return { kind: 'printed', exitCode, text };
+  } finally {
+    unwatch?.();
+    signal.removeEventListener('abort', onAbort);
+    for (const cancel of cancels) cancel();
+  }
+}
+
+async function collect(stream: Readable, onTooMuch: () => void): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of stream) {
+    size += (part as Buffer).byteLength;
+    if (size > MESSAGE_BODY_MAX_BYTES) onTooMuch();
+    else parts.push(part as Buffer);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Strips one trailing line feed. Undefined if the output is blank or not UTF-8. */
+function textOf(bytes: Buffer): string | undefined {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');
+    return text.trim() === '' ? '' : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Ends commands that outlive their runner. */
+export interface CommandGuard {
+  /** Undefined if there is none: Windows has no process groups. */
+  readonly identity: ProcessIdentity | undefined;
+  /** Watches over a process group; call the result when the group has ended. */
+  watch(group: number): () => void;
+  close(): void;
+}
+
+/**
+ * A shell that receives each process group that begins (+) and ends (-). Its input ends when the runner does, even by
+ * `kill -9`: then it ends the remaining groups, with SIGKILL after 2 s.
+ */
+const SCRIPT = `
+trap '' HUP INT TERM
+groups=' '
+while read -r what group; do
+  case $what in
+    +) groups="$groups$group " ;;
+    -) groups="\${groups%% $group *} \${groups#* $group }" ;;
+  esac
+done
+is_alive() { for group in $groups; do kill -s 0 -- "-$group" && return 0; done; return 1; }
+for group in $groups; do kill -s TERM -- "-$group"; done
+tries=0
+while is_alive && [ $tries -lt 20 ]; do sleep 0.1; tries=$((tries + 1)); done
+for group in $groups; do kill -s KILL -- "-$group"; done
+`;
+
+export function startCommandGuard({ machine }: Context): CommandGuard {
+  if (machine.platform === 'win32') return { identity: undefined, watch: () => () => {}, close: () => {} };
+  const child = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  // Commands run even without a guard.
+  child.on('error', () => {});
+  child.stdin.on('error', () => {});
+  child.unref();
+  const { pid } = child;
+  return {
+    identity: pid === undefined ? undefined : { pid, start: machine.processStart(pid) },
+    watch(group) {
+      child.stdin.write(`+ ${group}\n`);
+      return () => void child.stdin.write(`- ${group}\n`);
+    },
+    close: () => void child.stdin.end(),
+  };
+}
+
+const POLL_MS = 50;
+const GONE_WITHIN_MS = 5_000;
+
+/** Waits until the guard of an earlier run has ended the commands that the run left behind. */
+export async function waitForGuard(
+  { machine, clock, output }: Context,
+  { pid, start }: ProcessIdentity,
+  signal: AbortSignal,
+): Promise<void> {
+  const isThere = (): boolean => machine.isProcessAlive(pid) && machine.processStart(pid) === start;
+  const lastAt = clock.monotonic() + GONE_WITHIN_MS;
+  if (isThere()) await output.detail('waiting for the commands of the previous run to end');
+  while (isThere() && clock.monotonic() < lastAt) await wait(clock, POLL_MS, signal);
+}

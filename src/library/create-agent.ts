@@ -1,0 +1,479 @@
+import { setMaxListeners } from 'node:events';
+
+import { type Advice, isFailureNotice, type Produced, type RunRecord } from '../agent/answer.js';
+import { lockProgress } from '../agent/lock-progress.js';
+import { type AgentContext, waitForService } from '../agent/persist.js';
+import { openProgress } from '../agent/progress-file.js';
+import { createRelations, type Relation } from '../agent/relation.js';
+import { createReplyMatcher } from '../agent/reply-matcher.js';
+import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
+import { serviceTime } from '../agent/start-points.js';
+import { type Client, RequestError } from '../client/client.js';
+import { abortAfter, systemClock, wait } from '../kit/clock.js';
+import { durationMs } from '../kit/duration.js';
+import { stableKey } from '../kit/stable-key.js';
+import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
+import { isHandle } from '../wire/handle.js';
+import type { EventEnvelope } from '../wire/schemas/event.js';
+import type { Message } from '../wire/schemas/message.js';
+import type { Content } from '../wire/schemas/requests.js';
+import { canonical, findIdentity, type Identity, type IdentityOptions, identityOf } from './identity.js';
+
+/** A duration: `500ms`, `30s`, `10m`, `2h`, `7d`, or milliseconds. */
+export type Duration = string | number;
+
+/** How an agent is set up. */
+export interface CreateAgentOptions extends IdentityOptions {
+  /** Acts through this client instead of credentials that `asp` finds. Set `progressFile` too, or progress ends with the process. */
+  readonly client?: Client | undefined;
+  /** Who may invite the agent and gets answers (default: agents of the same owner, and the allowlist of the agent). */
+  readonly from?: readonly string[] | 'anyone' | undefined;
+  /** Whether the agent joins the sessions it is invited to (default: true). */
+  readonly joins?: boolean | undefined;
+  /** Whether a session ends after the reply (default: false). */
+  readonly ends?: boolean | undefined;
+  /** How many sessions are handled at a time (default: 4). */
+  readonly concurrency?: number | undefined;
+  /** Limit of one call of the handler (default: `10m`). */
+  readonly timeout?: Duration | undefined;
+  /** How often a handler that fails is called for one message (default: 1). */
+  readonly tries?: number | undefined;
+  /** After the last failure: notify the sender, stay silent, or end `run` and leave the message to the next one (default: `reply`). */
+  readonly onFailure?: 'reply' | 'skip' | 'stop' | undefined;
+  /** How long handlers may take to finish after the stop (default: `10s`). */
+  readonly grace?: Duration | undefined;
+  /** Where the progress is kept (default: where `asp run` keeps it). */
+  readonly progressFile?: string | undefined;
+  /** Without progress of an earlier run: answer messages without a reply that are up to this old (default: none). */
+  readonly since?: Duration | undefined;
+  /** Limits that keep two agents from answering each other forever. Zero: no limit. */
+  readonly limits?: AgentLimits | undefined;
+  /** Gets what a person should know: no connection, a limit that was reached, a failed handler (default: a process warning). */
+  readonly onNote?: ((text: string) => void) | undefined;
+}
+
+/** How far an agent may go before a person has to look. */
+export interface AgentLimits {
+  /** Replies in a session since the last message of one of the `humans` (default: 20). */
+  readonly replies?: number | undefined;
+  /** Replies within an hour (default: 0). */
+  readonly repliesPerHour?: number | undefined;
+  /** Automatic replies in a chain (default: 50). */
+  readonly hops?: number | undefined;
+  /** Agents that a person writes with. */
+  readonly humans?: readonly string[] | undefined;
+}
+
+/** A message for the agent. */
+export type IncomingMessage = Message & {
+  /** Its text parts, a line each. */
+  readonly text: string;
+};
+
+/** Where a message came from, and what a handler can do besides answering. */
+export interface AgentSession {
+  readonly id: string;
+  /** How the sender is related to the agent. The service proves the handle, not the intent. */
+  readonly relation: Relation;
+  /** The number of this call for the message: 2 or more after a failure. */
+  readonly attempt: number;
+  /** Aborts when the time is up or the agent is stopped. */
+  readonly signal: AbortSignal;
+  readonly client: Client;
+  /** The messages among the last `events` events (default: 50), oldest first. */
+  history(events?: number): Promise<IncomingMessage[]>;
+  /**
+   * Sends a message before the reply. If the handler is called again, its nth message is not sent again. Someone who waits for one
+   * answer takes the first message.
+   */
+  send(content: Content): Promise<void>;
+}
+
+/** What a handler answers: text or parts; nothing: no reply. */
+export type Reply = Content | undefined;
+
+/** Makes the reply to a message. */
+export type MessageHandler = (message: IncomingMessage, session: AgentSession) => Reply | Promise<Reply>;
+
+/** What became of a message. `code` is that of a refusal, or the limit that was reached. */
+export type AnswerResult = Pick<
+  RunRecord,
+  'session_id' | 'message_id' | 'sequence' | 'from' | 'outcome' | 'tries' | 'reply' | 'code' | 'at' | 'duration_ms'
+>;
+
+/** Options of {@link Agent.ask}. */
+export interface AskOptions {
+  /** How long to wait for the answer (default: `1m`). */
+  readonly timeout?: Duration | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Leave the session open after the answer, to go on there (default: false). */
+  readonly keepsSession?: boolean | undefined;
+  /** A name for this question: asked again under the same name, it is sent once. */
+  readonly once?: string | undefined;
+}
+
+/** The answer to a question. */
+export interface Answer {
+  readonly text: string;
+  readonly message: Message;
+  readonly sessionId: string;
+}
+
+/** An agent: it answers messages, and asks others. */
+export interface Agent extends AsyncDisposable {
+  /** The client of the agent, for everything else. */
+  client(): Promise<Client>;
+  /** The handle that the agent acts as. */
+  handle(): Promise<string>;
+  /** What answers messages. A message is answered once, across restarts; only a handler that was cut off is called again. */
+  onMessage(handler: MessageHandler): Agent;
+  /** Gets the new events of one type. */
+  on<Type extends EventType>(type: Type, listener: (event: TypedEvent<Type>) => void | Promise<void>): Agent;
+  /** Gets what became of each message. */
+  onResult(listener: (result: AnswerResult) => void): Agent;
+  /** Gets the errors of handlers and listeners; without it, they are notes. */
+  onError(listener: (error: unknown, message: IncomingMessage | undefined) => void): Agent;
+  /**
+   * Answers messages until `signal` aborts or the agent is closed, and lets handlers finish. `onReady` is called when new messages are
+   * answered from now on.
+   * @throws RequestError `ASP_ALREADY_RUNNING` if another process answers as this agent, and errors that waiting cannot fix.
+   */
+  run(options?: {
+    readonly signal?: AbortSignal | undefined;
+    readonly onReady?: (() => void) | undefined;
+  }): Promise<void>;
+  /**
+   * Starts a session with an agent, waits for its answer, and ends the session.
+   * @throws RequestError `ASP_TIMEOUT` if there is no answer in time, `ASP_NO_ANSWER` if the other agent reports a failure or leaves.
+   */
+  ask(handle: string, content: Content, options?: AskOptions): Promise<Answer>;
+  /** Stops answering, lets handlers finish, and closes the connections. */
+  close(): Promise<void>;
+}
+
+const ADVICE: Advice = {
+  admit: 'Add it to the allowlist, or name it in the option from.',
+  since: 'To answer earlier messages too, set the option since.',
+  unreported: () => '',
+  limits: {
+    max_replies: 'A message from an agent in limits.humans starts the count again.',
+    max_replies_per_hour: 'Wait, or raise limits.repliesPerHour.',
+    max_hops: 'A new message from a person starts again; limits.hops raises it.',
+    max_tokens: '',
+    max_cost: '',
+    repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
+  },
+};
+
+const HISTORY_EVENTS = 50;
+const FIRST_PAUSE_MS = 1_000;
+
+/** Creates an agent. Nothing is read or sent before its first use. */
+export function createAgent(options: CreateAgentOptions = {}): Agent {
+  const settings = readSettings(options);
+  const life = new AbortController();
+  setMaxListeners(0, life.signal);
+  const listeners = new Map<string, ((event: never) => void | Promise<void>)[]>();
+  const results: ((result: AnswerResult) => void)[] = [];
+  const errors: ((error: unknown, message: IncomingMessage | undefined) => void)[] = [];
+  let handler: MessageHandler | undefined;
+  let running: Promise<void> | undefined;
+  let identity: Promise<Identity> | undefined;
+
+  const note = options.onNote ?? ((text: string): void => process.emitWarning(text, 'AspAgent'));
+  const context: AgentContext = {
+    clock: systemClock,
+    output: { note: async (text) => note(text), detail: async () => {} },
+    globals: {},
+  };
+  const requireOpen = (): void => {
+    if (life.signal.aborted) throw new Error('This agent was closed.');
+  };
+  const who = (): Promise<Identity> => {
+    requireOpen();
+    identity ??=
+      options.client === undefined
+        ? findIdentity(options, life.signal)
+        : Promise.resolve(identityOf(options.client, options.handle));
+    return identity;
+  };
+  const report = (error: unknown, message?: IncomingMessage): void => {
+    for (const listener of errors) listener(error, message);
+    if (errors.length === 0)
+      note(`A handler failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  };
+
+  const onEvent = async (event: EventEnvelope): Promise<void> => {
+    for (const listener of listeners.get(event.type) ?? [])
+      try {
+        await listener(event as never);
+      } catch (error) {
+        report(error);
+      }
+  };
+  const followAndAnswer = async (
+    { soft, hard }: Stops,
+    answerAll: AnswerAll,
+    handle: MessageHandler,
+    onReady: () => void,
+  ): Promise<void> => {
+    const found = await who();
+    const client = await waitForService(context, soft, () => found.client());
+    const me = await waitForService(context, soft, () => found.handle());
+    const path = options.progressFile ?? (await found.progressPath());
+    const release = path === undefined ? () => {} : await lockProgress(context, me, path);
+    if (release === undefined)
+      throw new RequestError({
+        code: 'ASP_ALREADY_RUNNING',
+        message: `Another process already answers as ${me}. Both would store their progress in ${path}.`,
+      });
+    try {
+      const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
+      const { sinceMs } = settings.engine;
+      const progress = await openProgress(path, async () => sinceMs ?? waitForService(context, soft, now));
+      const relationOf = createRelations({ context, client, me, signal: hard.signal });
+      await answerAll({
+        client,
+        me,
+        progress,
+        progressPath: path,
+        relationOf: createRelations({ context, client, me, signal: soft }),
+        onEvent,
+        onReady: async () => onReady(),
+        onRecord: async (record) => {
+          for (const listener of results) listener(record);
+        },
+        async respond(event, signal, onTaken) {
+          onTaken();
+          const message = withText(event.payload);
+          const relation = await relationOf(message.sender);
+          for (let attempt = 1; ; attempt += 1) {
+            const parts = { client, me, event, relation, attempt };
+            const failure = await callHandler(handle, message, parts, settings.timeoutMs, signal);
+            if ('kind' in failure) return failure;
+            signal.throwIfAborted();
+            report(failure.error, message);
+            const why = failure.error instanceof Error ? failure.error.message : String(failure.error);
+            if (attempt >= settings.tries) return { kind: 'failed', exitCode: null, tries: attempt, why };
+            await wait(context.clock, FIRST_PAUSE_MS * 2 ** (attempt - 1), signal);
+          }
+        },
+      });
+    } finally {
+      release();
+    }
+  };
+
+  const agent: Agent = {
+    client: async () => (await who()).client(),
+    handle: async () => (await who()).handle(),
+    onMessage(given) {
+      if (handler !== undefined) throw new Error('This agent already has a handler of messages.');
+      handler = given;
+      return agent;
+    },
+    on(type, listener) {
+      listeners.set(type, [...(listeners.get(type) ?? []), listener]);
+      return agent;
+    },
+    onResult(listener) {
+      results.push(listener);
+      return agent;
+    },
+    onError(listener) {
+      errors.push(listener);
+      return agent;
+    },
+    async run({ signal, onReady = () => {} } = {}) {
+      requireOpen();
+      const given = handler;
+      if (given === undefined) throw new Error('This agent has no handler: call onMessage before run.');
+      if (running !== undefined) throw new Error('This agent is already running.');
+      const stop = signal === undefined ? life.signal : AbortSignal.any([life.signal, signal]);
+      running = serveAgent(context, ADVICE, settings.engine, stop, (stops, answerAll) =>
+        followAndAnswer(stops, answerAll, given, onReady),
+      ).finally(() => {
+        running = undefined;
+      });
+      return running;
+    },
+    async ask(handle, content, asked = {}) {
+      const found = await who();
+      return askAgent(await found.client(), await found.handle(), canonical(handle), content, asked);
+    },
+    async close() {
+      const found = identity;
+      life.abort(new Error('The agent was closed.'));
+      await running?.catch(() => {});
+      await (await found?.catch(() => undefined))?.close();
+    },
+    [Symbol.asyncDispose]: () => agent.close(),
+  };
+  return agent;
+}
+
+interface Call {
+  readonly client: Client;
+  readonly me: string;
+  readonly event: EventEnvelope;
+  readonly relation: Relation;
+  readonly attempt: number;
+}
+
+/** One call of the handler. One that does not end by itself is not waited for after the time, or the stop. */
+async function callHandler(
+  handle: MessageHandler,
+  message: IncomingMessage,
+  { client, me, event, relation, attempt }: Call,
+  timeoutMs: number,
+  stop: AbortSignal,
+): Promise<Produced | { readonly error: unknown }> {
+  const { session_id: sessionId } = event;
+  const path = { session_id: sessionId };
+  const late = (): Error => new Error(`the handler took longer than ${timeoutMs / 1000} s`);
+  let sent = 0;
+  const work = async (signal: AbortSignal): Promise<Reply> => {
+    setMaxListeners(0, signal);
+    const session: AgentSession = {
+      id: sessionId,
+      relation,
+      attempt,
+      signal,
+      client,
+      async history(last = HISTORY_EVENTS) {
+        const messages: IncomingMessage[] = [];
+        for await (const item of client.tail({ sessions: [{ sessionId, last }], isFollowing: false, signal }))
+          if (item.kind === 'event' && isMessageEvent(item.event)) messages.push(withText(item.event.payload));
+        return messages;
+      },
+      async send(content) {
+        sent += 1;
+        const name = `send:${event.event_id}:${sent}`;
+        const idempotencyKey = stableKey(me, `POST /sessions/${sessionId}/messages`, name);
+        try {
+          await client.call('sendMessage', { path, body: { content }, idempotencyKey, signal });
+        } catch (error) {
+          // An earlier call of the handler sent something else in its place.
+          if (!(error instanceof RequestError && error.code === 'IDEMPOTENCY_MISMATCH')) throw error;
+        }
+      },
+    };
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+    return await Promise.race([handle(message, session), aborted]);
+  };
+  try {
+    const reply = await abortAfter(systemClock, timeoutMs, late, work, stop);
+    if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries: attempt, text: '' };
+    const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
+    return { kind: 'printed', exitCode: null, tries: attempt, text, content: reply };
+  } catch (error) {
+    return { error };
+  }
+}
+
+async function askAgent(
+  client: Client,
+  me: string,
+  to: string,
+  content: Content,
+  { timeout = '1m', signal, keepsSession = false, once }: AskOptions,
+): Promise<Answer> {
+  if (!isHandle(to)) throw new TypeError(`'${to}' is not a handle, such as alice.bot.`);
+  const timeoutMs = readMs('timeout', timeout);
+  let sessionId: string | undefined;
+  const late = (): RequestError =>
+    new RequestError({
+      code: 'ASP_TIMEOUT',
+      message: `${to} did not answer within ${timeoutMs / 1000} s.${sessionId === undefined ? '' : ` The question is in ${sessionId}.`}`,
+      outcome: sessionId === undefined ? 'unknown' : 'applied',
+    });
+  const work = async (until: AbortSignal): Promise<Answer> => {
+    const { reply } = await client.call('createSession', {
+      body: { invite: [to], initial_message: { content } },
+      ...(once !== undefined && { idempotencyKey: stableKey(me, 'POST /sessions', once) }),
+      signal: until,
+    });
+    const id = reply.session_id;
+    sessionId = id;
+    const sequence = reply.sequence ?? 0;
+    const isReply = createReplyMatcher(me, { sequence, messageId: reply.message_id ?? undefined });
+    const noAnswer = (what: string): RequestError =>
+      new RequestError({ code: 'ASP_NO_ANSWER', message: `${to} ${what} (${id}).`, outcome: 'applied' });
+    for await (const item of client.tail({
+      sessions: [{ sessionId: id, after: sequence }],
+      handle: me,
+      signal: until,
+    })) {
+      if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
+      if (item.kind !== 'event' || !isMessageEvent(item.event) || !isReply(item.event.payload)) continue;
+      const message = item.event.payload;
+      if (!keepsSession) await client.call('endSession', { path: { session_id: id }, signal: until });
+      if (isFailureNotice(message)) throw noAnswer('could not process the message');
+      return { text: withText(message).text, message, sessionId: id };
+    }
+    throw until.reason;
+  };
+  try {
+    return await abortAfter(systemClock, timeoutMs, late, work, signal);
+  } catch (error) {
+    const isLate = error instanceof RequestError && error.code === 'ASP_TIMEOUT';
+    throw isLate ? late() : error;
+  }
+}
+
+function withText(message: Message): IncomingMessage {
+  const { content } = message;
+  if (typeof content === 'string') return { ...message, text: content };
+  const texts = content.flatMap((part) =>
+    part.type === 'text' && typeof part['text'] === 'string' ? [part['text']] : [],
+  );
+  return { ...message, text: texts.join('\n') };
+}
+
+function readMs(name: string, duration: Duration): number {
+  const ms = typeof duration === 'number' ? duration : durationMs(duration);
+  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
+  throw new TypeError(`${name} '${duration}' is not a duration: write 500ms, 30s, 10m, 2h, 7d or milliseconds.`);
+}
+
+function readCount(name: string, count: number, min: number): number {
+  if (Number.isSafeInteger(count) && count >= min) return count;
+  throw new TypeError(`${name} ${count} is not a whole number of at least ${min}.`);
+}
+
+function readHandles(name: string, handles: readonly string[]): readonly string[] {
+  const wrong = handles.find((handle) => !isHandle(canonical(handle)));
+  if (wrong === undefined) return handles.map(canonical);
+  throw new TypeError(`${name}: '${wrong}' is not a handle, such as alice.bot.`);
+}
+
+function readSettings(options: CreateAgentOptions) {
+  const { limits = {}, from = [], timeout = '10m', grace = '10s', since, tries = 1, concurrency = 4 } = options;
+  if (options.handle !== undefined) readHandles('handle', [options.handle]);
+  if (from !== 'anyone' && !Array.isArray(from)) throw new TypeError("from is a list of handles, or 'anyone'.");
+  return {
+    timeoutMs: readMs('timeout', timeout),
+    tries: readCount('tries', tries, 1),
+    engine: {
+      from: from === 'anyone' ? from : readHandles('from', from),
+      joins: options.joins ?? true,
+      ends: options.ends ?? false,
+      count: undefined,
+      concurrency: readCount('concurrency', concurrency, 1),
+      graceMs: readMs('grace', grace),
+      sinceMs: since === undefined ? undefined : systemClock.now() - readMs('since', since),
+      onFailure: options.onFailure ?? 'reply',
+      onLimit: 'skip',
+      limits: {
+        replies: readCount('limits.replies', limits.replies ?? 20, 0),
+        repliesPerHour: readCount('limits.repliesPerHour', limits.repliesPerHour ?? 0, 0),
+        hops: readCount('limits.hops', limits.hops ?? 50, 0),
+        tokens: 0,
+        cost: 0,
+        humans: readHandles('limits.humans', limits.humans ?? []),
+      },
+    },
+  } as const;
+}

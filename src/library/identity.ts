@@ -1,0 +1,105 @@
+import type { Client } from '../client/client.js';
+import { RequestError } from '../client/client.js';
+import { systemClock } from '../kit/clock.js';
+import { systemRandom } from '../kit/random.js';
+
+/** Which agent to act as, and where. */
+export interface IdentityOptions {
+  /** The agent, such as `@me.bot`; default: as `asp` chooses it (ASP_AGENT, `.asp.json`, the profile, the first login). */
+  readonly handle?: string | undefined;
+  /** The service: the name of a profile of `asp`, or a base URL; default: as `asp` chooses it (ASP_PROFILE, `.asp.json`, …). */
+  readonly profile?: string | undefined;
+}
+
+/** A client with the credentials that `asp` finds, and the agent it acts as. */
+export interface Identity {
+  client(): Promise<Client>;
+  /** The handle of the acting agent. */
+  handle(): Promise<string>;
+  /** Where the progress of the agent is kept; undefined: nowhere. */
+  progressPath(): Promise<string | undefined>;
+  close(): Promise<void>;
+}
+
+/** The identity of a client that the program made itself. Its progress is kept nowhere. */
+export function identityOf(client: Client, expected: string | undefined): Identity {
+  return {
+    client: async () => client,
+    async handle() {
+      const { reply } = await client.call('getActingAgent', {});
+      const handle = reply.canonical_handle;
+      if (expected === undefined || canonical(expected) === handle) return handle;
+      throw new RequestError({ code: 'ASP_WRONG_AGENT', message: `The client acts as ${handle}, not as ${expected}.` });
+    },
+    progressPath: async () => undefined,
+    close: async () => {},
+  };
+}
+
+/** The handle with its `@`. */
+export const canonical = (handle: string): string => (handle.startsWith('@') ? handle : `@${handle}`);
+
+const NOWHERE = { isTerminal: false, columns: 80, write: async () => {}, isAbandoned: () => false };
+
+/** Finds service, agent and credentials exactly as `asp` finds them. Nothing is read before it is needed. */
+export async function findIdentity(options: IdentityOptions, signal: AbortSignal): Promise<Identity> {
+  const [{ createContext }, { machineOf }, { progressPath }, { VERSION }] = await Promise.all([
+    import('../cli/context/create-context.js'),
+    import('../cli/context/machine.js'),
+    import('../cli/context/progress-path.js'),
+    import('../cli/version.js'),
+  ]);
+  const surroundings = {
+    streams: { stdin: { isTerminal: false, async *read() {} }, stdout: NOWHERE, stderr: NOWHERE },
+    environment: process.env,
+    machine: machineOf(process),
+    clock: systemClock,
+    random: systemRandom,
+    version: VERSION,
+    signal,
+    isGuest: true,
+    finishOnSignal: () => {},
+    tidyUpOnSignal: () => {},
+    interrupt: () => {},
+    untilSignal: <Value>(work: (signal: AbortSignal) => Promise<Value>) => work(signal),
+    lendTerminal: <Value>(work: () => Promise<Value>) => work(),
+  };
+  const globals = {
+    as: options.handle === undefined ? undefined : canonical(options.handle),
+    profile: options.profile,
+    format: 'human',
+    fields: undefined,
+    isQuiet: true,
+    isVerbose: false,
+    isDebug: false,
+    mayAsk: false,
+    isYes: false,
+    timeoutMs: undefined,
+    retries: undefined,
+    color: 'never',
+    isAccessible: false,
+    isDryRun: false,
+    idempotencyKey: undefined,
+    once: undefined,
+  } as const;
+  const context = createContext(surroundings, globals, { nouns: [], commands: [] }, []);
+  return {
+    client: () => plainly(context.client()),
+    handle: () => plainly(context.actingHandle()),
+    progressPath: async () => plainly(progressPath(context, await context.actingHandle())),
+    close: () => context.close(),
+  };
+}
+
+/** Errors of the command line as errors of the library, with the reason in the message. */
+async function plainly<Value>(work: Promise<Value>): Promise<Value> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof RequestError || !(error instanceof Error) || !('code' in error)) throw error;
+    const why = 'why' in error && typeof error.why === 'string' ? ` ${capitalized(error.why)}` : '';
+    throw new RequestError({ code: String(error.code), message: `${error.message}${why}`, cause: error });
+  }
+}
+
+const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;

@@ -1,0 +1,248 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import {
+  type Agent,
+  type AnswerResult,
+  type CreateAgentOptions,
+  createAgent,
+  isMessageEvent,
+} from '../../src/library/library.js';
+import { startService, type TestService } from '../../src/testing/testing.js';
+
+let service: TestService;
+let folder: string;
+const agents: Agent[] = [];
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'asp-agents-'));
+  service = await startService({ agents: ['me.bot', 'me.boss', 'other.one'] });
+});
+afterEach(async () => {
+  await Promise.all(agents.splice(0).map((agent) => agent.close()));
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const notes: string[] = [];
+const create = (options: CreateAgentOptions = {}, handle = '@me.bot'): Agent => {
+  notes.length = 0;
+  const client = service.client(handle);
+  const progressFile = join(folder, `${handle}.json`);
+  const agent = createAgent({ client, progressFile, onNote: (text) => notes.push(text), ...options });
+  agents.push(agent);
+  return agent;
+};
+/** Resolves when the agent answers; the promise of the run is in an object, because it lasts. */
+const start = async (agent: Agent): Promise<{ readonly ended: Promise<void> }> => {
+  let ended: Promise<void> = Promise.resolve();
+  await new Promise<void>((resolve, reject) => {
+    ended = agent.run({ onReady: resolve });
+    ended.catch(reject);
+  });
+  return { ended };
+};
+const boss = (): Agent => create({ progressFile: undefined }, '@me.boss');
+
+describe('an agent of the library', () => {
+  it('answers a question with what its handler returns, and the asker gets it', async () => {
+    const agent = create();
+    agent.onMessage(async (message, session) => {
+      const { text } = message;
+      expect([session.relation, session.attempt, message.sender]).toEqual(['same owner', 1, '@me.boss']);
+      expect((await session.history()).map((one) => one.text)).toEqual([text]);
+      return `you said ${text}`;
+    });
+    await start(agent);
+    const answer = await boss().ask('me.bot', 'hello');
+    expect(answer).toMatchObject({ text: 'you said hello', message: { sender: '@me.bot' } });
+    const { reply } = await service.client('@me.boss').call('getSession', { path: { session_id: answer.sessionId } });
+    expect(reply.state).toBe('ended');
+  });
+
+  it('needs no file for its progress', async () => {
+    const agent = create({ progressFile: undefined }).onMessage(({ text }) => text.toUpperCase());
+    const { ended } = await start(agent);
+    expect((await boss().ask('@me.bot', 'hello')).text).toBe('HELLO');
+    await agent.close();
+    await ended;
+  });
+
+  it('answers with parts, sends more than one message, and says nothing for nothing', async () => {
+    const results: AnswerResult[] = [];
+    const agent = create().onResult((result) => results.push(result));
+    agent.onMessage(async (message, session) => {
+      if (message.text === 'quiet') return undefined;
+      await session.send('first');
+      return [
+        { type: 'text', text: 'second' },
+        { type: 'data', data: { n: 3 } },
+      ];
+    });
+    await start(agent);
+    const asker = boss();
+    await expect(asker.ask('@me.bot', 'quiet', { timeout: '300ms' })).rejects.toMatchObject({
+      code: 'ASP_TIMEOUT',
+      outcome: 'applied',
+      message: expect.stringMatching(/^@me\.bot did not answer within 0\.3 s\. The question is in sess_/),
+    });
+    const answer = await asker.ask('@me.bot', 'speak', { keepsSession: true });
+    expect(answer.text).toBe('first');
+    await expect.poll(() => results.map(({ outcome }) => outcome)).toEqual(['silent', 'replied']);
+    const path = { session_id: answer.sessionId };
+    const { reply } = await service.client('@me.boss').call('replayEvents', { path });
+    expect(reply.events.filter(isMessageEvent).at(-1)?.payload.content).toEqual([
+      { type: 'text', text: 'second' },
+      { type: 'data', data: { n: 3 } },
+    ]);
+  });
+
+  it('answers each message once when it starts again, and answers what came meanwhile', async () => {
+    let calls = 0;
+    const answering = (): Agent =>
+      create().onMessage(() => {
+        calls += 1;
+        return `answer ${calls} ${Math.random()}`;
+      });
+    const first = answering();
+    await start(first);
+    const asker = service.client('@me.boss');
+    const { sessionId } = await boss().ask('@me.bot', 'one', { keepsSession: true });
+    await first.close();
+    const path = { session_id: sessionId };
+    await asker.call('sendMessage', { path, body: { content: 'two' } });
+    await start(answering());
+    const texts = async (): Promise<unknown[]> => {
+      const { reply } = await asker.call('replayEvents', { path });
+      return reply.events.filter(({ type }) => type === 'session.message').map(({ payload }) => payload['sender']);
+    };
+    await expect.poll(texts).toEqual(['@me.boss', '@me.bot', '@me.boss', '@me.bot']);
+    expect(calls).toBe(2);
+  });
+
+  it('is alone: a second one with the same progress does not start, and goes on after the first', async () => {
+    const first = create().onMessage(() => 'a');
+    await start(first);
+    const second = create().onMessage(() => 'b');
+    await expect(second.run()).rejects.toMatchObject({
+      code: 'ASP_ALREADY_RUNNING',
+      message: expect.stringContaining('Another process already answers as @me.bot.'),
+    });
+    await first.close();
+    await start(second);
+    expect((await boss().ask('@me.bot', 'x')).text).toBe('b');
+  });
+
+  it('answers only agents of the same owner, unless others are named', async () => {
+    const stranger = create({ progressFile: undefined }, '@other.one');
+    const closed = create().onMessage(() => 'never');
+    await start(closed);
+    await expect(stranger.ask('@me.bot', 'x', { timeout: '500ms' })).rejects.toMatchObject({ code: 'ASP_TIMEOUT' });
+    expect(notes.join()).toContain('Not answering @other.one: it has a different owner');
+    expect(notes.join()).toContain('name it in the option from');
+    await closed.close();
+    await start(create({ from: ['other.one'], progressFile: join(folder, 'open.json') }).onMessage(() => 'now'));
+    expect((await stranger.ask('@me.bot', 'x')).text).toBe('now');
+  });
+
+  it('calls a handler that fails again, then notifies sender and owner', async () => {
+    const errors: unknown[] = [];
+    const attempts: number[] = [];
+    const agent = create({ tries: 2 }).onError((error, message) => errors.push([String(error), message?.text]));
+    agent.onMessage((_, { attempt }) => {
+      attempts.push(attempt);
+      throw new Error('no model');
+    });
+    await start(agent);
+    await expect(boss().ask('@me.bot', 'x')).rejects.toMatchObject({
+      code: 'ASP_NO_ANSWER',
+      message: expect.stringContaining('@me.bot could not process the message'),
+    });
+    expect(attempts).toEqual([1, 2]);
+    expect(errors).toEqual([
+      ['Error: no model', 'x'],
+      ['Error: no model', 'x'],
+    ]);
+  });
+
+  it('does not wait for a handler that ignores its signal: not after its time, not after the stop', async () => {
+    const reasons: unknown[] = [];
+    const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
+    agent.onMessage(() => new Promise(() => {}));
+    await start(agent);
+    await expect(boss().ask('@me.bot', 'x')).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    expect(reasons).toEqual(['Error: the handler took longer than 0.1 s']);
+    await agent.close();
+    let isCalled = false;
+    const stuck = create({ grace: '50ms' }).onMessage(() => {
+      isCalled = true;
+      return new Promise(() => {});
+    });
+    await start(stuck);
+    const asked = boss().ask('@me.bot', 'x', { timeout: '5s' });
+    await expect.poll(() => isCalled).toBe(true);
+    await stuck.close();
+    await start(create().onMessage(() => 'at last'));
+    expect((await asked).text).toBe('at last');
+  });
+
+  it('stops answering at its limit, and says so', async () => {
+    const results: string[] = [];
+    const agent = create({ limits: { replies: 1 } }).onResult(({ outcome, code }) =>
+      results.push(`${outcome} ${code}`),
+    );
+    await start(agent.onMessage(() => 'again'));
+    const { sessionId } = await boss().ask('@me.bot', 'one', { keepsSession: true });
+    const path = { session_id: sessionId };
+    await service.client('@me.boss').call('sendMessage', { path, body: { content: 'two' } });
+    await expect.poll(() => results).toEqual(['replied null', 'limited max_replies']);
+    expect(notes.join()).toContain('limits.humans');
+  });
+
+  it('gives events by name, with types, and survives a listener that fails', async () => {
+    const seen: string[] = [];
+    const errors: unknown[] = [];
+    const agent = create().onMessage(() => 'bye');
+    agent.onError((error) => errors.push(error));
+    agent.on('session.ended', ({ payload }) => void seen.push(`ended by ${payload.ended_by}`));
+    agent.on('session.message', ({ payload }) => {
+      seen.push(`${payload.sender}`);
+      throw new Error('listener');
+    });
+    await start(agent);
+    await boss().ask('@me.bot', 'hello');
+    await expect.poll(() => seen).toEqual(['@me.boss', '@me.bot', 'ended by @me.boss']);
+    expect(errors).toHaveLength(2);
+  });
+
+  it('keeps answering while the service fails', async () => {
+    service.inject({ kind: 503, every: 3 });
+    service.inject({ kind: 'lost', on: 'sendMessage', every: 2 });
+    await start(create().onMessage(({ text }) => `re: ${text}`));
+    const asker = boss();
+    const texts = await Promise.all(['a', 'b', 'c', 'd'].map(async (text) => (await asker.ask('@me.bot', text)).text));
+    expect(texts).toEqual(['re: a', 're: b', 're: c', 're: d']);
+  });
+
+  it('sends a question once under one name', async () => {
+    await start(create().onMessage(() => 'yes'));
+    const [one, two] = await Promise.all(
+      [1, 2].map(() => boss().ask('@me.bot', 'ready?', { once: 'today', keepsSession: true })),
+    );
+    expect(one?.sessionId).toBe(two?.sessionId);
+  });
+
+  it('says what is wrong', async () => {
+    expect(() => createAgent({ from: ['Nobody'] })).toThrow("from: 'Nobody' is not a handle, such as alice.bot.");
+    expect(() => createAgent({ timeout: 'soon' })).toThrow("timeout 'soon' is not a duration");
+    expect(() => createAgent({ concurrency: 0 })).toThrow('concurrency 0 is not a whole number of at least 1.');
+    await expect(create().run()).rejects.toThrow('This agent has no handler: call onMessage before run.');
+    await expect(boss().ask('Alice', 'x')).rejects.toThrow("'@Alice' is not a handle");
+    await expect(create({ handle: '@me.boss' }).handle()).rejects.toMatchObject({ code: 'ASP_WRONG_AGENT' });
+    const agent = create().onMessage(() => 'x');
+    expect(() => agent.onMessage(() => 'y')).toThrow('already has a handler');
+    await agent.close();
+    await expect(agent.run()).rejects.toThrow('This agent was closed.');
+  });
+});
