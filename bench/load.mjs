@@ -298,7 +298,7 @@ async function measureTail(events = 10_000) {
   const bob = await service.tokensOf('bob.blue');
   const session = await service.createSession(alice, [bob]);
   const few = 200;
-  let sent = 3;
+  let sent = 2;
   const send = async () => {
     while (sent < events) {
       sent += 1;
