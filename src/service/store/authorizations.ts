@@ -290,6 +290,23 @@ export function listFamiliesOfAccount(
   );
 }
 
+/** The newest of them that act as one agent. */
+export function listFamiliesOfAgent(
+  query: Query,
+  accountId: string,
+  epochMs: number,
+  agentId: string,
+  limit: number,
+): Promise<FamilyOfAccountRow[]> {
+  return query.all<FamilyOfAccountRow>(
+    `${FAMILY_OF_ACCOUNT} AND refresh_family.agent_id = $3 ORDER BY refresh_family.created_at DESC LIMIT $4`,
+    accountId,
+    epochMs,
+    agentId,
+    limit,
+  );
+}
+
 /** Families that were not used since `epochMs`, with all their tokens. */
 export async function deleteRefreshFamiliesUnusedSince(transaction: Transaction, epochMs: number): Promise<void> {
   await transaction.run(

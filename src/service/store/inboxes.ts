@@ -236,6 +236,17 @@ export function listPending(
   );
 }
 
+/** In how many sessions something waits for an agent, counted up to `atMost`. */
+export async function countPending(query: Query, agentId: string, atMost: number): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM (
+       SELECT session_id FROM inbox WHERE agent_id = $1 AND is_pending = 1 LIMIT $2) AS pending`,
+    agentId,
+    atMost,
+  );
+  return Number(row?.count ?? 0);
+}
+
 /** Those of all agents that have a socket in a process, by agent and session, after the position `after`. */
 export function listPendingOfProcess(
   query: Query,

@@ -97,6 +97,21 @@ export function listClientsOfAccount(
   );
 }
 
+/** The newest that act as one agent. */
+export function listClientsOfAgent(
+  query: Query,
+  accountId: string,
+  agentId: string,
+  limit: number,
+): Promise<ClientOfAccountRow[]> {
+  return query.all<ClientOfAccountRow>(
+    `${CLIENT_OF_ACCOUNT} AND oauth_client.agent_id = $2 ORDER BY oauth_client.id DESC LIMIT $3`,
+    accountId,
+    agentId,
+    limit,
+  );
+}
+
 export async function markOAuthClientUsed(transaction: Transaction, clientId: string, usedAt: number): Promise<void> {
   await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
 }

@@ -34,6 +34,15 @@ export function strangersWords(text: string, maxLength = SHOWN_LENGTH_MAX): stri
   return visible.length > maxLength ? `${visible.slice(0, maxLength).join('')}…` : visible.join('');
 }
 
+/** Characters that reverse, hide or join text; joiners of scripts and emoji are kept. */
+const DECEPTIVE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** A stranger's text over several lines. */
+export function strangersLines(text: string): string {
+  return text.replaceAll('\r\n', '\n').replace(DECEPTIVE, '');
+}
+
 /** The logo of the program. */
 export const MARK: Html = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9" fill="var(--accent)"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="var(--on-accent)" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="var(--on-accent)"/></svg>`;
 

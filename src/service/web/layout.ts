@@ -21,6 +21,8 @@ export function renderDocument({ title, style, script, body }: DocumentParts): s
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
+<meta name="theme-color" content="#fffefb" media="(prefers-color-scheme: light)">
+<meta name="theme-color" content="#1a1d1a" media="(prefers-color-scheme: dark)">
 <title>${title} · asp</title>
 <link rel="icon" href="${TAB_ICON}">
 ${sheet}${script !== undefined && renderScript(script)}

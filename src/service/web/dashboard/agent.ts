@@ -1,3 +1,4 @@
+import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import { type Agent, InboundPolicy, Visibility } from '../../../wire/schemas/agent.js';
 import { UpdateAgentRequest } from '../../../wire/schemas/requests.js';
 import { AGENT_SCOPES } from '../../../wire/scope.js';
@@ -8,6 +9,9 @@ import { ServiceError } from '../../core/errors.js';
 import { removeAgent } from '../../messaging/remove-agent.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AgentRecordRow } from '../../store/agents.js';
+import { listFamiliesOfAgent } from '../../store/authorizations.js';
+import { countPending } from '../../store/inboxes.js';
+import { listClientsOfAgent } from '../../store/oauth-clients.js';
 import {
   type Field,
   hidden,
@@ -18,8 +22,9 @@ import {
   renderProblem,
   renderTick,
 } from '../form.js';
-import { type Html, html, renderAgentFace } from '../html.js';
+import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
+import { publicPathOf } from './agent-page.js';
 import { PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
 import {
   aspCommand,
@@ -31,6 +36,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
+import { renderLatestSessions } from './sessions.js';
 import { type DashboardAnswer, mistaken, movedWithNote, page, type Refusal, type Visit } from './visit.js';
 
 const TABS = {
@@ -71,30 +77,66 @@ export interface AccessValues {
   readonly canInitiateSessions: boolean;
 }
 
+/** An API credential or a connected app. */
+interface ShownGrant {
+  readonly path: string;
+  readonly name: string;
+  readonly lastUsedAt: number | null;
+}
+
+const GRANTS_SHOWN = 5;
+const GRANTS_READ = 100;
+/** More sessions are not counted. */
+const COUNTED_MAX = 100;
+const sessionsInWords = (count: number): string => (count === 1 ? 'one session' : `${count} sessions`);
+
 export interface OverviewPage extends AgentFrame {
   readonly access: AccessValues;
+  /** The latest ones, as rows. */
+  readonly sessions: Html | undefined;
+  /** In how many of them something waits to be delivered. */
+  readonly waitingCount: number;
+  /** Most recently used first. */
+  readonly grants: readonly ShownGrant[];
   readonly baseUrl: string;
   /** Whether the account may have open agents. */
   readonly mayBeOpen: boolean;
 }
 
 export function renderOverview(page: OverviewPage): View {
-  const { agent, baseUrl, now } = page;
-  const body = html`<div class="columns"><div class="stack">${renderAccess(page)}</div>
+  const { agent, baseUrl, now, sessions } = page;
+  const all = `/dashboard/sessions?agent=${agent.local_name}`;
+  const body = html`${renderStatus(page)}
+${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="latest"><div class="between"><h2 id="latest">Latest sessions</h2><a class="small aside-link" href="${all}">All sessions of this agent</a></div>${sessions}</section>`}
+<div class="columns"><div class="stack">${renderAccess(page)}</div>
 <div class="stack">
-${renderStatus(page)}
 <section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Connect a terminal as this agent:</p>
 ${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCommand({ baseUrl, handle: agent.canonical_handle }, 'tail')])}
 <p class="soft small">For a server that runs by itself, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
+${renderGrants(page)}
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
+${agent.visibility === 'public' && html`<p class="small"><a href="${publicPathOf(agent.canonical_handle)}">Public page</a> <span class="soft">that you can share</span></p>`}
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${pathOf(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
   return renderAgentPage(page, 'overview', body);
 }
 
-function renderStatus({ agent, csrf }: OverviewPage): Html {
+/** Who can act as the agent, and when each last did. */
+function renderGrants({ grants, now }: OverviewPage): Html | undefined {
+  if (grants.length === 0) return undefined;
+  const rest = grants.length - GRANTS_SHOWN;
+  return html`<section class="card stack-tight" aria-labelledby="grants"><h2 id="grants">Credentials and apps</h2>
+<ul class="grants">${grants
+    .slice(0, GRANTS_SHOWN)
+    .map(
+      ({ path, name, lastUsedAt }) =>
+        html`<li><a href="${path}">${strangersText(name)}</a> <span class="soft small">${lastUsedAt === null ? 'Never used' : html`Last used ${renderTime(lastUsedAt, now)}`}</span></li>`,
+    )}</ul>${rest > 0 && html`<p class="soft small">And ${rest} more: see <a href="/dashboard/clients">API credentials</a> and <a href="/dashboard/applications">connected apps</a>.</p>`}</section>`;
+}
+
+function renderStatus({ agent, csrf, waitingCount, grants, now }: OverviewPage): Html {
   const path = `${pathOf(agent)}/pause`;
   const button = agent.paused
     ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
@@ -104,7 +146,12 @@ function renderStatus({ agent, csrf }: OverviewPage): Html {
     : agent.is_online
       ? 'Connected. It receives messages as they arrive.'
       : 'Messages are kept until it connects.';
-  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}</p></section>`;
+  const lastUses = grants.flatMap(({ lastUsedAt }) => (lastUsedAt === null ? [] : [lastUsedAt]));
+  const lastSeen =
+    !agent.is_online && lastUses.length > 0 && html` Last seen ${renderTime(Math.max(...lastUses), now)}.`;
+  const count = waitingCount === COUNTED_MAX ? `${COUNTED_MAX} or more sessions` : sessionsInWords(waitingCount);
+  const waiting = waitingCount > 0 && html` Something waits for it in ${count}.`;
+  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}${lastSeen}${waiting}</p></section>`;
 }
 
 function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage): Html {
@@ -278,7 +325,16 @@ async function overviewOf(
   chosen: Partial<AccessValues> = {},
 ): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
-  const row = await context.database.read((view) => requireAgent(visit, view));
+  await context.inboxes.settle();
+  const { row, ...state } = await context.database.read(async (view) => {
+    const found = await requireAgent(visit, view);
+    return {
+      row: found,
+      sessions: await renderLatestSessions(visit, view, found.id),
+      waitingCount: await countPending(view, found.id, COUNTED_MAX),
+      grants: await readGrants(visit, view, found.id),
+    };
+  });
   const agent = toAgent(row);
   const stored = {
     inboundPolicy: agent.inbound_policy,
@@ -286,6 +342,7 @@ async function overviewOf(
     canInitiateSessions: agent.can_initiate_sessions,
   };
   const view = renderOverview({
+    ...state,
     agent,
     access: { ...stored, ...chosen },
     csrf,
@@ -296,6 +353,25 @@ async function overviewOf(
     mayBeOpen: mayHaveOpenAgents(context.settings, account),
   });
   return page(view, { status });
+}
+
+async function readGrants({ context, account }: Visit, query: Query, agentId: string): Promise<ShownGrant[]> {
+  const usedSince = context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
+  const clients = await listClientsOfAgent(query, account.id, agentId, GRANTS_READ);
+  const apps = await listFamiliesOfAgent(query, account.id, usedSince, agentId, GRANTS_READ);
+  const grants = [
+    ...clients.map(({ id, name, last_used_at }) => ({
+      path: `/dashboard/clients/${id}`,
+      name,
+      lastUsedAt: last_used_at,
+    })),
+    ...apps.map(({ id, client_name, last_used_at }) => ({
+      path: `/dashboard/applications/${id}/disconnect`,
+      name: client_name,
+      lastUsedAt: last_used_at,
+    })),
+  ];
+  return grants.sort((one, other) => (other.lastUsedAt ?? 0) - (one.lastUsedAt ?? 0));
 }
 
 const addressOf = ({ part }: Visit): string => `/dashboard/agents/${part('name')}`;

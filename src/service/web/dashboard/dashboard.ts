@@ -26,6 +26,7 @@ import {
   showProfile,
   showRemoveAgent,
 } from './agent.js';
+import { registerAgentPage } from './agent-page.js';
 import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
 import {
   actDisconnect,
@@ -263,6 +264,7 @@ export function registerDashboard(app: FastifyInstance, server: AuthorizationSer
     await scope.register(multipart);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
     for (const row of PAGE_ROWS) registerRow(scope, server, bodies, row);
+    registerAgentPage(scope, server);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
     scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>

@@ -42,7 +42,7 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 <a class="skip" href="#main">Skip to content</a>
 <header class="bar" data-now="${frame.now}"><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
-<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}" data-label="${label}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
 ${renderAccountMenu(frame)}
 </div></header>

@@ -13,6 +13,7 @@ import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
 import { type Field, type Mistake, renderField, renderProblem } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, strangersWords } from '../html.js';
 import { renderTime } from '../time.js';
+import { publicPathOf } from './agent-page.js';
 import { renderEmpty, renderHeading, type View } from './frame.js';
 import { pathOfSession, renderTopic, textOfMessage } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
@@ -78,7 +79,7 @@ function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found
   return html`${withHandle}${renderGroup('Messages', messages, (one) => renderMessage(one, words, now))}${cut}
 ${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
 ${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a>`))}
-${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<b>${strangersText(name)}</b>`))}`;
+${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${publicPathOf(one)}">${strangersText(name)}</a>`))}`;
 }
 
 function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (item: Item) => Html): Html | undefined {

@@ -98,7 +98,7 @@ function renderSessions(sessionsPage: SessionsPage): View {
   const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...asked, state: state as State })}"${state === asked.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
   const first =
     waiting.length > 0 &&
-    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
+    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small aside-link" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
 <ul class="rows">${waiting.map((row) => renderRow(row, sessionsPage))}</ul></section>`;
   const nothing = waiting.length > 0 ? html`` : renderNone(sessionsPage);
   const list = renderList(pathWith(asked), listed, (row) => renderRow(row, sessionsPage), nothing);
@@ -154,6 +154,9 @@ function isFiltered({ agent, counterpart, from, to }: AskedFilter): boolean {
   return [agent, counterpart, from, to].some((value) => value !== '');
 }
 
+/** The list of everything, which has the invitations above it. */
+const isFirstList = (asked: AskedFilter): boolean => asked.state === 'all' && !isFiltered(asked);
+
 /** The address of the list with this filter. */
 function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string {
   const asked = { state: state === 'all' ? '' : state, agent, with: counterpart, from, to };
@@ -185,7 +188,10 @@ function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html
   return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
 }
 
-function renderRow(row: ShownSession, { username, csrf, key, now }: SessionsPage): Html {
+function renderRow(
+  row: ShownSession,
+  { username, csrf, key, now }: Pick<SessionsPage, 'username' | 'csrf' | 'key' | 'now'>,
+): Html {
   const { session, preview, changedAt, visibleCount, unreadCount } = row;
   const isOwn = (handle: string): boolean => handle.startsWith(`@${username}.`);
   const own = session.participants.filter(({ handle }) => isOwn(handle));
@@ -273,7 +279,7 @@ export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
     const mistakes = findMistakes(asked, agent !== undefined);
     const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, asked, agent?.id);
     const listed = listedOf(visit, await showAll(visit, query, found.rows), found.next);
-    const isTop = asked.state === 'all' && !isFiltered(asked) && listed.trail.length === 0;
+    const isTop = isFirstList(asked) && listed.trail.length === 0;
     const limit = WAITING_SHOWN;
     const waiting = isTop
       ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit })
@@ -361,7 +367,7 @@ async function readAsked(
       state: state === 'all' ? undefined : (state satisfies SessionState),
       counterpart: counterpart === '' ? undefined : counterpart,
       since,
-      isAnswered: state !== 'ended',
+      isAnswered: state === 'active' || isFirstList(asked),
     },
     place: { changedAt, sessionId },
     limit,
@@ -393,6 +399,22 @@ async function showAll(
     const unreadCount = Math.max(0, visibleCount - (seen.get(id) ?? 0));
     return { ...row, preview: previews.get(id), visibleCount, unreadCount };
   });
+}
+
+const LATEST_SHOWN = 5;
+
+/** The sessions of one agent that changed last, as rows; undefined: it has none. */
+export async function renderLatestSessions(visit: Visit, query: Query, agentId: string): Promise<Html | undefined> {
+  const { context, account, csrf } = visit;
+  const { rows } = await readAccountSessions(query, account.id, [agentId], {
+    filter: {},
+    place: LIST_START,
+    limit: LATEST_SHOWN,
+    walkedMax: LATEST_SHOWN,
+  });
+  const shown = await showAll(visit, query, rows);
+  const frame = { username: account.username, csrf, key: createFormKey(context), now: context.clock.now() };
+  return shown.length === 0 ? undefined : html`<ul class="rows">${shown.map((row) => renderRow(row, frame))}</ul>`;
 }
 
 /** Someone of the account has read a session up to there. */

@@ -29,7 +29,16 @@ import { listEvents, type ReadEventRow } from '../../store/events.js';
 import { listOnline, listParticipants } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
-import { FILE, type Html, html, PICTURE, renderAgentFace, strangersText, strangersWords } from '../html.js';
+import {
+  FILE,
+  type Html,
+  html,
+  PICTURE,
+  renderAgentFace,
+  strangersLines,
+  strangersText,
+  strangersWords,
+} from '../html.js';
 import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
 import { actingAs } from './agent.js';
 import {
@@ -62,15 +71,6 @@ const DATA_URI_HEAD_LENGTH = 64 * 1024;
 const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 /** Types that browsers show as pictures and never as documents. */
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
-
-/** Characters that reverse, hide or join text; joiners of scripts and emoji are kept. */
-const DECEPTIVE =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
-
-/** A stranger's text over several lines. */
-function plainText(text: string): string {
-  return text.replaceAll('\r\n', '\n').replace(DECEPTIVE, '');
-}
 
 interface PartsPlace {
   /** Whether there is little enough data in the message. */
@@ -158,7 +158,7 @@ function countValues(value: unknown, max: number): number {
 function renderTree(value: unknown): Html {
   if (typeof value !== 'object' || value === null) return html`<p class="tree mono">${renderLeaf(value)}</p>`;
   const entries = Object.entries(value);
-  return html`<ul class="tree mono" dir="ltr">${entries.map(([name, inner]) => html`<li>${renderBranch(plainText(name), inner)}</li>`)}</ul>`;
+  return html`<ul class="tree mono" dir="ltr">${entries.map(([name, inner]) => html`<li>${renderBranch(strangersLines(name), inner)}</li>`)}</ul>`;
 }
 
 function renderBranch(name: string, value: unknown): Html {
@@ -169,7 +169,7 @@ function renderBranch(name: string, value: unknown): Html {
 }
 
 function renderLeaf(value: unknown): Html {
-  return html`<bdi>${plainText(JSON.stringify(value))}</bdi>`;
+  return html`<bdi>${strangersLines(JSON.stringify(value))}</bdi>`;
 }
 
 /** Indented if that helps a reader, and fits. */
@@ -186,7 +186,7 @@ function isWithin(depth: number, data: unknown): boolean {
 
 /** The beginning of a long text, with a link to a page for the rest. */
 function cut(given: string, place: PartsPlace): { shown: string; rest: Html | undefined } {
-  const text = plainText(given);
+  const text = strangersLines(given);
   if (place.isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
   const shown = text.slice(0, SHOWN_MAX_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
   return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, place) };
@@ -202,12 +202,12 @@ function renderPicture(part: AnyPart, place: PartsPlace): Html {
   const size = place.pictures?.get(id ?? '');
   if (id !== undefined && size !== undefined && SHOWN_ATTACHMENT.has(type)) {
     const path = `${place.path}/attachments/${id}`;
-    return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${plainText(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
+    return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${strangersLines(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
   }
   if (uri === undefined) return renderFile(part, place, PICTURE, 'Image');
   if (!SHOWN_PICTURE.test(uri))
     return html`<p class="soft small">An image that is not shown: ${strangersText(name)}</p>`;
-  return html`<img class="picture" src="${uri}" alt="${plainText(name)}"${renderSize(measureDataUri(uri))}>`;
+  return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(measureDataUri(uri))}>`;
 }
 
 /** Room for a picture that has not arrived yet, so that the page does not move when it does. */
@@ -585,7 +585,7 @@ export function renderWholeEvent(session: Session, entry: Entry, delivery: Reply
 <h1>${renderTopic(session)}</h1>
 ${renderList([entry])}
 ${delivery !== undefined && renderDelivery(delivery, place.path)}
-<details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${plainText(raw)}</code></pre></div></details></div>`;
+<details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
     title: `Message ${event.sequence}`,
     section: 'sessions',

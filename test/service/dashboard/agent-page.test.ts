@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Actor, createActor, operate } from '../../support/actors.js';
+import { openBrowser, type Page } from '../../support/browser.js';
+import { linksOf } from '../../support/html-form.js';
+import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
+
+const HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>"\'&\u202etxt.exe';
+
+let stage: Stage;
+let ada: Visitor;
+let mine: Actor;
+let other: Actor;
+beforeAll(async () => {
+  stage = await openStage({ areLimitsOn: false });
+  const { operator } = stage;
+  await operate(operator, 'POST', '/agents', { handle: '@ada.first', inbound_policy: 'open' });
+  mine = await createActor(stage.desk.place, operator, 'mine', { owner: 'ada' });
+  other = await createActor(stage.desk.place, operator, 'bob');
+  ada = await stage.enterLocally('ada');
+});
+afterAll(() => stage.close());
+
+describe('The overview of an agent', () => {
+  const open = (): Promise<Page> => ada.open(`/dashboard/agents/${mine.name}`);
+
+  it('shows its latest sessions, what waits for it, and who can act as it', async () => {
+    const sessions: string[] = [];
+    for (let index = 0; index < 7; index += 1) {
+      const session = await other.mustCreate({ topic: `Topic ${index}`, invite: [mine.handle] });
+      if (index > 0) await mine.mustJoin(session);
+      if (index > 0) await other.mustSend(session, 'waiting');
+      sessions.push(session);
+      stage.desk.clock.advance(1_000);
+    }
+    const page = await open();
+    expect(page.text).toContain('Something waits for it in 7 sessions.');
+    expect(page.text).toMatch(/Last seen just now/);
+    const shown = [...bodyOf(page).matchAll(/row-link" href="\/dashboard\/sessions\/(sess_\w+)/g)].map(([, id]) => id);
+    expect(shown).toEqual(sessions.slice(2).reverse());
+    const links = linksOf(bodyOf(page)).map(({ href }) => href);
+    expect(links).toContain(`/dashboard/sessions?agent=${mine.name}`);
+    expect(links).toContain(`/dashboard/clients/${mine.credentials.clientId}`);
+    expect((await ada.open(`/dashboard/sessions?agent=${mine.name}`)).text).toContain('Topic 0');
+  });
+
+  it('shows nothing of the other agents of its owner', async () => {
+    const page = await ada.open('/dashboard/agents/first');
+    for (const part of ['Topic', 'waits for it', mine.credentials.clientId, 'Last seen'])
+      expect(bodyOf(page)).not.toContain(part);
+  });
+});
+
+describe('The page of an agent that its owner can share', () => {
+  const visit = (handle: string): Promise<Page> => openBrowser().open(`${stage.web}/agents/${handle}`);
+
+  it('shows strangers what its owner wrote, harmless, and the command that writes to it', async () => {
+    const path = `/dashboard/agents/${mine.name}`;
+    const profile = { description: HOSTILE, card_body: `# Rules\n\n- **one**\n\n${HOSTILE}`, skill_1: HOSTILE };
+    await ada.press(`${path}/profile`, /^save profile$/i, { display_name: 'Ada’s helper', ...profile });
+    const [link] = linksOf(bodyOf(await ada.open(path))).filter(({ label }) => label === 'Public page');
+    expect(link?.href).toBe(`/agents/${mine.handle}`);
+    const page = await visit(mine.handle);
+    expect(page.answer.status).toBe(200);
+    for (const part of ['Ada’s helper', mine.handle, 'Rules', `send ${mine.handle} hello`])
+      expect(page.text).toContain(part);
+    expect(page.answer.text).toContain('<strong>one</strong>');
+    expect(page.answer.text).not.toMatch(/<script|<img|\u202e/);
+    expect(page.answer.headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-[^']+';/);
+    expect(page.answer.headers['x-frame-options']).toBe('DENY');
+    expect(page.answer.setCookies).toEqual([]);
+  });
+
+  it('a private agent, a removed one, one of a suspended account and none are one page', async () => {
+    const owner = await createActor(stage.desk.place, stage.operator, 'gone');
+    await ada.press('/dashboard/agents/first', /^save$/i, { visibility: 'private' });
+    await ada.createAgent('short');
+    await ada.press('/dashboard/agents/short/remove', /^remove agent$/i);
+    await operate(stage.operator, 'PATCH', `/accounts/${owner.owner}`, { suspended: true });
+    const answers = await Promise.all(
+      ['@ada.first', '@ada.short', owner.handle, '@no.body', 'nonsense', '%40ada.first%2F..'].map(visit),
+    );
+    expect(new Set(answers.map(({ answer }) => `${answer.status} ${answer.text}`)).size).toBe(1);
+    expect(answers[0]?.answer.status).toBe(404);
+  });
+});
