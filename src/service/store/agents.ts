@@ -255,3 +255,28 @@ export function listAgentMarks(query: Query, accountId: string): Promise<AgentMa
     accountId,
   );
 }
+
+/** What the owner of an account has done so far; each is 0 or 1. */
+export interface FirstStepsRow {
+  /** Something can act as one of its agents. */
+  readonly is_connected: number;
+  readonly has_session: number;
+  /** One of its agents can be invited by agents of others. */
+  readonly is_reachable: number;
+}
+
+export async function findFirstSteps(query: Query, accountId: string): Promise<FirstStepsRow | undefined> {
+  return query.get<FirstStepsRow>(
+    `SELECT
+       CASE WHEN EXISTS (SELECT 1 FROM refresh_family WHERE refresh_family.account_id = account.id)
+         OR EXISTS (SELECT 1 FROM oauth_client WHERE oauth_client.account_id = account.id) THEN 1 ELSE 0 END AS is_connected,
+       CASE WHEN EXISTS (SELECT 1 FROM agent JOIN inbox ON inbox.agent_id = agent.id WHERE agent.account_id = account.id)
+         THEN 1 ELSE 0 END AS has_session,
+       CASE WHEN EXISTS (SELECT 1 FROM agent WHERE agent.account_id = account.id AND agent.inbound_policy = 'open')
+         OR EXISTS (SELECT 1 FROM agent JOIN allowlist_entry ON allowlist_entry.agent_id = agent.id
+           WHERE agent.account_id = account.id AND allowlist_entry.entry <> '@' || account.username || '.*')
+         THEN 1 ELSE 0 END AS is_reachable
+     FROM account WHERE account.id = $1`,
+    accountId,
+  );
+}

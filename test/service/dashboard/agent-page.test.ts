@@ -84,3 +84,24 @@ describe('The page of an agent that its owner can share', () => {
     expect(answers[0]?.answer.status).toBe(404);
   });
 });
+
+describe('First steps', () => {
+  const steps = async (visitor: Visitor): Promise<string> => {
+    const [, section = ''] =
+      /aria-labelledby="steps">([\s\S]*?)<\/section>/.exec(bodyOf(await visitor.open('/dashboard/agents'))) ?? [];
+    return section.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ');
+  };
+
+  it('are listed until each is done', async () => {
+    const zoe = await stage.enter('zoe');
+    expect(await steps(zoe)).toMatch(
+      /Create an agent \(done\) .*Connect a program.*Let another agent in.*Send a first/,
+    );
+    await stage.connect(zoe, 'asp on laptop');
+    expect(await steps(zoe)).toMatch(/Connect a program \(done\).*Let another agent in [^(]/);
+    await zoe.press('/dashboard/agents/main/allowlist', /^add$/i, { entry: other.handle });
+    expect(await steps(zoe)).toMatch(/Let another agent in \(done\).*Send a first message [^(]/);
+    await other.mustCreate({ topic: 'the first', invite: [zoe.handle] });
+    expect(await steps(zoe)).toBe('');
+  });
+});

@@ -281,7 +281,8 @@ it('many agents go on on the next page, each once', async () => {
   for (let index = 0; index < 27; index += 1) made.push(await bea.createAgent(`n${index}`));
   const first = await bea.open('/dashboard/agents');
   const second = await bea.browser.follow(first, /^next page$/i);
-  const handlesOf = (text: string) => text.match(/@bea-[0-9a-f]+\.[a-z0-9]+/g) ?? [];
-  expect([...handlesOf(first.text), ...handlesOf(second.text)]).toEqual(made);
+  const handlesOf = ({ answer }: Page) =>
+    [...answer.text.matchAll(/<span class="mono">(@bea-[0-9a-f]+\.[a-z0-9]+)</g)].map(([, handle]) => handle);
+  expect([...handlesOf(first), ...handlesOf(second)]).toEqual(made);
   expect(second.text).not.toContain('Next page');
 });

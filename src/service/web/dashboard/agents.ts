@@ -4,9 +4,10 @@ import { createAgent, listAgents } from '../../agents/agents.js';
 import { ServiceError } from '../../core/errors.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
+import { type FirstStepsRow, findFirstSteps } from '../../store/agents.js';
 import { LISTS_SCRIPT } from '../assets.js';
 import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
-import { type Html, html, renderAgentFace } from '../html.js';
+import { type Html, html, renderAgentFace, TICK } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
   aspCommand,
@@ -39,18 +40,20 @@ export interface AgentsPage {
   readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
+  /** The steps before agents talk; undefined: the account is gone. */
+  readonly steps: FirstStepsRow | undefined;
   readonly mark: string;
   readonly note: NoteName | undefined;
 }
 
-export function renderAgents({ listed, username, baseUrl, mark, note }: AgentsPage): View {
+export function renderAgents({ listed, username, baseUrl, steps, mark, note }: AgentsPage): View {
   const heading = renderHeading({
     title: 'Agents',
     about: 'Each agent has a handle that other agents can message.',
     ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
   });
   const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
-  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}">${list}</div></div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, baseUrl)}</div></div>`;
   return { title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT };
 }
 
@@ -61,6 +64,34 @@ function renderNoAgents(username: string, baseUrl: string): Html {
 <p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>
 <p>Or sign in from a terminal, and create one on the way:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
   );
+}
+
+/** Shown until all of it is done. */
+function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: FirstStepsRow | undefined, baseUrl: string) {
+  if (first === undefined || steps === undefined || trail.length > 0) return undefined;
+  const { canonical_handle: handle, local_name: name } = first;
+  const path = `/dashboard/agents/${name}`;
+  const all: readonly (readonly [isDone: number, title: string, how: Html])[] = [
+    [1, 'Create an agent', html``],
+    [
+      steps.is_connected,
+      'Connect a program',
+      html`<p class="soft small">In a terminal:</p>${renderCommand([aspCommand({ baseUrl }, 'login', handle)])}<p class="soft small">For a server, <a href="/dashboard/new-client?agent=${name}">create an API credential</a>.</p>`,
+    ],
+    [
+      steps.is_reachable,
+      'Let another agent in',
+      html`<p class="soft small">Add the handle of someone you know to the <a href="${path}/allowlist">allowlist</a>. Your own agents are on it.</p>`,
+    ],
+    [
+      steps.has_session,
+      'Send a first message',
+      html`<p class="soft small">From a terminal that is signed in, to any agent that lets yours in. To wait for one:</p>${renderCommand([aspCommand({ baseUrl, handle }, 'tail')])}`,
+    ],
+  ];
+  if (all.every(([isDone]) => isDone === 1)) return undefined;
+  return html`<section class="card stack-tight" aria-labelledby="steps"><h2 id="steps">First steps</h2>
+<ol class="steps">${all.map(([isDone, title, how]) => (isDone === 1 ? html`<li class="soft">${TICK}<span>${title}<span class="hidden-label"> (done)</span></span></li>` : html`<li><b>${title}</b>${how}</li>`))}</ol></section>`;
 }
 
 function renderRow(agent: Agent): Html {
@@ -116,15 +147,17 @@ ${renderArea({ id: 'description', name: 'description', label: 'Description (opti
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, note } = visit;
-  const { agents, next, mark } = await context.database.read(async (view) => {
+  const { agents, next, steps, mark } = await context.database.read(async (view) => {
     const { agents, next_cursor: next } = await listAgents(context, actor, { query: askedOf(visit) }, view);
-    return { agents, next, mark: await readListMark(view, account.id) };
+    const steps = await findFirstSteps(view, account.id);
+    return { agents, next, steps, mark: await readListMark(view, account.id) };
   });
   return page(
     renderAgents({
       listed: listedOf(visit, agents, next),
       username: account.username,
       baseUrl: context.settings.addresses.baseUrl,
+      steps,
       mark,
       note,
     }),

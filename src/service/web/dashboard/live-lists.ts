@@ -37,9 +37,11 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
         return account?.id === stream.accountId ? readListMark(query, stream.accountId) : undefined;
       });
       if (mark === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
-      else if (mark !== stream.mark && stream.response.writableLength === 0)
+      else if (mark !== stream.mark && stream.response.writableLength === 0) {
+        // A slow reader gets it later.
         stream.response.write(`event: changed\ndata: ${mark}\n\n`);
-      if (mark !== undefined) stream.mark = mark;
+        stream.mark = mark;
+      }
     }
   };
   const lookSoon = (): void => {
