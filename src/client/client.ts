@@ -11,7 +11,7 @@ import { secureUrl } from './http/address.js';
 import { timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
 import type { TailItem, TailOptions } from './realtime/resume.js';
-import type { Download, DownloadOptions, Upload } from './rest/attachments.js';
+import type { Download, DownloadOptions, UploadSource } from './rest/attachments.js';
 import {
   type CallInput,
   type CallOptions,
@@ -34,7 +34,7 @@ export type { ServiceAddresses } from './http/address.js';
 export { type FailedRequest, type Outcome, type OwnErrorCode, RequestError } from './http/request-error.js';
 export type { ProxyRule, RetryPause, TraceEntry, Transport, TransportOptions } from './http/transport.js';
 export type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
-export type { Download, DownloadOptions, Upload } from './rest/attachments.js';
+export type { Download, DownloadOptions, NamedBlob, Upload, UploadSource } from './rest/attachments.js';
 export type { CallInput, CallOptions, CallResult, RawAnswer, RawRequest } from './rest/call.js';
 
 const RETRIES = 4;
@@ -53,8 +53,11 @@ export interface Client {
     operation: Name,
     input: CallInput<Name>,
   ): Promise<CallResult<ReplyOf<Name>>>;
-  /** Uploads a file, so that messages can refer to it by its id. @throws RequestError */
-  upload(file: Upload, options?: CallOptions): Promise<CallResult<Attachment>>;
+  /**
+   * Uploads a file, so that messages can refer to it by its id: the path of a file, a `File`, or one that a function reads.
+   * @throws RequestError
+   */
+  upload(file: UploadSource, options?: CallOptions): Promise<CallResult<Attachment>>;
   /**
    * Opens the bytes of an attachment. If the connection breaks, the download resumes where it stopped.
    * @throws RequestError `ASP_FILE_TOO_LARGE` for more than `maxBytes` (default 10 MiB).
@@ -127,8 +130,9 @@ export function connect(options: ClientOptions): Client {
     call: (operation, input) =>
       limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal })),
     async upload(file, given = {}) {
-      const { uploadFile } = await import('./rest/attachments.js');
-      return limited(given.signal, (signal) => uploadFile(context, file, { ...given, signal }));
+      const { openUpload, uploadFile } = await import('./rest/attachments.js');
+      const upload = await openUpload(file);
+      return limited(given.signal, (signal) => uploadFile(context, upload, { ...given, signal }));
     },
     async download(attachmentId, given = {}) {
       const { openDownload } = await import('./rest/attachments.js');

@@ -180,7 +180,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
   let running: Promise<void> | undefined;
   let identity: Promise<Identity> | undefined;
 
-  const note = options.onNote ?? ((text: string): void => process.emitWarning(text, 'AspAgent'));
+  const note = options.onNote ?? ((text: string): void => process.emitWarning(withoutControls(text), 'AspAgent'));
   const context: AgentContext = {
     clock: systemClock,
     output: { note: async (text) => note(text), detail: async () => {} },
@@ -241,7 +241,12 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         onEvent,
         onReady: async () => onReady(),
         onRecord: async (record) => {
-          for (const listener of results) listener(record);
+          for (const listener of results)
+            try {
+              listener(record);
+            } catch (error) {
+              report(error);
+            }
         },
         async respond(event, signal, onTaken) {
           onTaken();
@@ -299,7 +304,8 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     },
     async ask(handle, content, asked = {}) {
       const found = await who();
-      return askAgent(await found.client(), await found.handle(), canonical(handle), content, asked);
+      const signal = AbortSignal.any([life.signal, ...(asked.signal === undefined ? [] : [asked.signal])]);
+      return askAgent(await found.client(), await found.handle(), canonical(handle), content, { ...asked, signal });
     },
     async close() {
       const found = identity;
@@ -421,6 +427,11 @@ async function askAgent(
     const isLate = error instanceof RequestError && error.code === 'ASP_TIMEOUT';
     throw isLate ? late() : error;
   }
+}
+
+/** Text of others must not control the terminal of the one who reads a warning. */
+function withoutControls(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]|\p{Cf}/gu, '');
 }
 
 function withText(message: Message): IncomingMessage {

@@ -23,12 +23,17 @@ export interface Identity {
 
 /** The identity of a client that the program made itself. Its progress is kept nowhere. */
 export function identityOf(client: Client, expected: string | undefined): Identity {
+  let known: string | undefined;
   return {
     client: async () => client,
     async handle() {
+      if (known !== undefined) return known;
       const { reply } = await client.call('getActingAgent', {});
       const handle = reply.canonical_handle;
-      if (expected === undefined || canonical(expected) === handle) return handle;
+      if (expected === undefined || canonical(expected) === handle) {
+        known = handle;
+        return handle;
+      }
       throw new RequestError({ code: 'ASP_WRONG_AGENT', message: `The client acts as ${handle}, not as ${expected}.` });
     },
     progressPath: async () => undefined,

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -223,6 +223,45 @@ describe('an agent of the library', () => {
     const asker = boss();
     const texts = await Promise.all(['a', 'b', 'c', 'd'].map(async (text) => (await asker.ask('@me.bot', text)).text));
     expect(texts).toEqual(['re: a', 're: b', 're: c', 're: d']);
+  });
+
+  it('sends files by path and as a File, and refuses a type that the service does not take', async () => {
+    const client = service.client('@me.boss');
+    const path = join(folder, 'notes.txt');
+    writeFileSync(path, 'from a path');
+    const file = new File(['from memory'], 'memory.txt');
+    for (const [source, text] of [
+      [path, 'from a path'],
+      [file, 'from memory'],
+    ] as const) {
+      const { reply } = await client.upload(source);
+      const { body, ...facts } = await client.download(reply.id);
+      expect(facts).toMatchObject({ contentType: 'text/plain', size: text.length });
+      const parts: Uint8Array[] = [];
+      for await (const part of body) parts.push(part);
+      expect(Buffer.concat(parts).toString()).toBe(text);
+    }
+    await expect(client.upload(join(folder, 'x.exe'))).rejects.toMatchObject({ code: 'ASP_FILE_TYPE' });
+    await expect(client.upload(join(folder, 'none.txt'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('ends a question when the agent is closed, and survives a listener of results that fails', async () => {
+    const errors: unknown[] = [];
+    const agent = create().onMessage(() => 'yes');
+    agent.onError((error) => errors.push(String(error)));
+    agent.onResult(() => {
+      throw new Error('listener');
+    });
+    await start(agent);
+    const asker = boss();
+    expect((await asker.ask('@me.bot', 'x')).text).toBe('yes');
+    await expect.poll(() => errors).toEqual(['Error: listener']);
+    const asked = expect(asker.ask('@other.one', 'x')).rejects.toThrow();
+    await expect
+      .poll(async () => (await service.client('@other.one').call('listSessions', {})).reply.sessions.length)
+      .toBe(1);
+    await asker.close();
+    await asked;
   });
 
   it('sends a question once under one name', async () => {

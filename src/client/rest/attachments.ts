@@ -1,6 +1,9 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { wait } from '../../kit/clock.js';
 import { randomToken } from '../../kit/random.js';
-import type { AttachmentType } from '../../wire/attachment.js';
+import { type AttachmentType, attachmentTypeOfName } from '../../wire/attachment.js';
 import { ENDPOINT } from '../../wire/endpoint.js';
 import { ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
 import { Attachment, type AttachmentLink } from '../../wire/schemas/attachment.js';
@@ -20,6 +23,28 @@ export interface Upload {
   readonly size: number;
   /** Reads the file from its beginning. It is called once for each attempt. */
   open(): AsyncIterable<Uint8Array>;
+}
+
+/** What can be uploaded: the path of a file, a `File`, or a file that is read by a function. */
+export type UploadSource = Upload | NamedBlob | string;
+
+/** A `File`, or a `Blob` with a name. */
+export interface NamedBlob {
+  readonly name: string;
+  readonly size: number;
+  stream(): AsyncIterable<Uint8Array>;
+}
+
+/** The file behind a path or a `File`; the extension of its name decides its type. @throws RequestError `ASP_FILE_TYPE` */
+export async function openUpload(source: UploadSource): Promise<Upload> {
+  if (typeof source !== 'string' && 'open' in source) return source;
+  const filename = typeof source === 'string' ? basename(source) : source.name;
+  const contentType = attachmentTypeOfName(filename);
+  if (contentType === undefined)
+    throw new RequestError({ code: 'ASP_FILE_TYPE', message: `${filename} has an unsupported file type.` });
+  if (typeof source !== 'string') return { filename, contentType, size: source.size, open: () => source.stream() };
+  const { size } = await stat(source);
+  return { filename, contentType, size, open: () => createReadStream(source) };
 }
 
 /** Uploads one file as it is read, never whole in memory (spec: POST /attachments). @throws RequestError */
