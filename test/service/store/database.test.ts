@@ -166,7 +166,7 @@ describe.each(KINDS)('database in %s', (kind) => {
     for (const [index, handle] of handles.entries())
       await database.write((transaction) =>
         transaction.run(
-          `INSERT INTO account (id, username, display_name, tier, is_local, created_at) VALUES ($1, $2, 'x', 'standard', 0, 1)`,
+          `INSERT INTO account (id, username, display_name, tier, is_local, created_at, updated_at) VALUES ($1, $2, 'x', 'standard', 0, 1, 1)`,
           `acct_${index}`,
           handle,
         ),
