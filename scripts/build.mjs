@@ -219,28 +219,28 @@ const withoutDynamicImports = {
 };
 
 /** What completions know of the program before anything is typed, by the program itself. */
-async function collectKnownWords() {
+async function collectVocabulary() {
   const collector = `${target}/known-words.mjs`;
   await build({
     ...common,
     stdin: {
       contents: `
         import { PROGRAM } from './src/cli/program.js';
-        import { collectKnownWords } from './src/cli/commands/completion/known-words.js';
-        export const words = collectKnownWords(PROGRAM);`,
+        import { collectVocabulary } from './src/cli/commands/completion/known-words.js';
+        export const vocabulary = collectVocabulary(PROGRAM);`,
       resolveDir: root,
     },
     outfile: collector,
     format: 'esm',
     plugins: [withoutDynamicImports],
   });
-  const { words } = await import(collector);
+  const { vocabulary } = await import(collector);
   rmSync(collector);
-  return words;
+  return vocabulary;
 }
 
 /** `asp __complete`, which a person waits for: a small file of its own, and what it knows beside it. */
-writeFileSync(`${target}/known-words.json`, JSON.stringify(await collectKnownWords()));
+writeFileSync(`${target}/known-words.json`, JSON.stringify(await collectVocabulary()));
 const complete = await build({
   ...common,
   entryPoints: ['src/complete.ts'],

@@ -5,7 +5,7 @@ const GRACE_MS = 900;
 
 /** The process: arguments, environment, streams and signals in; an exit code, or a death by signal, out. */
 async function main(argv: readonly string[]): Promise<void> {
-  const [{ run }, { processStreams }, { machineOf }, { systemClock }, { systemRandom }] = await Promise.all([
+  const [{ run }, { processStreams }, { readMachine }, { systemClock }, { systemRandom }] = await Promise.all([
     import('./cli/run.js'),
     import('./cli/terminal/process-streams.js'),
     import('./cli/context/machine.js'),
@@ -43,7 +43,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const exitCode = await run(argv, {
     streams,
     environment: process.env,
-    machine: machineOf(process),
+    machine: readMachine(process),
     clock: systemClock,
     random: systemRandom,
     version: VERSION,

@@ -44,7 +44,7 @@ function start(filename: string, cacheFile: string | undefined): void {
 }
 
 /** Where the code of this command is kept; undefined for a user without a cache directory, as in CI. */
-function cacheFileOf(command: string | undefined): string | undefined {
+function findCacheFile(command: string | undefined): string | undefined {
   const { XDG_CACHE_HOME, LOCALAPPDATA, HOME, NODE_DISABLE_COMPILE_CACHE } = process.env;
   const home = HOME === undefined ? undefined : join(HOME, '.cache');
   const root = XDG_CACHE_HOME ?? (process.platform === 'win32' ? LOCALAPPDATA : home);
@@ -141,4 +141,4 @@ const [first, ...others] = process.argv.slice(2);
 const isVersionAsked = others.length === 0 && (first === '--version' || first === '-V');
 // A shell that completes waits for it: it loads its own small file, and nothing of the commands.
 if (first === '__complete') require(join(__dirname, 'complete.cjs'));
-else if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), cacheFileOf(first));
+else if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), findCacheFile(first));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-import { findCommand, spellingsOf } from '../src/cli/argv.js';
+import { findCommand, listSpellings } from '../src/cli/argv.js';
 import { optionName } from '../src/cli/command.js';
 import { SETTING_ABOUT } from '../src/cli/commands/config.js';
 import { MEANING } from '../src/cli/commands/help/explain.js';
@@ -88,7 +88,7 @@ describe('the pages and help tell', () => {
     const reference = read('docs/reference.md');
     for (const command of PROGRAM.commands.filter(({ isHidden }) => !isHidden)) {
       expect(
-        spellingsOf(command, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
+        listSpellings(command, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
         command.path,
       ).toBe(true);
       for (const { flags, isHidden } of everyOption(command))

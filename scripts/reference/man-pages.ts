@@ -1,6 +1,6 @@
 import type { Command, Option } from '../../src/cli/command.js';
 import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
-import { optionText, usageOf } from '../../src/cli/help.js';
+import { formatUsage, optionText } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { OVERVIEW } from '../../src/cli/program.js';
 import { EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
@@ -31,7 +31,7 @@ const optionList = (options: readonly Option[]): string =>
   options.map((option) => definition(flagsTerm(option.flags), sentence(optionText(option)))).join('\n');
 
 function synopsis(command: Command, spelling: string): string {
-  const usage = usageOf(command, '').trim();
+  const usage = formatUsage(command, '').trim();
   return `${bold(`asp ${spelling}`)} ${usage === '' ? '' : `${italic(usage)} `}[options]`;
 }
 

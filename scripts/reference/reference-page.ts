@@ -2,10 +2,10 @@ import type { Command, Option } from '../../src/cli/command.js';
 import { SETTING_ABOUT } from '../../src/cli/commands/config.js';
 import { MEANING } from '../../src/cli/commands/help/explain.js';
 import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
-import { SETTING_NAMES, variableOf } from '../../src/cli/commands/serve/settings.js';
-import { exitCodeOf } from '../../src/cli/context/describe-failure.js';
+import { SETTING_NAMES, toVariable } from '../../src/cli/commands/serve/settings.js';
+import { toExitCode } from '../../src/cli/context/describe-failure.js';
 import { isOwnErrorCode } from '../../src/cli/errors.js';
-import { optionText, usageOf } from '../../src/cli/help.js';
+import { formatUsage, optionText } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { wrapPage } from '../../src/kit/wrap.js';
@@ -50,7 +50,7 @@ function commandSection(command: Command): string {
   const args = command.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]);
   return [
     `### asp ${first}`,
-    `\`asp ${usageOf(command, first)} [options]\``,
+    `\`asp ${formatUsage(command, first)} [options]\``,
     plain(sentence(command.summary)),
     ...(details === undefined ? [] : [plain(details)]),
     ...(args.length === 0 ? [] : [table(['Argument', 'Meaning'], args)]),
@@ -85,7 +85,7 @@ const errorTable = (): string =>
     Object.entries(MEANING).map(([name, { means, helps }]) => [
       code(name),
       isErrorCode(name) ? 'service' : isOwnErrorCode(name) ? 'asp' : 'OAuth',
-      String(exitCodeOf(name, undefined)),
+      String(toExitCode(name, undefined)),
       isErrorCode(name) ? String(ERROR[name].status) : '',
       plain(means),
       plain(helps),
@@ -123,7 +123,7 @@ export function referencePage(): string {
       ['Variable', 'Meaning'],
       ENVIRONMENT_VARIABLES.map(({ names, about }) => [names.map(code).join(', '), plain(sentence(about))]),
     ),
-    `Each setting of \`asp serve\` has a variable: ${SETTING_NAMES.map((name) => `\`${variableOf(name)}\``).join(', ')}. A flag wins over a variable, a variable over the configuration file.`,
+    `Each setting of \`asp serve\` has a variable: ${SETTING_NAMES.map((name) => `\`${toVariable(name)}\``).join(', ')}. A flag wins over a variable, a variable over the configuration file.`,
     '## Configuration keys',
     'For `asp config get`, `set` and `unset`; `asp config path` names the file.',
     table(

@@ -5,7 +5,7 @@ import { findInReplyTo, IN_REPLY_TO } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
-import { HOPS, hopsOf, type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
+import { HOPS, type LimitName, type Limits, RUN_LIMITS, readHops, type Ticket } from './limits.js';
 import { type AgentContext, persist, type Settled } from './persist.js';
 import type { TakenReports } from './taken-reports.js';
 
@@ -156,10 +156,12 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   if (printed.kind === 'failed') {
     const { why } = printed;
     if (onFailure === 'stop') throw failureStop(event, why);
-    const isTold = onFailure === 'reply';
-    await output.note(`${event.event_id}: ${why}; ${isTold ? 'the sender is notified.' : 'no reply was sent.'}`);
+    const isSenderNotified = onFailure === 'reply';
+    await output.note(
+      `${event.event_id}: ${why}; ${isSenderNotified ? 'the sender is notified.' : 'no reply was sent.'}`,
+    );
     const failed = { ...about, outcome: 'failed' } as const;
-    const notice = isTold ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true }) : undefined;
+    const notice = isSenderNotified ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true }) : undefined;
     if (notice === undefined) return failed;
     return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
   }
@@ -167,7 +169,7 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   const broken = ticket.checkText(printed.text);
   if (broken !== undefined)
     return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
-  const sent = await reply(answering, event, printed.content ?? printed.text, { [HOPS]: hopsOf(event.payload) + 1 });
+  const sent = await reply(answering, event, printed.content ?? printed.text, { [HOPS]: readHops(event.payload) + 1 });
   if (sent.kind === 'done') return { ...about, outcome: 'replied', reply: sent.reply };
   // The command printed something different this time; the earlier reply was sent.
   if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };

@@ -39,7 +39,7 @@ export interface Usage {
 export const HOPS = 'hops';
 
 /** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
-export function hopsOf({ metadata }: Pick<Message, 'metadata'>): number {
+export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   const hops = metadata?.[HOPS];
   // asp send --meta writes text.
   const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
@@ -141,7 +141,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
       sentAt = sentAt.filter((at) => at > now - HOUR_MS && at <= now);
       if (sessionId !== undefined && isFull(sessionId)) return 'max_replies';
       if (isOver(sentAt.length + reservedInAll, rules.repliesPerHour)) return 'max_replies_per_hour';
-      if (message !== undefined && isOver(hopsOf(message), rules.hops)) return 'max_hops';
+      if (message !== undefined && isOver(readHops(message), rules.hops)) return 'max_hops';
       if (isOver(tokens, rules.tokens)) return 'max_tokens';
       if ([...spent.values()].some((sum) => isOver(sum, rules.cost))) return 'max_cost';
       reserve(sessionId, 1);
@@ -149,7 +149,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
         checkText(text) {
           if (message === undefined || sessionId === undefined) return undefined;
           const last = texts.get(sessionId);
-          const count = hopsOf(message) > 0 && last?.text === text ? last.count + 1 : 1;
+          const count = readHops(message) > 0 && last?.text === text ? last.count + 1 : 1;
           if (count >= SAME_TEXT_MAX) return 'repeated';
           texts.delete(sessionId);
           texts.set(sessionId, { text, count });

@@ -13,13 +13,15 @@ interface Asked {
  * names none. Several callers may wait in one session, and each gets the answer to its own question.
  */
 export function createReplyMatcher(me: string, { sequence = 0, messageId }: Asked): (message: Message) => boolean {
-  let asked = messageId;
+  let questionId = messageId;
   return (message) => {
     if (message.sender === me) {
-      if (message.sequence === sequence) asked ??= message.id;
+      if (message.sequence === sequence) questionId ??= message.id;
       return false;
     }
     const answered = findInReplyTo(message);
-    return message.sequence > sequence && (asked === undefined || answered === undefined || answered === asked);
+    return (
+      message.sequence > sequence && (questionId === undefined || answered === undefined || answered === questionId)
+    );
   };
 }

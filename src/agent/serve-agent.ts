@@ -18,21 +18,21 @@ export interface AdmissionParts {
   readonly advice: Advice;
   readonly me: string;
   readonly from: AgentOptions['from'];
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
 }
 
 /** The agents in `from`; otherwise agents of the same owner and those on the agent's allowlist, whatever its policy. */
-export function createAdmission({ context, advice, me, from, relationOf }: AdmissionParts): Admits {
+export function createAdmission({ context, advice, me, from, findRelation }: AdmissionParts): Admits {
   if (from === 'anyone') return async () => true;
   if (from.length > 0) return async (handle) => from.includes(handle);
   const { output } = context;
-  let isTold = false;
+  let isReported = false;
   return async (handle) => {
-    if ((await relationOf(handle)) !== 'anyone') return true;
+    if ((await findRelation(handle)) !== 'anyone') return true;
     const text = `Not answering ${handle}: it has a different owner and is not on the allowlist of ${me}.`;
-    if (isTold) await output.detail(text);
+    if (isReported) await output.detail(text);
     else await output.note(`${text} ${advice.admit}`);
-    isTold = true;
+    isReported = true;
     return false;
   };
 }
@@ -51,7 +51,7 @@ export interface OpenedAgent {
   /** The counts of the limits are kept beside it; undefined: nowhere. */
   readonly progressPath: string | undefined;
   readonly respond: Responder['respond'];
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
   /** Gets every new event, before a message in it is answered. */
   readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;
   readonly onReady: () => Promise<void>;
@@ -106,7 +106,7 @@ type Given = OpenedAgent & Pick<AgentParts, 'context' | 'advice' | 'options' | '
 
 /** Answers messages, once it is known where to begin. */
 async function answerAll(given: Given, stops: Stops): Promise<void> {
-  const { context, advice, client, me, options, progress, progressPath, relationOf, queues } = given;
+  const { context, advice, client, me, options, progress, progressPath, findRelation, queues } = given;
   const { soft, hard } = stops;
   const reports = createTakenReports(context, async () => client);
   try {
@@ -120,7 +120,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
       points,
       reports,
       limits: await openLimits(options.limits, context.clock, progressPath),
-      admits: createAdmission({ context, advice, me, from: options.from, relationOf }),
+      admits: createAdmission({ context, advice, me, from: options.from, findRelation }),
       soft,
       signal: hard.signal,
     });

@@ -18,8 +18,8 @@ export interface StartPoints {
 /** The service's time from its `Date`; ours if it has none. */
 export async function serviceTime(client: Client, nowMs: number, signal: AbortSignal): Promise<number> {
   const { headers } = await client.raw({ method: 'GET', path: '/sessions?limit=1', signal });
-  const told = Date.parse(headers['date'] ?? '');
-  return Number.isNaN(told) ? nowMs : told;
+  const dateMs = Date.parse(headers['date'] ?? '');
+  return Number.isNaN(dateMs) ? nowMs : dateMs;
 }
 
 /** Every session that may have work waiting. */
@@ -32,14 +32,14 @@ export async function findStartPoints(
   const known = new Map(sessions);
   const cursors: Record<string, Cursor> = {};
   const invitations: string[] = [];
-  for await (const page of pagesOf(client, 'active', signal))
+  for await (const page of listPages(client, 'active', signal))
     for (const { id, participants } of page) {
       const isInvited = participants.some(({ handle, status }) => handle === me && status === 'invited');
       if (isInvited) invitations.push(id);
       // After an invitation that was read but not accepted, only the invitation itself appears again.
       cursors[id] = isInvited ? { after: 0 } : (known.get(id) ?? { after: 0 });
     }
-  for await (const page of pagesOf(client, 'ended', signal)) {
+  for await (const page of listPages(client, 'ended', signal)) {
     const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
     for (const { id } of recent) cursors[id] = known.get(id) ?? { after: 0 };
     if (recent.length === 0) break;
@@ -55,7 +55,7 @@ export async function findStartPoints(
 }
 
 /** The sessions of an agent in one state, most recently changed first. */
-async function* pagesOf(client: Client, state: Session['state'], signal: AbortSignal): AsyncGenerator<Session[]> {
+async function* listPages(client: Client, state: Session['state'], signal: AbortSignal): AsyncGenerator<Session[]> {
   let cursor: string | undefined;
   do {
     const query = { state, limit: LIST_LIMIT_MAX, ...(cursor !== undefined && { cursor }) };

@@ -10,7 +10,7 @@ export interface Request {
   /** The path as it was typed. */
   readonly typed: readonly string[];
   /** The first word that is not part of any path. */
-  readonly stray: string | undefined;
+  readonly unknownWord: string | undefined;
   /** Everything else, in order: options and arguments. */
   readonly rest: readonly string[];
   readonly wantsHelp: boolean;
@@ -18,7 +18,7 @@ export interface Request {
 }
 
 /** Every spelling of a command: its path, the path with a plural noun, and its aliases. */
-export function spellingsOf({ path, aliases }: Command, { nouns }: Program): string[] {
+export function listSpellings({ path, aliases }: Command, { nouns }: Program): string[] {
   const [noun = '', ...verbs] = path.split(' ');
   const plural = nouns.find((each) => each.noun === noun)?.plural;
   return [path, ...(plural !== undefined && verbs.length > 0 ? [[plural, ...verbs].join(' ')] : []), ...aliases];
@@ -42,7 +42,7 @@ const HELP_ALONE = {
 /** The command that argv names; options may come before, between and after the words of its path. */
 export async function findCommand(program: Program, argv: readonly string[]): Promise<Request> {
   const spellings = program.commands.flatMap((command) =>
-    spellingsOf(command, program).map((spelling) => ({ command, words: spelling.split(' ') })),
+    listSpellings(command, program).map((spelling) => ({ command, words: spelling.split(' ') })),
   );
   const needsParser = argv.some((token) => isOption(token) && !HELP_FLAGS.includes(token));
   const { countOptions, findFlags } = needsParser ? await import('./parser.js') : HELP_ALONE;
@@ -50,7 +50,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
   const before: string[] = [];
   let remaining = argv;
   let command: Command | undefined;
-  let stray: string | undefined;
+  let unknownWord: string | undefined;
   for (;;) {
     const count = countOptions(everyOption(command), remaining);
     const word = remaining[count];
@@ -59,7 +59,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
       const next = [...typed, word];
       const fitting = spellings.filter(({ words }) => next.every((part, index) => words[index] === part));
       if (fitting.length === 0) {
-        stray = word;
+        unknownWord = word;
         break;
       }
       typed.push(word);
@@ -73,15 +73,15 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
   const { help, version } = findFlags(everyOption(command), rest);
   return {
     command,
-    path: command?.path.split(' ') ?? typed.map((word) => singularOf(word, program)),
+    path: command?.path.split(' ') ?? typed.map((word) => toSingular(word, program)),
     typed,
-    stray: command === undefined ? stray : undefined,
+    unknownWord: command === undefined ? unknownWord : undefined,
     rest,
     wantsHelp: help === true,
     wantsVersion: version === true,
   };
 }
 
-function singularOf(word: string, { nouns }: Program): string {
+function toSingular(word: string, { nouns }: Program): string {
   return nouns.find(({ plural }) => plural === word)?.noun ?? word;
 }

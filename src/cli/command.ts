@@ -96,7 +96,7 @@ export interface Args<Known extends Option = never, Positional extends Argument 
   /** In milliseconds. */
   readonly duration: (name: TextName<Known>) => number | undefined;
   readonly count: (name: TextName<Known>, range?: { min?: number; max?: number }) => number | undefined;
-  readonly isGiven: (name: NameOf<Known>) => boolean;
+  readonly isSet: (name: NameOf<Known>) => boolean;
   /** The value of any option, as typed. */
   readonly value: (name: NameOf<Known>) => OptionValue | undefined;
   /** Refuses two options that contradict each other. */
@@ -119,7 +119,7 @@ interface UncheckedArgs {
   texts(name: string): readonly string[];
   duration(name: string): number | undefined;
   count(name: string, range?: { min?: number; max?: number }): number | undefined;
-  isGiven(name: string): boolean;
+  isSet(name: string): boolean;
   value(name: string): OptionValue | undefined;
   refuseBoth(first: string, second: string): void;
 }
@@ -151,13 +151,13 @@ export function createArgs<Known extends Option, Positional extends Argument = n
       const text = args.text(name);
       return text === undefined ? undefined : readCount(`--${name}`, text, range);
     },
-    isGiven(name) {
+    isSet(name) {
       const value = options.get(name);
       return value !== undefined && value !== false && !(Array.isArray(value) && value.length === 0);
     },
     value: (name) => options.get(name),
     refuseBoth(first, second) {
-      if (args.isGiven(first) && args.isGiven(second))
+      if (args.isSet(first) && args.isSet(second))
         throw usageError(`--${first} and --${second} cannot be used together.`);
     },
   };

@@ -12,7 +12,7 @@ export interface Section {
 }
 
 /** The command as typed, with its arguments. */
-export function usageOf(command: Command, spelling: string = shortest(command)): string {
+export function formatUsage(command: Command, spelling: string = shortest(command)): string {
   return [spelling, ...command.arguments.map(({ usage }) => usage.replace('...', '…'))].join(' ');
 }
 
@@ -48,7 +48,7 @@ export function overview(
   const blocks = sections.map(({ title, commands }) => {
     const rows = commands.flatMap((spelling): Row[] => {
       const command = program.commands.find(({ path, aliases }) => path === spelling || aliases.includes(spelling));
-      if (command !== undefined) return [[usageOf(command, spelling), command.summary]];
+      if (command !== undefined) return [[formatUsage(command, spelling), command.summary]];
       const noun = program.nouns.find((each) => each.noun === spelling);
       const hasCommands = program.commands.some(({ path }) => path.startsWith(`${spelling} `));
       return noun === undefined || !hasCommands ? [] : [[`${spelling} …`, noun.summary]];
@@ -78,7 +78,7 @@ export function nounHelp({ nouns, commands }: Program, noun: string, style: Styl
     .map((command): Row => {
       const [alias] = command.aliases;
       const also = alias === undefined ? '' : ` ${style.dim(`(asp ${alias})`)}`;
-      return [usageOf(command, command.path), `${command.summary}${also}`];
+      return [formatUsage(command, command.path), `${command.summary}${also}`];
     });
   return [
     summary === undefined ? style.bold(`asp ${noun}`) : wrapText(summary, width, `${style.bold(`asp ${noun}`)}  `),
@@ -91,7 +91,7 @@ export function nounHelp({ nouns, commands }: Program, noun: string, style: Styl
 export function commandsBelow({ commands }: Program, path: string, style: Style, width: number): string {
   const below = commands.filter((command) => command.path.startsWith(`${path} `) && !command.isHidden);
   if (below.length === 0) return '';
-  const rows = below.map((command): Row => [usageOf(command, command.path), command.summary]);
+  const rows = below.map((command): Row => [formatUsage(command, command.path), command.summary]);
   return `\n${style.bold('Commands below')}\n${columnsText(rows, width, style.cyan)}\n`;
 }
 
@@ -99,7 +99,7 @@ export function commandsBelow({ commands }: Program, path: string, style: Style,
 export function commandHelp(command: Command, style: Style, width: number): string {
   const { summary, details, path, aliases } = command;
   const sentence = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
-  const blocks = [`${style.bold(`asp ${usageOf(command)}`)}\n${wrapText(sentence, width)}`];
+  const blocks = [`${style.bold(`asp ${formatUsage(command)}`)}\n${wrapText(sentence, width)}`];
   const examples = command.examples.map(
     ({ line, about }) => `${style.dim(wrapText(about, width, '  # '))}\n  ${style.cyan(line)}`,
   );

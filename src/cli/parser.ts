@@ -3,7 +3,7 @@ import { type CommanderError, Command as Parser, Option as ParserOption } from '
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
 import { everyOption } from './options.js';
-import { handleOf, suggest } from './values.js';
+import { parseHandle, suggest } from './values.js';
 
 function createParser(): Parser {
   return new Parser('asp')
@@ -133,7 +133,7 @@ function refuseTooMany(
     if (isArgument) pending.shift();
     return !isArgument && word !== '--';
   });
-  const recipients = args.findIndex((word) => handleOf(word) === undefined);
+  const recipients = args.findIndex((word) => parseHandle(word) === undefined);
   if (known[0]?.usage === '<to>' && recipients !== 0 && recipients !== 1) {
     const count = recipients === -1 ? args.length : recipients;
     const texts = args.slice(count);

@@ -1,4 +1,4 @@
-import { findCommand, type Request, spellingsOf } from './argv.js';
+import { findCommand, listSpellings, type Request } from './argv.js';
 import { type Command, createArgs, type GlobalOption, optionName, type WriteOption } from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
@@ -42,8 +42,8 @@ export async function run(
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
     const deadlineMs = context?.deadline?.afterMs;
     const isDeadlineGiven = globals?.timeoutMs !== undefined;
-    const acting = context?.acting() ?? {};
-    const facts = { argv, acting, command, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
+    const identity = context?.identity() ?? {};
+    const facts = { argv, identity, command, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
     return reportFailure(isOutputLost ? signal.reason : error, facts, surroundings, globals);
   }
 }
@@ -57,7 +57,7 @@ async function dispatch(
   const request = await findCommand(PROGRAM, argv);
   const { command } = request;
   if (request.wantsVersion && command?.path !== 'version') return showVersion(argv, surroundings, options, progress);
-  if (command === undefined && request.stray !== undefined) throw strayWordError(request);
+  if (command === undefined && request.unknownWord !== undefined) throw strayWordError(request);
   if (command === undefined && !request.wantsHelp) refuseStrayOptions(request);
   if (command === undefined || request.wantsHelp) return showHelp(request, surroundings);
 
@@ -171,18 +171,18 @@ const MEANT: Readonly<Record<string, string>> = {
 };
 
 /** An unknown word: the command that the user probably meant, ready to run. */
-function strayWordError({ path, typed, stray = '' }: Request): CliError {
+function strayWordError({ path, typed, unknownWord = '' }: Request): CliError {
   const { nouns, commands } = PROGRAM;
-  const spellings = commands.filter(({ isHidden }) => !isHidden).flatMap((command) => spellingsOf(command, PROGRAM));
+  const spellings = commands.filter(({ isHidden }) => !isHidden).flatMap((command) => listSpellings(command, PROGRAM));
   const prefix = path.length === 0 ? '' : `${path.join(' ')} `;
   const candidates = [
     ...spellings.filter((spelling) => spelling.startsWith(prefix)).map((spelling) => spelling.slice(prefix.length)),
     ...(path.length === 0 ? nouns.map(({ noun }) => noun) : []),
   ].flatMap((rest) => rest.split(' ').slice(0, 1));
-  const meant = path.length === 0 && Object.hasOwn(MEANT, stray) ? MEANT[stray] : undefined;
-  const near = meant === undefined ? suggest(stray, candidates) : [meant];
+  const meant = path.length === 0 && Object.hasOwn(MEANT, unknownWord) ? MEANT[unknownWord] : undefined;
+  const near = meant === undefined ? suggest(unknownWord, candidates) : [meant];
   const where = ['asp', ...typed].join(' ');
-  return usageError(`'${stray}' is not a command of ${where}.`, {
+  return usageError(`'${unknownWord}' is not a command of ${where}.`, {
     why: near.length === 0 ? undefined : `did you mean ${near.map((word) => `'${prefix}${word}'`).join(' or ')}?`,
     next: ['asp', ...typed, ...(near[0]?.split(' ') ?? []), '--help'],
   });

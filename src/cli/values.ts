@@ -53,7 +53,7 @@ export function readCount(option: string, text: string, range: { min?: number; m
 const HANDLE = /^@[a-z0-9_-]+\.[a-z0-9_-]+$/;
 
 /** `@owner.name` from `@owner.name` or `owner.name`, or undefined. */
-export function handleOf(text: string): string | undefined {
+export function parseHandle(text: string): string | undefined {
   const handle = text.startsWith('@') ? text : `@${text}`;
   return handle.length <= 130 && HANDLE.test(handle) ? handle : undefined;
 }
@@ -61,7 +61,7 @@ export function handleOf(text: string): string | undefined {
 const OWNER_GLOB = /^@?([a-z0-9_-]+\.\*)$/;
 
 /** Every agent of an owner, `@owner.*`; undefined when the text is not that. */
-export function ownerGlobOf(text: string): string | undefined {
+export function parseOwnerGlob(text: string): string | undefined {
   const glob = OWNER_GLOB.exec(text)?.[1];
   return glob === undefined ? undefined : `@${glob}`;
 }
@@ -73,14 +73,14 @@ export function toHandlePath(handle: string): { owner: string; name: string } {
 }
 
 export function readHandle(text: string): string {
-  const handle = handleOf(text);
+  const handle = parseHandle(text);
   if (handle !== undefined) return handle;
   const kind = findIdKind(text);
   if (kind !== undefined)
     throw usageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
       next: commandAbout(kind, text),
     });
-  const lower = handleOf(text.toLowerCase());
+  const lower = parseHandle(text.toLowerCase());
   throw usageError(`'${text}' is not a handle.`, {
     why: `a handle has the form @owner.agent_name, in lower case${lower === undefined ? '' : `: ${lower}`}.`,
   });
@@ -119,7 +119,7 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 /** The kind of id that a text claims to be by its prefix. */
 export function findIdKind(text: string): IdKind | undefined {
   // `sess_a.bot` is a handle: its owner has that name.
-  if (handleOf(text) !== undefined) return undefined;
+  if (parseHandle(text) !== undefined) return undefined;
   for (const [kind, { prefix }] of Object.entries(KINDS)) if (text.startsWith(prefix)) return kind as IdKind;
   return undefined;
 }
@@ -141,7 +141,7 @@ export function readId(kind: IdKind, text: string): string {
       next: commandAbout(other, text),
     });
   }
-  if (other === undefined && handleOf(text) !== undefined)
+  if (other === undefined && parseHandle(text) !== undefined)
     throw usageError(`'${text}' is a handle, but ${name} (${prefix}…) belongs here.`, {
       next: kind === 'session' ? ['asp', 'session', 'list'] : ['asp', 'agent', 'show', text],
     });
@@ -161,7 +161,7 @@ const SESSION_IN_URL = /\/(sess_[0-7][0-9A-HJKMNP-TV-Z]{25})(?=[/?#]|$)/;
  * address of its page. Returns `sess_…`, whole or not, or `@owner.name`.
  */
 export function readSessionName(text: string): string {
-  const handle = handleOf(text);
+  const handle = parseHandle(text);
   if (handle !== undefined) return handle;
   if (/^https?:\/\//i.test(text)) {
     const id = SESSION_IN_URL.exec(text)?.[1];

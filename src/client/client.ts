@@ -129,16 +129,16 @@ export function connect(options: ClientOptions): Client {
   return {
     call: (operation, input) =>
       limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal })),
-    async upload(file, given = {}) {
+    async upload(file, supplied = {}) {
       const { openUpload, uploadFile } = await import('./rest/attachments.js');
       const upload = await openUpload(file);
-      return limited(given.signal, (signal) => uploadFile(context, upload, { ...given, signal }));
+      return limited(supplied.signal, (signal) => uploadFile(context, upload, { ...supplied, signal }));
     },
-    async download(attachmentId, given = {}) {
+    async download(attachmentId, supplied = {}) {
       const { openDownload } = await import('./rest/attachments.js');
-      const open = joinSignals(given.signal, life.signal);
+      const open = joinSignals(supplied.signal, life.signal);
       try {
-        const { body, ...facts } = await openDownload(context, attachmentId, { ...given, signal: open.signal });
+        const { body, ...facts } = await openDownload(context, attachmentId, { ...supplied, signal: open.signal });
         return { ...facts, body: afterwards(body, open.release) };
       } catch (error) {
         open.release();
@@ -146,13 +146,13 @@ export function connect(options: ClientOptions): Client {
       }
     },
     raw: (request) => limited(request.signal, (signal) => sendRaw(context, { ...request, signal })),
-    async *tail(given = {}) {
+    async *tail(supplied = {}) {
       const { tailSessions } = await import('./realtime/resume.js');
-      const open = joinSignals(given.signal, life.signal);
+      const open = joinSignals(supplied.signal, life.signal);
       try {
         yield* tailSessions(
           { service, credential, transport, random, rest: context },
-          { ...given, signal: open.signal },
+          { ...supplied, signal: open.signal },
         );
       } finally {
         open.release();

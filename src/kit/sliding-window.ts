@@ -22,25 +22,25 @@ const FORGOTTEN_PER_CALL = 4;
  */
 export function createWindow(clock: Clock, windowMs: number, subjectsMax: number): SlidingWindow {
   /** When each call was made, oldest first. */
-  const timesOf = new Map<string, number[]>();
+  const timesByKey = new Map<string, number[]>();
 
   const forgetIdle = (moment: number): void => {
     let forgotten = 0;
-    for (const [subject, times] of timesOf) {
+    for (const [subject, times] of timesByKey) {
       const isIdle = (times.at(-1) ?? Number.NEGATIVE_INFINITY) <= moment;
-      if (!isIdle && timesOf.size <= subjectsMax) return;
-      timesOf.delete(subject);
+      if (!isIdle && timesByKey.size <= subjectsMax) return;
+      timesByKey.delete(subject);
       forgotten += 1;
       if (forgotten === FORGOTTEN_PER_CALL) return;
     }
   };
   const recent = (subject: string, now: number): number[] | undefined => {
     forgetIdle(now - windowMs);
-    const times = timesOf.get(subject);
+    const times = timesByKey.get(subject);
     if (times === undefined) return undefined;
     // Taken out and put back: a Map iterates in insertion order, so the longest idle subject stands first.
-    timesOf.delete(subject);
-    timesOf.set(subject, times);
+    timesByKey.delete(subject);
+    timesByKey.set(subject, times);
     dropUpTo(times, now - windowMs);
     return times;
   };
@@ -56,12 +56,12 @@ export function createWindow(clock: Clock, windowMs: number, subjectsMax: number
       const times = recent(subject, now) ?? [];
       for (let counted = 0; counted < weight; counted += 1) times.push(now);
       if (times.length > count) times.splice(0, times.length - count);
-      timesOf.set(subject, times);
+      timesByKey.set(subject, times);
     },
     has: (subject) => (recent(subject, clock.monotonic()) ?? []).length > 0,
-    forget: (subject) => void timesOf.delete(subject),
+    forget: (subject) => void timesByKey.delete(subject),
     get subjectCount() {
-      return timesOf.size;
+      return timesByKey.size;
     },
   };
 }

@@ -22,14 +22,14 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-const widthOf = (text: string): number => displayWidth(stripVTControlCharacters(text));
+const measureWidth = (text: string): number => displayWidth(stripVTControlCharacters(text));
 
 /** The lines of a text, broken between words. A word that is too wide gets a line of its own. */
 function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.trim().split(/[ \n]+/)) {
-    if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+    if (line !== '' && measureWidth(line) + 1 + measureWidth(word) > width) {
       lines.push(line);
       line = '';
     }
@@ -39,8 +39,8 @@ function wrapWords(text: string, width: number): string[] {
 }
 
 /** One paragraph; `first` precedes its first line, and `rest` the others. */
-export function wrapText(text: string, width: number, first = '', rest = ' '.repeat(widthOf(first))): string {
-  if (!text.includes('\n') && widthOf(first) + widthOf(text) <= width) return `${first}${text}`;
+export function wrapText(text: string, width: number, first = '', rest = ' '.repeat(measureWidth(first))): string {
+  if (!text.includes('\n') && measureWidth(first) + measureWidth(text) <= width) return `${first}${text}`;
   const [begin = '', ...more] = wrapWords(text, width - rest.length);
   return [`${first}${begin}`, ...more.map((line) => `${rest}${line}`)].join('\n');
 }
@@ -59,7 +59,7 @@ export type Row = readonly [left: string, right: string];
 /** The width of the left column of these rows; a left side that is wider gets a line of its own. */
 export function leftWidth(rows: readonly Row[], width: number): number {
   const most = Math.floor(width * LEFT_SHARE);
-  return Math.max(2, ...rows.map(([left]) => widthOf(left)).filter((each) => each <= most));
+  return Math.max(2, ...rows.map(([left]) => measureWidth(left)).filter((each) => each <= most));
 }
 
 /** Two columns, the right one with running text; `paint` highlights the left one. */
@@ -72,9 +72,9 @@ export function columnsText(
   const start = ' '.repeat(INDENT.length + left + GAP);
   const line = ([name, about]: Row): string => {
     const right = wrapText(about, Math.max(width, start.length + RIGHT_MIN), start);
-    const fits = widthOf(name) <= left;
+    const fits = measureWidth(name) <= left;
     const head = `${INDENT}${paint(name)}`;
-    return fits ? `${head}${right.slice(INDENT.length + widthOf(name))}` : `${head}\n${right}`;
+    return fits ? `${head}${right.slice(INDENT.length + measureWidth(name))}` : `${head}\n${right}`;
   };
   return rows.map(line).join('\n');
 }
@@ -91,7 +91,7 @@ export function wrapPage(page: string, width: number): string {
       const [, left = '', right = ''] = ROW.exec(line) ?? [];
       return [left, right];
     });
-    parts.push(block.some((line) => widthOf(line) > width) ? columnsText(rows, width) : block.join('\n'));
+    parts.push(block.some((line) => measureWidth(line) > width) ? columnsText(rows, width) : block.join('\n'));
     block = [];
   };
   for (const line of page.split('\n')) {
@@ -101,7 +101,7 @@ export function wrapPage(page: string, width: number): string {
     }
     endBlock();
     const [begin = ''] = /^ *(?:\d+\. )?/.exec(line) ?? [];
-    parts.push(widthOf(line) > width ? wrapText(line.slice(begin.length), width, begin) : line);
+    parts.push(measureWidth(line) > width ? wrapText(line.slice(begin.length), width, begin) : line);
   }
   endBlock();
   return parts.join('\n');

@@ -17,7 +17,7 @@ import { isHandle } from '../wire/handle.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';
-import { canonical, findIdentity, type Identity, type IdentityOptions, identityOf } from './identity.js';
+import { canonical, findIdentity, getIdentity, type Identity, type IdentityOptions } from './identity.js';
 
 /** A duration: `500ms`, `30s`, `10m`, `2h`, `7d`, or milliseconds. */
 export type Duration = string | number;
@@ -194,7 +194,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     identity ??=
       options.client === undefined
         ? findIdentity(options, life.signal)
-        : Promise.resolve(identityOf(options.client, options.handle));
+        : Promise.resolve(getIdentity(options.client, options.handle));
     return identity;
   };
   const report = (error: unknown, message?: IncomingMessage): void => {
@@ -231,13 +231,13 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
       const { sinceMs } = settings.engine;
       const progress = await openProgress(path, async () => sinceMs ?? waitForService(context, soft, now));
-      const relationOf = createRelations({ context, client, me, signal: hard.signal });
+      const findRelation = createRelations({ context, client, me, signal: hard.signal });
       await answerAll({
         client,
         me,
         progress,
         progressPath: path,
-        relationOf: createRelations({ context, client, me, signal: soft }),
+        findRelation: createRelations({ context, client, me, signal: soft }),
         onEvent,
         onReady: async () => onReady(),
         onRecord: async (record) => {
@@ -251,7 +251,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         async respond(event, signal, onTaken) {
           onTaken();
           const message = withText(event.payload);
-          const relation = await relationOf(message.sender);
+          const relation = await findRelation(message.sender);
           for (let attempt = 1; ; attempt += 1) {
             const parts = { client, me, event, relation, attempt };
             const failure = await callHandler(handle, message, parts, settings.timeoutMs, signal);
@@ -302,10 +302,10 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       });
       return running;
     },
-    async ask(handle, content, asked = {}) {
+    async ask(handle, content, options = {}) {
       const found = await who();
-      const signal = AbortSignal.any([life.signal, ...(asked.signal === undefined ? [] : [asked.signal])]);
-      return askAgent(await found.client(), await found.handle(), canonical(handle), content, { ...asked, signal });
+      const signal = AbortSignal.any([life.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+      return askAgent(await found.client(), await found.handle(), canonical(handle), content, { ...options, signal });
     },
     async close() {
       const found = identity;

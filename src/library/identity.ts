@@ -22,7 +22,7 @@ export interface Identity {
 }
 
 /** The identity of a client that the program made itself. Its progress is kept nowhere. */
-export function identityOf(client: Client, expected: string | undefined): Identity {
+export function getIdentity(client: Client, expected: string | undefined): Identity {
   let known: string | undefined;
   return {
     client: async () => client,
@@ -48,7 +48,7 @@ const NOWHERE = { isTerminal: false, columns: 80, write: async () => {}, isAband
 
 /** Finds service, agent and credentials exactly as `asp` finds them. Nothing is read before it is needed. */
 export async function findIdentity(options: IdentityOptions, signal: AbortSignal): Promise<Identity> {
-  const [{ createContext }, { machineOf }, { progressPath }, { VERSION }] = await Promise.all([
+  const [{ createContext }, { readMachine }, { progressPath }, { VERSION }] = await Promise.all([
     import('../cli/context/create-context.js'),
     import('../cli/context/machine.js'),
     import('../cli/context/progress-path.js'),
@@ -57,7 +57,7 @@ export async function findIdentity(options: IdentityOptions, signal: AbortSignal
   const surroundings = {
     streams: { stdin: { isTerminal: false, async *read() {} }, stdout: NOWHERE, stderr: NOWHERE },
     environment: process.env,
-    machine: machineOf(process),
+    machine: readMachine(process),
     clock: systemClock,
     random: systemRandom,
     version: VERSION,

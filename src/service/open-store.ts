@@ -53,16 +53,16 @@ export async function openStore(options: StoreOptions, log: Log, meter: Meter): 
 
 const SUBJECT_LENGTH = 32;
 
-const told = (log: Log, event: string) => (error: unknown) => log.error(event, error);
+const logError = (log: Log, event: string) => (error: unknown) => log.error(event, error);
 
 async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, log: Log, meter: Meter): Promise<Store> {
   return {
     database: await openSqlite(data, {
-      onFault: told(log, 'after_commit_failed'),
+      onFault: logError(log, 'after_commit_failed'),
       onCommit: meter.committed,
       mustExist,
     }),
-    bus: createLocalBus(told(log, 'bus_failed')),
+    bus: createLocalBus(logError(log, 'bus_failed')),
     limits: createMemoryLimits(clock),
   };
 }
@@ -76,7 +76,7 @@ async function openShared(
   // Loaded here, so that nothing else waits for the driver.
   const { openPostgres } = await import('./store/postgres.js');
   if (bus !== undefined) await checkBus(bus);
-  const onFault = told(log, 'database_failed');
+  const onFault = logError(log, 'database_failed');
   let noteLoss = (): void => {};
   const database = await openPostgres(url, {
     limits: databaseLimits,
@@ -92,7 +92,7 @@ async function openShared(
   });
   const processId = createIds(clock, random).ulid();
   const calls = bus === undefined ? undefined : await openBus(bus, database, log);
-  const shared = createSharedBus(calls ?? database.calls, { processId, onFault: told(log, 'bus_failed') });
+  const shared = createSharedBus(calls ?? database.calls, { processId, onFault: logError(log, 'bus_failed') });
   noteLoss = shared.noteLoss;
   return {
     database,
@@ -120,14 +120,14 @@ async function checkBus({ url, credentialsFile }: BusOptions): Promise<void> {
 }
 
 /** Services with other data may use the same bus without hearing each other. */
-async function subjectOf(database: Database): Promise<string> {
+async function readSubject(database: Database): Promise<string> {
   const sealed = await database.read((query) => seal(query, 'bells', 'subject'));
   return `asp.bells.${sealed.toString('hex').slice(0, SUBJECT_LENGTH)}`;
 }
 
 /** Never waits for the bus: a service works without it. */
 async function openBus({ url, credentialsFile }: BusOptions, database: SharedDatabase, log: Log) {
-  const subject = await subjectOf(database);
+  const subject = await readSubject(database);
   const { createNatsCalls } = await import('./messaging/nats.js');
   const options = { address: readBusAddress(url), credentialsFile, subject, clock: systemClock, log };
   return createNatsCalls(options, database.calls);

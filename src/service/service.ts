@@ -20,7 +20,7 @@ import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { createHealth, type Health, startHousekeeping } from './health.js';
-import { answerOf } from './http/answers.js';
+import { toAnswer } from './http/answers.js';
 import { type App, createApp, createHostGuard, createHttpServer, listen, loopbackNames } from './http/app.js';
 import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
@@ -41,7 +41,7 @@ import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js'
 
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
 
-export interface PlaceOptions {
+export interface AddressOptions {
   readonly host: string;
   readonly publicUrl?: string | undefined;
   readonly isBehindProxy: boolean;
@@ -51,7 +51,7 @@ export interface PlaceOptions {
  * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service
  * does not speak TLS: an https address alone says that something encrypts, not that no one can get around it.
  */
-export function requireSafePlace({ host, publicUrl, isBehindProxy }: PlaceOptions): void {
+export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOptions): void {
   const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
   if (isBehindProxy) return;
   if (!isLoopbackHost(host))
@@ -67,7 +67,7 @@ export function requireSafePlace({ host, publicUrl, isBehindProxy }: PlaceOption
  * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and its word
  * about addresses is not trusted. One stranger must not use up what all of them share.
  */
-export function isAddressShared({ publicUrl, isBehindProxy }: PlaceOptions): boolean {
+export function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
   return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
 }
 
@@ -80,8 +80,8 @@ function readPublicUrl(text: string): URL {
 }
 
 /** The addresses of a service, from its configuration and its actual port. */
-export function addressesOf(options: PlaceOptions, port: number): Addresses {
-  const root = rootOf(options, port);
+export function toAddresses(options: AddressOptions, port: number): Addresses {
+  const root = toRootUrl(options, port);
   return {
     baseUrl: `${root}${BASE_PATH}`,
     authUrl: root,
@@ -94,12 +94,12 @@ export function addressesOf(options: PlaceOptions, port: number): Addresses {
  * The service's own address for programs on this machine, which it recognizes as local; undefined behind a proxy, where
  * all clients look local.
  */
-export function directRoot({ host, isBehindProxy }: Partial<PlaceOptions>, port: number): string | undefined {
+export function directRoot({ host, isBehindProxy }: Partial<AddressOptions>, port: number): string | undefined {
   if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
-  return rootOf({ host, isBehindProxy: false }, port);
+  return toRootUrl({ host, isBehindProxy: false }, port);
 }
 
-function rootOf({ host, publicUrl }: PlaceOptions, port: number): string {
+function toRootUrl({ host, publicUrl }: AddressOptions, port: number): string {
   if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
   const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
   const isBareV6 = name.includes(':') && !name.startsWith('[');
@@ -217,8 +217,8 @@ export interface RunningService extends Addresses {
 
 /** Starts a service, or throws an `OperatorError` and leaves nothing behind. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
-  const place = { host: options.host, publicUrl: options.publicUrl, isBehindProxy: options.isBehindProxy === true };
-  requireSafePlace(place);
+  const address = { host: options.host, publicUrl: options.publicUrl, isBehindProxy: options.isBehindProxy === true };
+  requireSafeAddress(address);
   const undo: (() => unknown)[] = [];
   try {
     let listener: RequestListener = answerNotReady;
@@ -237,7 +237,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const files = await openAttachmentFiles(dataDirectory);
     undo.push(() => files.close());
     if (folder !== undefined) await claim(store.database, files, folder.path, options.adoptsAttachments === true);
-    const context = createContext(options, addressesOf(place, port), { ...store, files, meter: watch.meter });
+    const context = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
@@ -345,7 +345,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     isAddressShared: settings.isAddressShared,
     startedAt,
     metricsUrl,
-    stopRequested: request.asked,
+    stopRequested: request.stopRequest,
     drain() {
       health.drain();
       app.leave();
@@ -431,19 +431,19 @@ function createContext(
 }
 
 const answerNotReady: RequestListener = (_request, response) => {
-  const answer = answerOf(
+  const answer = toAnswer(
     new ServiceError('INTERNAL_ERROR', 'The service is starting.', { status: 503, retryAfterS: 1 }),
   );
   for (const [name, value] of answer.headers) response.setHeader(name, value);
   response.writeHead(answer.status).end(answer.body);
 };
 
-function createRequest(): { asked: Promise<void>; ask: () => void } {
+function createRequest(): { stopRequest: Promise<void>; ask: () => void } {
   let ask = (): void => {};
-  const asked = new Promise<void>((resolve) => {
+  const stopRequest = new Promise<void>((resolve) => {
     ask = resolve;
   });
-  return { asked, ask };
+  return { stopRequest, ask };
 }
 
 function close(server: Server): Promise<void> {

@@ -150,7 +150,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
   const requireOpen = (): void => {
     if (closing !== undefined) throw new Error('This service was closed.');
   };
-  const credentialOf = (name: string): { clientId: string; clientSecret: string } => {
+  const findCredential = (name: string): { clientId: string; clientSecret: string } => {
     requireOpen();
     const handle = readHandle(name);
     const found = credentials.get(handle);
@@ -191,14 +191,14 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     },
     addAgent,
     client(handle, clientOptions = {}) {
-      const place = { service: { baseUrl, authUrl, wsUrl }, transport };
-      const credential = createClientCredential({ ...place, ...credentialOf(handle) });
-      const client = connect({ ...place, ...clientOptions, credential });
+      const connection = { service: { baseUrl, authUrl, wsUrl }, transport };
+      const credential = createClientCredential({ ...connection, ...findCredential(handle) });
+      const client = connect({ ...connection, ...clientOptions, credential });
       clients.add(client);
       return client;
     },
     env(handle) {
-      const { clientId, clientSecret } = credentialOf(handle);
+      const { clientId, clientSecret } = findCredential(handle);
       folder ??= mkdtempSync(join(tmpdir(), 'asp-testing-'));
       const variables = ['XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_DATA_HOME', 'XDG_RUNTIME_DIR'];
       const places = [...variables, ...(process.platform === 'win32' ? ['APPDATA', 'LOCALAPPDATA'] : [])];

@@ -27,7 +27,7 @@ export function attachmentTypeOfName(name: string): AttachmentType | undefined {
 }
 
 /** Whether `head`, the first bytes of a file (16 are enough), carries the signature that `type` requires. */
-export function hasSignatureOf(type: AttachmentType, head: Uint8Array): boolean {
+export function matchesSignature(type: AttachmentType, head: Uint8Array): boolean {
   const { signatures } = ATTACHMENT_TYPE[type];
   if (signatures.length === 0) return true;
   const hex = Array.from(head.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -43,6 +43,6 @@ export function joinHandle(owner: string, name: string): Handle {
 }
 
 /** The pattern that stands for every agent of the owner of `handle`. */
-export function ownerGlobOf(handle: Handle): OwnerGlob {
+export function toOwnerGlob(handle: Handle): OwnerGlob {
   return `@${splitHandle(handle).owner}.*`;
 }

@@ -25,17 +25,17 @@ export function kindOfId(text: string): IdKind | undefined {
   return undefined;
 }
 
-const patternOf = (kind: IdKind): RegExp => new RegExp(`^${ID_PREFIX[kind]}${ULID}$`);
+const toPattern = (kind: IdKind): RegExp => new RegExp(`^${ID_PREFIX[kind]}${ULID}$`);
 
 /** The form of each kind of id. */
 export const ID_PATTERN: Record<IdKind, RegExp> = {
-  session: patternOf('session'),
-  message: patternOf('message'),
-  event: patternOf('event'),
-  attachment: patternOf('attachment'),
-  agent: patternOf('agent'),
-  account: patternOf('account'),
-  oauthClient: patternOf('oauthClient'),
+  session: toPattern('session'),
+  message: toPattern('message'),
+  event: toPattern('event'),
+  attachment: toPattern('attachment'),
+  agent: toPattern('agent'),
+  account: toPattern('account'),
+  oauthClient: toPattern('oauthClient'),
 };
 
 /** What newer public clients call an attachment: the same id with another prefix (wire: Aliases). */

@@ -2,15 +2,15 @@ import { toAttachmentId } from './id.js';
 import type { Message } from './schemas/message.js';
 
 /** The attachment that a part refers to, by either of its names; undefined for every other part. */
-export function attachmentIdOf(part: object): string | undefined {
+export function getAttachmentId(part: object): string | undefined {
   if ('attachment_id' in part && typeof part.attachment_id === 'string') return part.attachment_id;
   return 'file_id' in part && typeof part.file_id === 'string' ? toAttachmentId(part.file_id) : undefined;
 }
 
 /** The attachments that the parts of a message refer to, in order. */
-export function attachmentIdsOf(content: string | readonly object[]): string[] {
+export function listAttachmentIds(content: string | readonly object[]): string[] {
   if (typeof content === 'string') return [];
-  return content.flatMap((part) => attachmentIdOf(part) ?? []);
+  return content.flatMap((part) => getAttachmentId(part) ?? []);
 }
 
 /** The member of a message's metadata that names the message it answers (wire: Content and attachments, replies). */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { findCommand, spellingsOf } from '../../src/cli/argv.js';
+import { findCommand, listSpellings } from '../../src/cli/argv.js';
 import { optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { everyOption } from '../../src/cli/options.js';
@@ -16,7 +16,7 @@ describe('the command tree', () => {
   const { commands } = PROGRAM;
 
   it('spells no two commands alike', () => {
-    const spellings = commands.flatMap((command) => spellingsOf(command, PROGRAM));
+    const spellings = commands.flatMap((command) => listSpellings(command, PROGRAM));
     expect(spellings.filter((spelling, index) => spellings.indexOf(spelling) !== index)).toEqual([]);
   });
 

@@ -44,7 +44,7 @@ describe('the arguments of a command', () => {
     const state: 'active' | 'ended' | undefined = args.text('state');
     expect({ file, handles, state }).toEqual({ file: '-', handles: ['@e.f', '@g.h'], state: 'active' });
     expect([args.count('limit'), args.flag('no-join'), args.flag('all')]).toEqual([5, true, false]);
-    expect([args.texts('from'), args.isGiven('all'), args.value('from')]).toEqual([
+    expect([args.texts('from'), args.isSet('all'), args.value('from')]).toEqual([
       ['@a.b', '@c.d'],
       false,
       ['@a.b', '@c.d'],
@@ -97,7 +97,7 @@ describe('a misspelled option', () => {
         // @ts-expect-error: misspelled
         args.refuseBoth('all', 'limt');
         // @ts-expect-error: misspelled
-        args.isGiven('sate');
+        args.isSet('sate');
         // @ts-expect-error: not an argument of the command
         args.argument('sesion');
         // @ts-expect-error: a required argument is never undefined

@@ -16,10 +16,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type KnownWords, readPlaceholder } from '../../src/cli/commands/completion/candidates.js';
+import { readPlaceholder, type Vocabulary } from '../../src/cli/commands/completion/candidates.js';
 import { complete } from '../../src/cli/commands/completion/complete.js';
 import { SHELLS, type Shell } from '../../src/cli/commands/completion/completion.js';
-import { collectKnownWords } from '../../src/cli/commands/completion/known-words.js';
+import { collectVocabulary } from '../../src/cli/commands/completion/known-words.js';
 import { readLine } from '../../src/cli/commands/completion/shell-line.js';
 import { recall, remember } from '../../src/cli/context/completion-memory.js';
 import { GLOBAL_OPTIONS } from '../../src/cli/options.js';
@@ -43,7 +43,7 @@ const ATTACHMENT = `att_${'0'.repeat(25)}7`;
 /** What breaks words in a bash that nobody has changed. */
 const BREAKS = ' \t\n"\'@><=;|&(:';
 const hasShell = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
-const known: KnownWords = collectKnownWords(PROGRAM);
+const known: Vocabulary = collectVocabulary(PROGRAM);
 
 const stateOf = (home: string): string => join(home, '.local/state/asp-cli');
 

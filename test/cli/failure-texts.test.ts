@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { contextOf, explain, withContext } from '../../src/cli/context/explain.js';
+import { explain, findErrorContext, withContext } from '../../src/cli/context/explain.js';
 import { OWN_ERROR } from '../../src/cli/errors.js';
 import { RequestError } from '../../src/client/http/request-error.js';
 import { freshHome, type RunOptions, runWords } from './captured-run.js';
@@ -173,14 +173,14 @@ describe('what a command knows about an error', () => {
 
   it('is what the caller nearest to the call knows', async () => {
     const call = explain({ subject: 'inner' }, Promise.reject(error()));
-    await expect(explain({ subject: 'outer' }, call).catch(contextOf)).resolves.toEqual({ subject: 'inner' });
+    await expect(explain({ subject: 'outer' }, call).catch(findErrorContext)).resolves.toEqual({ subject: 'inner' });
   });
 
   it('is replaced in a copy: the original error keeps its facts', async () => {
     const first = error();
     await explain({ subject: 'first' }, Promise.reject(first)).catch(() => {});
     const second = withContext(first, { subject: 'second' });
-    expect([contextOf(first), contextOf(second)]).toEqual([{ subject: 'first' }, { subject: 'second' }]);
+    expect([findErrorContext(first), findErrorContext(second)]).toEqual([{ subject: 'first' }, { subject: 'second' }]);
     expect({ ...second, message: second.message, cause: second.cause, stack: second.stack }).toEqual({
       ...first,
       message: first.message,

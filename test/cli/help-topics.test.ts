@@ -38,8 +38,8 @@ const mentions = (page: string): string[] =>
 describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
   it('shows lines that are commands, with options and arguments that they take', async () => {
     for (const words of commandLines(page)) {
-      const { command, rest, typed, stray } = await findCommand(PROGRAM, words);
-      if (command === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${stray ?? ''}`);
+      const { command, rest, typed, unknownWord } = await findCommand(PROGRAM, words);
+      if (command === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${unknownWord ?? ''}`);
       expect(() => parseArgs({ command, typed }, rest), words.join(' ')).not.toThrow();
     }
   });

@@ -16,7 +16,7 @@ import { describe, expect, it } from 'vitest';
 
 import { type Config, parseConfig, readConfig, writeConfig } from '../../src/cli/profile/config.js';
 import { findLocalService } from '../../src/cli/profile/local-service.js';
-import { pathsOf } from '../../src/cli/profile/paths.js';
+import { resolvePaths } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
 import {
   type AgentChoice,
@@ -312,7 +312,7 @@ describe('the local service', () => {
   const probe = { isProcessAlive: () => true, processStart: () => '7' };
   const write = (record: unknown, mode = 0o600) => {
     const runtime = freshHome();
-    const paths = pathsOf({
+    const paths = resolvePaths({
       environment: { XDG_RUNTIME_DIR: runtime },
       machine: {
         platform: 'linux',
@@ -353,7 +353,7 @@ describe('the local service', () => {
 describe('places', () => {
   const machine = { homeDirectory: '/home/u', temporaryDirectory: '/tmp', workingDirectory: '/', userId: 7 };
   it('follow XDG, with the usual folders where it is not set', () => {
-    expect(pathsOf({ environment: {}, machine: { ...machine, platform: 'linux' } })).toEqual({
+    expect(resolvePaths({ environment: {}, machine: { ...machine, platform: 'linux' } })).toEqual({
       configFile: '/home/u/.config/asp-cli/config.json',
       stateDirectory: '/home/u/.local/state/asp-cli',
       runtimeDirectory: '/tmp/asp-cli-7',
@@ -365,7 +365,7 @@ describe('places', () => {
       XDG_RUNTIME_DIR: '/r',
       XDG_DATA_HOME: 'relative',
     };
-    expect(pathsOf({ environment, machine: { ...machine, platform: 'linux' } })).toEqual({
+    expect(resolvePaths({ environment, machine: { ...machine, platform: 'linux' } })).toEqual({
       configFile: '/c/asp-cli/config.json',
       stateDirectory: '/s/asp-cli',
       runtimeDirectory: '/r/asp-cli',
@@ -374,7 +374,10 @@ describe('places', () => {
   });
 
   it('are nowhere without a home directory', () => {
-    const paths = pathsOf({ environment: {}, machine: { ...machine, homeDirectory: undefined, platform: 'linux' } });
+    const paths = resolvePaths({
+      environment: {},
+      machine: { ...machine, homeDirectory: undefined, platform: 'linux' },
+    });
     expect(paths).toMatchObject({ configFile: undefined, stateDirectory: undefined, dataDirectory: undefined });
   });
 });

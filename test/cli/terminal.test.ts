@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createPrinter } from '../../src/cli/commands/tail/consume.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
-import { failureText, quoteWords } from '../../src/cli/terminal/failure.js';
+import { failureText, quoteArgs } from '../../src/cli/terminal/failure.js';
 import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
@@ -106,7 +106,7 @@ describe('text', () => {
   });
 
   it('quotes words so that a shell reads them back', () => {
-    expect(quoteWords(['asp', 'send', '@a.b', "it's $x", ''])).toBe(`asp send @a.b 'it'\\''s $x' ''`);
+    expect(quoteArgs(['asp', 'send', '@a.b', "it's $x", ''])).toBe(`asp send @a.b 'it'\\''s $x' ''`);
   });
 
   it('tells a failure in at most four lines and leaves out what is not known', () => {

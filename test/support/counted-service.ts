@@ -12,7 +12,7 @@ import { createMemoryLimits, unlimited } from '../../src/service/core/rate-limit
 import { createHeldBytes } from '../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../src/service/http/app.js';
 import { createLocalBus, createSharedBus } from '../../src/service/messaging/shared-bus.js';
-import { addressesOf, composeService } from '../../src/service/service.js';
+import { composeService, toAddresses } from '../../src/service/service.js';
 import { createStoredLimits } from '../../src/service/store/stored-limits.js';
 import { UNREAD_MAX_BYTES } from '../../src/wire/limit.js';
 import { type Actor, createActor } from './actors.js';
@@ -74,7 +74,7 @@ export async function startCountedService(options: {
       meter: unmetered,
       log,
       settings: {
-        addresses: addressesOf({ host: '127.0.0.1', isBehindProxy: false }, port),
+        addresses: toAddresses({ host: '127.0.0.1', isBehindProxy: false }, port),
         trust: 'recipient',
         areLimitsOn,
         participantsMax: 1_000,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
-import { isHandle, joinHandle, ownerGlobOf, splitHandle } from '../../src/wire/handle.js';
+import { isHandle, joinHandle, splitHandle, toOwnerGlob } from '../../src/wire/handle.js';
 import { ID_PREFIX, type IdKind, isId, kindOfId } from '../../src/wire/id.js';
 import { EventEnvelope } from '../../src/wire/schemas/event.js';
 import { Message } from '../../src/wire/schemas/message.js';
@@ -267,7 +267,7 @@ describe('handles and ids', () => {
   it('splits and joins a handle', () => {
     expect(splitHandle('@alice.bot')).toEqual({ owner: 'alice', name: 'bot' });
     expect(joinHandle('alice', 'bot')).toBe('@alice.bot');
-    expect(ownerGlobOf('@alice.bot')).toBe('@alice.*');
+    expect(toOwnerGlob('@alice.bot')).toBe('@alice.*');
     expect(isHandle('@alice.bot')).toBe(true);
     expect(isHandle('@alice.*')).toBe(false);
   });

@@ -1,7 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
-import { ATTACHMENT_TYPE, attachmentTypeOfName, hasSignatureOf, isAttachmentType } from '../../src/wire/attachment.js';
+import {
+  ATTACHMENT_TYPE,
+  attachmentTypeOfName,
+  isAttachmentType,
+  matchesSignature,
+} from '../../src/wire/attachment.js';
 import { ENDPOINT, ENDPOINT_ALIAS, endpointRow, fillPath, isWrite, type Operation } from '../../src/wire/endpoint.js';
 import { ERROR, isErrorCode, isRetryableStatus } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';
@@ -235,6 +240,6 @@ describe('Other limits › attachment types', () => {
     ['image/gif', 'GIF88a', false],
     ['text/plain', 'anything', true],
   ] as const)('Binary signature check: %s with %j is %s', (type, head, isRight) => {
-    expect(hasSignatureOf(type, Buffer.from(head, 'latin1'))).toBe(isRight);
+    expect(matchesSignature(type, Buffer.from(head, 'latin1'))).toBe(isRight);
   });
 });

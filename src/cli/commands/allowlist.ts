@@ -5,7 +5,7 @@ import type { Context } from '../context/context.js';
 import { type ErrorContext, notFound } from '../context/explain.js';
 import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
-import { handleOf, ownerGlobOf, readHandle, readList, toHandlePath } from '../values.js';
+import { parseHandle, parseOwnerGlob, readHandle, readList, toHandlePath } from '../values.js';
 
 const ENTRIES = {
   usage: '<entries...>',
@@ -50,7 +50,7 @@ function rememberEntries(context: Context, entries: readonly string[]): Promise<
 
 /** A handle, or every agent of an owner: `@owner.*`. */
 function readEntry(text: string): string {
-  const entry = ownerGlobOf(text) ?? handleOf(text);
+  const entry = parseOwnerGlob(text) ?? parseHandle(text);
   if (entry !== undefined) return entry;
   throw usageError(`'${text}' is not a valid allowlist entry.`, {
     why: 'an entry is a handle (@owner.name) or every agent of an owner (@owner.*), in lower case.',

@@ -7,7 +7,7 @@ import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
 import { isoTime, relativeTime } from '../terminal/relative-time.js';
-import { findIdKind, handleOf, ownerGlobOf, readHandle, readId, readList } from '../values.js';
+import { findIdKind, parseHandle, parseOwnerGlob, readHandle, readId, readList } from '../values.js';
 
 export const blockList = command({
   path: 'block list',
@@ -57,7 +57,9 @@ export const blockAdd = command({
   ],
   effect: 'write',
   stdout: 'the handles, one per line',
-  parse: (args) => ({ handles: readList(args.argument('handles'), (text) => ownerGlobOf(text) ?? readHandle(text)) }),
+  parse: (args) => ({
+    handles: readList(args.argument('handles'), (text) => parseOwnerGlob(text) ?? readHandle(text)),
+  }),
   async run(context, { handles }) {
     const items = [];
     for (const [index, handle] of handles.entries()) {
@@ -104,7 +106,7 @@ export const blockRemove = command({
 /** The name of a block: the handle, the owner, or the id of the agent. */
 function readBlocked(text: string): string {
   if (findIdKind(text) === 'agent') return readId('agent', text);
-  const handle = ownerGlobOf(text) ?? handleOf(text);
+  const handle = parseOwnerGlob(text) ?? parseHandle(text);
   if (handle !== undefined) return handle;
   throw usageError(`'${text}' is not a handle, an owner (@owner.*) or an agent id.`, {
     next: ['asp', 'block', 'list'],

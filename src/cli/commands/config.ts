@@ -124,8 +124,8 @@ function change(config: Config, key: Key, value: string | undefined): Config {
 /** A command as a JSON list of arguments, run without a shell. */
 function readCommand(text: string): readonly string[] {
   try {
-    const words: unknown = JSON.parse(text);
-    if (Array.isArray(words) && words.every((word): word is string => typeof word === 'string')) return words;
+    const value: unknown = JSON.parse(text);
+    if (Array.isArray(value) && value.every((word): word is string => typeof word === 'string')) return value;
   } catch {}
   throw usageError('credential_command is a JSON list of strings: ["program","argument"].');
 }

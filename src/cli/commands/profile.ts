@@ -151,7 +151,7 @@ export const profileShow = command({
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
     const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
-    const { quoteWords } = await import('../terminal/failure.js');
+    const { quoteArgs: quoteWords } = await import('../terminal/failure.js');
     await context.output.document(view, (safe, style) =>
       [
         `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,

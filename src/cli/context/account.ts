@@ -6,7 +6,7 @@ import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
 import type { Context } from './context.js';
 import { type ErrorContext, explain } from './explain.js';
-import { loginContextOf } from './login-place.js';
+import { createLoginContext } from './login-place.js';
 
 /** Operations that the account itself performs, not one of its agents. */
 export type AccountOperation = Extract<
@@ -39,7 +39,7 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
   ]);
   return connect({
     service: { baseUrl: profile.baseUrl, authUrl: profile.authUrl, wsUrl: profile.wsUrl },
-    credential: createLoginCredential(await loginContextOf(context), key),
+    credential: createLoginCredential(await createLoginContext(context), key),
     transport: await context.transport(),
     retries: context.globals.retries,
     random: context.random,

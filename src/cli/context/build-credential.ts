@@ -51,7 +51,7 @@ export async function buildCredential(context: Context): Promise<Credential> {
         retries: context.globals.retries,
         clientId: environment['ASP_CLIENT_ID'] ?? '',
         clientSecret: await readClientSecret(context),
-        cacheDirectory: await cacheDirectoryOf(context),
+        cacheDirectory: await findCacheDirectory(context),
       });
     }
     case 'command': {
@@ -59,16 +59,25 @@ export async function buildCredential(context: Context): Promise<Credential> {
       const [program = '', ...words] = profile.credentialCommand ?? [];
       const { handle } = await context.agent();
       const resources = { api: profile.baseUrl, ws: profile.wsUrl };
-      const given = childEnvironment(environment);
-      return createCommandCredential({ clock, command: [program, ...words], environment: given, resources, handle });
+      const inherited = childEnvironment(environment);
+      return createCommandCredential({
+        clock,
+        command: [program, ...words],
+        environment: inherited,
+        resources,
+        handle,
+      });
     }
     case 'login': {
-      const [{ createLoginCredential }, { loginContextOf }] = await Promise.all([
+      const [{ createLoginCredential }, { createLoginContext }] = await Promise.all([
         import('../../client/credentials/login-credential.js'),
         import('./login-place.js'),
       ]);
       const { handle } = await context.agent();
-      return createLoginCredential(await loginContextOf(context), { baseUrl: profile.baseUrl, handle: handle ?? null });
+      return createLoginCredential(await createLoginContext(context), {
+        baseUrl: profile.baseUrl,
+        handle: handle ?? null,
+      });
     }
   }
 }
@@ -99,7 +108,7 @@ async function readClientSecret({ environment }: Context): Promise<string> {
  * The runtime directory, if it is private: anyone else who could write there could choose where the secret goes. A user
  * without a home directory to write to, as in CI, leaves no traces.
  */
-async function cacheDirectoryOf({ paths, machine, environment }: Context): Promise<string | undefined> {
+async function findCacheDirectory({ paths, machine, environment }: Context): Promise<string | undefined> {
   const directory = paths.runtimeDirectory;
   try {
     const { HOME: home = machine.platform === 'win32' ? machine.homeDirectory : undefined } = environment;

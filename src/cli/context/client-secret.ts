@@ -25,7 +25,7 @@ export function readSecretFile(path: string): string {
     const state = fstatSync(file);
     if (!state.isFile() || state.size > READ_MAX_BYTES)
       throw refuse('is not used', 'it is not a regular file, or it is too large.');
-    const danger = dangerOf(state);
+    const danger = describeExposure(state);
     if (danger !== undefined && !isMountedReadOnly(file)) throw refuse('is not used', danger);
     const secret = readFileSync(file, 'utf8').trim();
     if (secret === '') throw refuse('contains no secret');
@@ -39,7 +39,7 @@ export function readSecretFile(path: string): string {
  * Whether anyone else could have written or can read the file. A group may read a file of root's, because root decides
  * who is in the group.
  */
-function dangerOf({ uid, mode }: Stats): string | undefined {
+function describeExposure({ uid, mode }: Stats): string | undefined {
   const me = process.getuid?.();
   if (me === undefined) return undefined;
   if (uid !== me && uid !== ROOT) return 'it belongs to another user.';

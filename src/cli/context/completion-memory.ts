@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 import { replaceUnsafe } from '../../kit/json-line.js';
 import { makeDirectory } from '../../kit/private-file.js';
-import { handleOf, ownerGlobOf } from '../values.js';
+import { parseHandle, parseOwnerGlob } from '../values.js';
 import { credentialKind } from './build-credential.js';
 import type { Context } from './context.js';
 
@@ -25,8 +25,8 @@ const KEPT: Record<RememberedKind, number> = {
 };
 const ABOUT_LENGTH = 60;
 
-const isHandle = (text: string): boolean => handleOf(text) === text;
-const isEntry = (text: string): boolean => isHandle(text) || ownerGlobOf(text) === text;
+const isHandle = (text: string): boolean => parseHandle(text) === text;
+const isEntry = (text: string): boolean => isHandle(text) || parseOwnerGlob(text) === text;
 const isId = (prefix: string, text: string): boolean =>
   text.startsWith(prefix) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(text.slice(prefix.length));
 const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {

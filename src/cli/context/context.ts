@@ -14,7 +14,7 @@ import type { ResolvedAgent, ResolvedProfile } from '../profile/resolve-profile.
 import type { Output } from '../terminal/output.js';
 import type { Prompts } from '../terminal/prompts.js';
 import type { Streams } from '../terminal/streams.js';
-import type { Acting } from './describe-failure.js';
+import type { ActingIdentity } from './describe-failure.js';
 import type { Environment, Globals } from './globals.js';
 
 /** Facts about the machine that a command may need; injected, so that tests control them. */
@@ -98,7 +98,7 @@ export interface Context extends Surroundings {
   /** The handle that the credential really acts as; asks the service if it is not known here. */
   actingHandle(): Promise<string>;
   /** The agent, service and credential of the command, as far as they are known by now. */
-  acting(): Acting;
+  identity(): ActingIdentity;
 }
 
 /** A context and the function that closes it. */

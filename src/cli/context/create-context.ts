@@ -7,10 +7,10 @@ import { usageError } from '../errors.js';
 import type { Section } from '../help.js';
 import { readConfig, writeConfig } from '../profile/config.js';
 import { findLocalService } from '../profile/local-service.js';
-import { type Paths, pathsOf } from '../profile/paths.js';
+import { type Paths, resolvePaths } from '../profile/paths.js';
 import { findProjectFile } from '../profile/project-file.js';
 import {
-  handlesOf,
+  listHandles,
   type ResolvedAgent,
   type ResolvedProfile,
   resolveAgent,
@@ -22,7 +22,7 @@ import { waitText } from '../terminal/relative-time.js';
 import { isColoured } from '../terminal/style.js';
 import { agentChoice, buildCredential, describeSource } from './build-credential.js';
 import type { ClosableContext, Context, Surroundings } from './context.js';
-import type { Acting, Changes } from './describe-failure.js';
+import type { ActingIdentity, Changes } from './describe-failure.js';
 import type { Globals } from './globals.js';
 
 /** The context of one command. Nothing is read, opened or requested until a command needs it. */
@@ -81,7 +81,7 @@ function createServiceChoice(
   changes: Changes,
 ): ServiceChoice {
   const { environment, machine } = surroundings;
-  const paths: Paths = pathsOf({ environment, machine });
+  const paths: Paths = resolvePaths({ environment, machine });
   const opened: Transport[] = [];
   const held = new Set<Promise<unknown>>();
   const transport = lazy(async () => {
@@ -180,7 +180,7 @@ function keepParserUnoptimized(): void {
 /** The agent that a command acts as, and its credential. */
 type Identity = Pick<
   Context,
-  'profile' | 'agent' | 'logins' | 'credential' | 'client' | 'knownHandle' | 'actingHandle' | 'acting'
+  'profile' | 'agent' | 'logins' | 'credential' | 'client' | 'knownHandle' | 'actingHandle' | 'identity'
 >;
 
 /** The acting agent and its credential, each determined on first use. `context` is complete by then. */
@@ -245,7 +245,7 @@ function createIdentity(
     client,
     knownHandle,
     actingHandle: lazy(async () => (await knownHandle()) ?? askHandle(await client())),
-    acting: (): Acting => ({
+    identity: (): ActingIdentity => ({
       as: known.handle ?? known.agent?.handle,
       profile: known.profile?.name,
       source: known.source,
@@ -259,7 +259,7 @@ function createIdentity(
 
 async function findAgent({ globals, environment, projectFile, profile, logins }: Context): Promise<ResolvedAgent> {
   const at = await profile();
-  const storedHandles = async (): Promise<string[]> => handlesOf(await (await logins()).list(at.baseUrl));
+  const storedHandles = async (): Promise<string[]> => listHandles(await (await logins()).list(at.baseUrl));
   const sources = { flag: globals.as, environment, profile: at, projectFile, storedHandles };
   return resolveAgent(sources, agentChoice(environment, at));
 }

@@ -5,12 +5,12 @@ import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Command } from '../command.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
-import { loginWords, type ResolvedProfile } from '../profile/resolve-profile.js';
+import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Failure } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
 import { durationText } from '../values.js';
-import { contextOf, type ErrorContext } from './explain.js';
-import { inPlace, type PlaceWords } from './in-place.js';
+import { type ErrorContext, findErrorContext } from './explain.js';
+import { type ScopeOptions, withScopeOptions } from './in-place.js';
 
 /** The changes that a command has made at the service so far. */
 export interface Changes {
@@ -20,7 +20,7 @@ export interface Changes {
 }
 
 /** The agent, service and credential of a command, as far as they were known. */
-export interface Acting {
+export interface ActingIdentity {
   readonly changes?: Changes | undefined;
   readonly as?: string | undefined;
   readonly profile?: string | undefined;
@@ -30,13 +30,13 @@ export interface Acting {
   /** The permissions of the credential, as far as they are known. */
   readonly scopes?: readonly string[] | undefined;
   /** The values of `--profile` and `--as`. */
-  readonly flags?: PlaceWords | undefined;
+  readonly flags?: ScopeOptions | undefined;
 }
 
 /** Facts about the run in addition to the error. */
 export interface RunFacts {
   readonly argv: readonly string[];
-  readonly acting: Acting;
+  readonly identity: ActingIdentity;
   readonly command?: Pick<Command, 'effect' | 'isEndless'> | undefined;
   readonly isDeadlinePassed: boolean;
   readonly isDebug: boolean;
@@ -55,7 +55,7 @@ const STATUS_EXIT: Readonly<Record<number, number>> = { 401: 4, 403: 5, 404: 3, 
  * The exit code for an error code: from the contract's table, then our own, then OAuth's; for an unknown code, from its
  * status.
  */
-export function exitCodeOf(code: string, httpStatus: number | undefined): number {
+export function toExitCode(code: string, httpStatus: number | undefined): number {
   if (isErrorCode(code)) return errorRow(code).exit_code;
   if (isOwnErrorCode(code)) return OWN_ERROR[code];
   const oauth = oauthExitCode(code);
@@ -79,14 +79,23 @@ function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unkn
 
 /** Any thrown value as a failure to report. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
-  const context = contextOf(thrown) ?? {};
-  const error = inOneStory(thrown, run.acting.at?.local);
+  const context = findErrorContext(thrown) ?? {};
+  const error = inOneStory(thrown, run.identity.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError && error.code === 'ASP_OUTPUT') return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome, why } = error;
-    const next = error.next && inPlace(error.next, run.acting.flags ?? {});
-    const failure = { code, message, exitCode: OWN_ERROR[code], isRetryable, outcome, why, next, ...told(run.acting) };
+    const next = error.next && withScopeOptions(error.next, run.identity.flags ?? {});
+    const failure = {
+      code,
+      message,
+      exitCode: OWN_ERROR[code],
+      isRetryable,
+      outcome,
+      why,
+      next,
+      ...pickIdentity(run.identity),
+    };
     return { ...failure, sessionId: changedSession(outcome, run), stack };
   }
   if (error instanceof RequestError) return { ...requestFailure(error, context, run), stack };
@@ -98,7 +107,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
       isRetryable: true,
       outcome: 'unknown',
       why: deadlineReason(run),
-      ...told(run.acting),
+      ...pickIdentity(run.identity),
       stack,
     };
   return {
@@ -108,20 +117,20 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     isRetryable: false,
     outcome: 'unknown',
     why: 'run it again with --debug to see where.',
-    ...told(run.acting),
+    ...pickIdentity(run.identity),
     stack,
   };
 }
 
 /** The outcome of the command's change. A command that runs forever has no overall outcome. */
-function changesOf({ acting, command }: RunFacts): Changes | undefined {
+function findChanges({ identity, command }: RunFacts): Changes | undefined {
   const isOneWrite = command?.effect === 'write' && !command.isEndless;
-  return isOneWrite && acting.changes !== undefined && acting.changes.count > 0 ? acting.changes : undefined;
+  return isOneWrite && identity.changes !== undefined && identity.changes.count > 0 ? identity.changes : undefined;
 }
 
 /** The session that a command changed before it failed. */
 const changedSession = (outcome: Outcome, run: RunFacts): string | undefined =>
-  outcome === 'not_applied' ? undefined : changesOf(run)?.sessionId;
+  outcome === 'not_applied' ? undefined : findChanges(run)?.sessionId;
 
 const LOST_OUTPUT_TEXT = {
   not_applied: '',
@@ -133,7 +142,7 @@ const LOST_OUTPUT_TEXT = {
 function outputFailure(error: CliError, run: RunFacts): Failure {
   const effect = run.command?.effect ?? 'none';
   const isUncertain = effect === 'local' || effect === 'write';
-  const outcome = changesOf(run) !== undefined ? 'applied' : isUncertain ? 'unknown' : 'not_applied';
+  const outcome = findChanges(run) !== undefined ? 'applied' : isUncertain ? 'unknown' : 'not_applied';
   const sessionId = changedSession(outcome, run);
   return {
     code: error.code,
@@ -142,13 +151,16 @@ function outputFailure(error: CliError, run: RunFacts): Failure {
     isRetryable: false,
     outcome,
     why: error.why,
-    next: sessionId === undefined ? undefined : inPlace(['asp', 'session', 'show', sessionId], run.acting.flags ?? {}),
+    next:
+      sessionId === undefined
+        ? undefined
+        : withScopeOptions(['asp', 'session', 'show', sessionId], run.identity.flags ?? {}),
     sessionId,
-    ...told(run.acting),
+    ...pickIdentity(run.identity),
   };
 }
 
-const told = ({ as, profile, source }: Acting) => ({ as, profile, source });
+const pickIdentity = ({ as, profile, source }: ActingIdentity) => ({ as, profile, source });
 
 function deadlineReason({ deadlineMs, isDeadlineGiven }: RunFacts): string | undefined {
   if (deadlineMs === undefined) return undefined;
@@ -172,10 +184,10 @@ const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown
 function requestFailure(error: RequestError, context: ErrorContext, run: RunFacts): Failure {
   const isOurDeadline = run.isDeadlinePassed && (error.code === 'ASP_ABORTED' || error.code === 'ASP_TIMEOUT');
   const code = isOurDeadline ? 'ASP_TIMEOUT' : error.code;
-  const exitCode = exitCodeOf(code, error.status);
+  const exitCode = toExitCode(code, error.status);
   const isWrite = error.request !== undefined && error.request.method !== 'GET';
   // If a read fails after a change, the change has still been made.
-  const isAfterChange = !isWrite && changesOf(run) !== undefined;
+  const isAfterChange = !isWrite && findChanges(run) !== undefined;
   const outcome = isAfterChange ? 'applied' : (context.outcome?.[error.outcome] ?? error.outcome);
   const outcomeText = isWrite
     ? ` ${context.outcomeText?.[error.outcome] ?? OUTCOME_TEXT[error.outcome]}`
@@ -187,26 +199,26 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const known = ownMember(context.messages, code);
   const isKnown = known !== undefined || isOurDeadline;
-  const said = isKnown ? 'the deadline passed.' : (missingScope(error, run) ?? withStop(quoted(error, run)));
+  const text = isKnown ? 'the deadline passed.' : (missingScope(error, run) ?? withStop(quoted(error, run)));
   return {
     code,
-    message: `${known ?? `${subject}${said}`}${outcomeText}`.trimEnd(),
+    message: `${known ?? `${subject}${text}`}${outcomeText}`.trimEnd(),
     exitCode,
     httpStatus: error.status,
     isRetryable: (error.isRetryable || isOurDeadline) && outcome !== 'applied',
     retryAfterMs: error.retryAfterMs,
     outcome,
     sessionId: changedSession(outcome, run),
-    why: ownMember(context.reasons, code) ?? reasonOf(error, code, exitCode, context, run),
-    next: nextOf(error, code, exitCode, context, run),
-    ...told(run.acting),
+    why: ownMember(context.reasons, code) ?? explainReason(error, code, exitCode, context, run),
+    next: suggestNext(error, code, exitCode, context, run),
+    ...pickIdentity(run.identity),
     request: error.request && { ...error.request, idempotencyKey: error.idempotencyKey, attempts: error.attempts },
   };
 }
 
 /** The scopes that the credential lacks, as far as they are known. */
-function missingScopes({ neededScopes = [] }: RequestError, { acting }: RunFacts): readonly string[] {
-  return neededScopes.filter((scope) => acting.scopes?.includes(scope) !== true);
+function missingScopes({ neededScopes = [] }: RequestError, { identity }: RunFacts): readonly string[] {
+  return neededScopes.filter((scope) => identity.scopes?.includes(scope) !== true);
 }
 
 function missingScope(error: RequestError, run: RunFacts): string | undefined {
@@ -218,19 +230,19 @@ function missingScope(error: RequestError, run: RunFacts): string | undefined {
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** The known facts about the cause; it never guesses if one answer has several possible reasons. */
-function reasonOf(
+function explainReason(
   error: RequestError,
   code: string,
   exitCode: number,
   context: ErrorContext,
   run: RunFacts,
 ): string | undefined {
-  const { acting } = run;
+  const { identity } = run;
   if (exitCode === 4 || exitCode === 5) {
     const parts = [
-      ...(acting.as === undefined ? [] : [`acting as ${acting.as}`]),
-      ...(acting.profile === undefined ? [] : [`profile ${acting.profile}`]),
-      ...(acting.source === undefined ? [] : [`credential from ${acting.source}`]),
+      ...(identity.as === undefined ? [] : [`acting as ${identity.as}`]),
+      ...(identity.profile === undefined ? [] : [`profile ${identity.profile}`]),
+      ...(identity.source === undefined ? [] : [`credential from ${identity.source}`]),
     ];
     return parts.length === 0 ? undefined : `${parts.join(', ')}.`;
   }
@@ -243,36 +255,36 @@ function reasonOf(
     return 'the service gives the same answer for objects that do not exist and objects that this agent may not see.';
   if (code === 'ASP_TIMEOUT') return `${lastFailure(error, run)}${deadlineReason(run) ?? ''}`.trimEnd() || undefined;
   if (code === 'ASP_TLS') return certificateAdvice(error);
-  if (nearBaseUrl(error, code, acting) !== undefined) return 'a base URL usually ends in /v1.';
+  if (nearBaseUrl(error, code, identity) !== undefined) return 'a base URL usually ends in /v1.';
   return undefined;
 }
 
 /** The next command to run: the command's own suggestion, the same command with its key, or signing in. */
-function nextOf(
+function suggestNext(
   error: RequestError,
   code: string,
   exitCode: number,
   context: ErrorContext,
   run: RunFacts,
 ): readonly string[] | undefined {
-  const { argv, acting } = run;
-  const here = (words: readonly string[]): readonly string[] => inPlace(words, acting.flags ?? {});
-  const said = ownMember(context.next, code);
-  if (said !== undefined) return here(said);
+  const { argv, identity } = run;
+  const here = (args: readonly string[]): readonly string[] => withScopeOptions(args, identity.flags ?? {});
+  const text = ownMember(context.next, code);
+  if (text !== undefined) return here(text);
   if (context.outcome?.[error.outcome] === 'applied' && context.again !== undefined) return here(context.again);
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
     if (context.again !== undefined) return here(context.again);
     return context.isRepeatable === false ? undefined : ['asp', ...withKey(argv, context.key ?? error.idempotencyKey)];
   }
   const missing = missingScopes(error, run);
-  if (missing.length > 0 && acting.source === 'login')
-    return here(loginWords(acting.as, acting.scopes && [...acting.scopes, ...missing]));
+  if (missing.length > 0 && identity.source === 'login')
+    return here(loginArgs(identity.as, identity.scopes && [...identity.scopes, ...missing]));
   // Signing in does not fix a credential that was set another way.
-  if (exitCode === 4 && acting.source !== undefined && acting.source !== 'login')
+  if (exitCode === 4 && identity.source !== undefined && identity.source !== 'login')
     return here(['asp', 'whoami', '--explain']);
-  if (exitCode === 4) return here(loginWords(acting.as));
+  if (exitCode === 4) return here(loginArgs(identity.as));
   if (code === 'NOT_FOUND' && context.subject?.startsWith('sess_') === true) return here(['asp', 'session', 'list']);
-  const near = nearBaseUrl(error, code, acting);
+  const near = nearBaseUrl(error, code, identity);
   if (near !== undefined) return ['asp', 'whoami', '-p', near];
   if (code === 'ASP_LOCAL_NOT_RUNNING') return ['asp', 'serve'];
   return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' || code === 'ASP_UNREACHABLE'
@@ -281,7 +293,7 @@ function nextOf(
 }
 
 /** The probable address of the service if nothing like it is at its base URL. */
-function nearBaseUrl({ status }: RequestError, code: string, { at }: Acting): string | undefined {
+function nearBaseUrl({ status }: RequestError, code: string, { at }: ActingIdentity): string | undefined {
   const isMissed = code === 'ASP_DISCOVERY' && status === 404 && at !== undefined;
   return isMissed && new URL(at.baseUrl).pathname === '/' ? `${at.baseUrl}/v1` : undefined;
 }

@@ -26,7 +26,7 @@ export interface ErrorContext {
 const contexts = new WeakMap<Error, ErrorContext>();
 
 /** What a command knows about an error; undefined if unknown. */
-export function contextOf(error: unknown): ErrorContext | undefined {
+export function findErrorContext(error: unknown): ErrorContext | undefined {
   return error instanceof Error ? contexts.get(error) : undefined;
 }
 

@@ -44,7 +44,7 @@ export function guessFormat(argv: readonly string[], environment: Environment): 
 
 type GlobalArgs = Args<GlobalOption | WriteOption>;
 
-function formatOf(args: GlobalArgs, environment: Environment): Format {
+function chooseFormat(args: GlobalArgs, environment: Environment): Format {
   args.refuseBoth('json', 'jsonl');
   if (args.flag('jsonl')) return 'jsonl';
   if (args.flag('json') || args.text('fields') !== undefined) return 'json';
@@ -54,7 +54,7 @@ function formatOf(args: GlobalArgs, environment: Environment): Format {
   throw usageError(`ASP_FORMAT '${named}' is not a format.`, { why: 'use json, jsonl or text.' });
 }
 
-function fieldsOf(text: string | undefined): readonly string[] | undefined {
+function parseFields(text: string | undefined): readonly string[] | undefined {
   if (text === undefined) return undefined;
   const fields = text.split(',').map((field) => field.trim());
   if (fields.some((field) => field === '' || field.startsWith('.') || field.endsWith('.')))
@@ -66,7 +66,7 @@ function fieldsOf(text: string | undefined): readonly string[] | undefined {
 
 const KEY = /^[\x20-\x7e]{1,255}$/;
 
-function keyOf(text: string | undefined): string | undefined {
+function parseKey(text: string | undefined): string | undefined {
   if (text === undefined || KEY.test(text)) return text;
   throw usageError('--idempotency-key is 1 to 255 printable ASCII characters.');
 }
@@ -82,8 +82,8 @@ export function readGlobals(args: GlobalArgs, environment: Environment): Globals
   return {
     as: as === undefined ? undefined : readHandle(as),
     profile: args.text('profile'),
-    format: formatOf(args, environment),
-    fields: fieldsOf(args.text('fields')),
+    format: chooseFormat(args, environment),
+    fields: parseFields(args.text('fields')),
     isQuiet: args.flag('quiet'),
     isVerbose: args.flag('verbose') || args.flag('debug'),
     isDebug: args.flag('debug') || isSet(ASP_DEBUG),
@@ -103,7 +103,7 @@ export function readGlobals(args: GlobalArgs, environment: Environment): Globals
     color: args.text('color') ?? 'auto',
     isAccessible: args.flag('accessible') || isSet(ACCESSIBLE),
     isDryRun: args.flag('dry-run'),
-    idempotencyKey: keyOf(args.text('idempotency-key')),
+    idempotencyKey: parseKey(args.text('idempotency-key')),
     once,
   };
 }

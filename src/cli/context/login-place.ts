@@ -8,8 +8,8 @@ const CHOICE_FILE = 'store';
 const isKind = (text: string | undefined): text is StoreKind => text === 'keychain' || text === 'file';
 
 /** Where new logins go: the value of the option, ASP_TOKEN_STORE, the previous choice, the keychain. */
-export async function chooseStore(context: Context, asked?: StoreKind): Promise<StoreKind> {
-  if (asked !== undefined) return asked;
+export async function chooseStore(context: Context, requested?: StoreKind): Promise<StoreKind> {
+  if (requested !== undefined) return requested;
   const { ASP_TOKEN_STORE: named } = context.environment;
   if (named !== undefined && named !== '') {
     if (isKind(named)) return named;
@@ -30,7 +30,7 @@ export async function rememberStore(context: Context, kind: StoreKind): Promise<
 }
 
 /** The dependencies of stored logins, from the context of a command. */
-export async function loginContextOf(context: Context, asked?: StoreKind): Promise<LoginContext> {
+export async function createLoginContext(context: Context, requested?: StoreKind): Promise<LoginContext> {
   const { paths, environment, machine, random, globals } = context;
   if (paths.stateDirectory === undefined)
     throw new CliError('ASP_STORE_UNAVAILABLE', {
@@ -42,7 +42,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
     transport: await context.transport(),
     random,
     retries: globals.retries,
-    kind: await chooseStore(context, asked),
+    kind: await chooseStore(context, requested),
     directories: { state: paths.stateDirectory, runtime: paths.runtimeDirectory },
     // Treat an empty passphrase as not set: encrypting with it would protect nothing.
     passphrase: environment['ASP_STORE_PASSPHRASE'] === '' ? undefined : environment['ASP_STORE_PASSPHRASE'],
@@ -53,7 +53,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
       return found?.isRunning === true && found.record.url === baseUrl;
     },
     holdExit: context.holdExit,
-    addressesOf(baseUrl) {
+    findAddresses(baseUrl) {
       const entry = Object.values(profiles).find((profile) => profile.base_url === baseUrl);
       return entry === undefined ? undefined : { baseUrl, authUrl: entry.auth_url, wsUrl: entry.ws_url };
     },
@@ -63,7 +63,7 @@ export async function loginContextOf(context: Context, asked?: StoreKind): Promi
 /** The stored logins; empty if they cannot be stored. */
 export async function openStoredLogins(context: Context): Promise<Logins> {
   const { openLogins } = await import('../../client/credentials/open-logins.js');
-  return openLogins(await loginContextOf(context));
+  return openLogins(await createLoginContext(context));
 }
 
 /** The stored logins at one service; empty if they cannot be stored. */

@@ -4,7 +4,7 @@ import { homedir, hostname, tmpdir } from 'node:os';
 import type { Machine } from './context.js';
 
 /** Facts about the machine this process runs on. A user without a home directory has none. */
-export function machineOf(process: NodeJS.Process): Machine {
+export function readMachine(process: NodeJS.Process): Machine {
   return {
     platform: process.platform,
     arch: process.arch,

@@ -1,7 +1,7 @@
 import type * as z from 'zod/mini';
 
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
-import { requestOf } from '../../client/http/send.js';
+import { describeRequest } from '../../client/http/send.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
@@ -43,7 +43,7 @@ export async function callOperator<Name extends OperatorOperation>(
     .catch((error: unknown) => Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error));
   const document = parse(answer.body.toString('utf8'));
   const { status } = answer;
-  const request = requestOf({ method, url });
+  const request = describeRequest({ method, url });
   if (status >= 300) throw refusal(document, status, request, path);
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;

@@ -6,7 +6,7 @@ import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Context } from '../context/context.js';
 import { callOperator } from '../context/operator.js';
 import { CliError, usageError } from '../errors.js';
-import { loginWords } from '../profile/resolve-profile.js';
+import { loginArgs } from '../profile/resolve-profile.js';
 import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
 import { durationText } from '../values.js';
 
@@ -290,7 +290,7 @@ async function pasted(
 }
 
 /** The record of the local service at this address; only its own OS user can read it. */
-export async function localRecordOf(context: Context, baseUrl: string): Promise<LocalServiceRecord> {
+export async function readLocalRecord(context: Context, baseUrl: string): Promise<LocalServiceRecord> {
   const record = await context.localService();
   if (record?.url === baseUrl) return record;
   throw usageError('--yes approves a sign-in only at the local service of this user.', {
@@ -313,7 +313,7 @@ export async function onlyAgent(
     only === undefined ? 'The local service has no agents yet.' : 'Which agent? The local service has several.',
     only === undefined
       ? { next: ['asp', 'serve', 'agent', 'add', 'me.bot'] }
-      : { why: `it has ${handles.slice(0, 8).join(', ')}.`, next: [...loginWords(only, scopes), '--yes'] },
+      : { why: `it has ${handles.slice(0, 8).join(', ')}.`, next: [...loginArgs(only, scopes), '--yes'] },
   );
 }
 

@@ -21,16 +21,16 @@ import {
   createAuthorizationRequest,
   readCallback,
 } from '../../client/oauth/authorization-request.js';
-import { type Discovery, resourceOf } from '../../client/oauth/discover.js';
+import { type Discovery, getResource } from '../../client/oauth/discover.js';
 import { exchangeCode, revokeRefreshToken, type TokenSet } from '../../client/oauth/token-endpoint.js';
 import { abortAfter } from '../../kit/clock.js';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { randomToken } from '../../kit/random.js';
 import { isAccountScope, isScope, SCOPES, type Scope, splitScope } from '../../wire/scope.js';
 import type { Context } from '../context/context.js';
-import { loginContextOf, rememberStore } from '../context/login-place.js';
+import { createLoginContext, rememberStore } from '../context/login-place.js';
 import { CliError, usageError } from '../errors.js';
-import { loginWords } from '../profile/resolve-profile.js';
+import { loginArgs } from '../profile/resolve-profile.js';
 import type { OwnCallback } from './loopback.js';
 
 const REVOCATION_TIMEOUT_MS = 5000;
@@ -58,7 +58,7 @@ export async function completeSignIn(
   const { context, loginContext, discovery } = signIn;
   if (callback.kind === 'refused') throw refused(signIn, callback.error);
   const oauth = oauthContext(loginContext, discovery, 0);
-  const tokens = await exchangeCode(oauth, request, callback, resourceOf(discovery, 'api'), context.signal);
+  const tokens = await exchangeCode(oauth, request, callback, getResource(discovery, 'api'), context.signal);
   const { refreshToken } = tokens;
   if (refreshToken === undefined)
     throw new CliError('ASP_BAD_ANSWER', {
@@ -125,14 +125,14 @@ function refused({ context, handle, scopes }: SignIn, error: string): CliError {
     });
   return new CliError('ASP_LOGIN_DENIED', {
     message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
-    next: loginWords(handle, scopes),
+    next: loginArgs(handle, scopes),
   });
 }
 
 function wrongAgent({ handle, scopes }: SignIn, approved: string | null): CliError {
   return new CliError('ASP_WRONG_AGENT', {
     message: `The browser approved ${approved}, but you asked for ${handle}. The approval was revoked.`,
-    next: loginWords(handle, scopes),
+    next: loginArgs(handle, scopes),
   });
 }
 
@@ -151,9 +151,9 @@ export interface SignInWish {
 /** Service, metadata and store, in this order; the store is tested before the browser opens. */
 export async function prepareSignIn(context: Context, wish: SignInWish, baseUrl?: string): Promise<SignIn> {
   const at = baseUrl ?? (await context.profile()).baseUrl;
-  const asked = await loginContextOf(context, wish.store);
-  const discovery = await discoverFor(asked, at, { isForced: true, signal: context.signal });
-  const loginContext = await probeStore(context, asked, wish);
+  const requested = await createLoginContext(context, wish.store);
+  const discovery = await discoverFor(requested, at, { isForced: true, signal: context.signal });
+  const loginContext = await probeStore(context, requested, wish);
   return {
     context,
     loginContext,
@@ -170,20 +170,20 @@ async function probeStore(
   loginContext: SignIn['loginContext'],
   wish: SignInWish,
 ): Promise<SignIn['loginContext']> {
-  const asked = wish.store;
+  const requested = wish.store;
   try {
     await openLogins(loginContext).probe();
-    if (asked !== undefined) await rememberStore(context, asked);
+    if (requested !== undefined) await rememberStore(context, requested);
     return loginContext;
   } catch (error) {
     const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
     const { prompts, globals, environment } = context;
-    const isNamed = asked !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
+    const isNamed = requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
     const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
     if (!mayUseFile) throw isAbsent ? withoutKeychain(context, wish, error) : error;
     const question = 'This machine has no keychain. Store logins in a file that only you can read?';
     if (!(await prompts.confirm(question, '--store file'))) throw withoutKeychain(context, wish, error);
-    const inFile = await loginContextOf(context, 'file');
+    const inFile = await createLoginContext(context, 'file');
     await openLogins(inFile).probe();
     await rememberStore(context, 'file');
     return inFile;
@@ -195,7 +195,7 @@ function withoutKeychain({ globals }: Context, { handle, scopes }: SignInWish, c
   return new CliError('ASP_STORE_UNAVAILABLE', {
     message: `${cause.message} You were not signed in.`,
     why: 'without a keychain, a login can be stored in a file that only you can read.',
-    next: [...loginWords(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
+    next: [...loginArgs(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,
   });
 }
@@ -225,7 +225,7 @@ async function forgetUnknownClient({ context, loginContext, discovery }: SignIn,
   const request = createAuthorizationRequest(discovery, wish, context.random);
   const callback = { code: randomToken(context.random, 16), issuer };
   const oauth = oauthContext(loginContext, discovery, 0);
-  const answer = exchangeCode(oauth, request, callback, resourceOf(discovery, 'api'), context.signal);
+  const answer = exchangeCode(oauth, request, callback, getResource(discovery, 'api'), context.signal);
   await answer.catch(async (error: unknown) => {
     if (error instanceof RequestError && error.oauthError === 'invalid_client')
       await forgetRegistration(loginContext, issuer);
@@ -261,13 +261,13 @@ export async function keepPending(
 ): Promise<PendingSignIn> {
   const expires_at = context.clock.now() + LIFETIME_MS;
   const kept = { ...pending, login_id: `login_${randomToken(context.random, 9)}`, expires_at };
-  await writePrivateFile(pathOf(context), JSON.stringify(kept));
+  await writePrivateFile(getPendingPath(context), JSON.stringify(kept));
   return kept;
 }
 
 /** The sign-in that was started and not yet finished. @throws CliError */
 export async function readPending(context: Context): Promise<PendingSignIn> {
-  const text = await readPrivateFile(pathOf(context));
+  const text = await readPrivateFile(getPendingPath(context));
   const pending = text === undefined ? undefined : parsePending(text);
   if (pending === undefined || pending.expires_at < context.clock.now())
     throw usageError('No sign-in is waiting to be finished.', { next: ['asp', 'login', '--start'] });
@@ -283,10 +283,10 @@ function parsePending(text: string): PendingSignIn | undefined {
 }
 
 export async function forgetPending(context: Context): Promise<void> {
-  await removePrivateFile(pathOf(context));
+  await removePrivateFile(getPendingPath(context));
 }
 
-function pathOf({ paths }: Context): string {
+function getPendingPath({ paths }: Context): string {
   if (paths.stateDirectory !== undefined) return join(paths.stateDirectory, 'pending-sign-in.json');
   throw new CliError('ASP_STORE_UNAVAILABLE', {
     message: 'The sign-in cannot be stored until it is finished: this user has no home directory.',

@@ -1,7 +1,7 @@
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { isFileError, readIfPresent, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
-import { handleOf } from '../values.js';
+import { parseHandle } from '../values.js';
 
 /** One service, under the user's own name for it. The file uses these keys unchanged. */
 export interface ProfileEntry {
@@ -57,8 +57,8 @@ const SOCKET = ['wss:', 'ws:'];
 function readEntry(where: string, value: unknown): ProfileEntry {
   if (!isObject(value)) throw new TypeError(`${where} must be an object`);
   const known = ['base_url', 'auth_url', 'web_url', 'ws_url', 'agent', 'credential_command'];
-  const stray = Object.keys(value).find((key) => !known.includes(key));
-  if (stray !== undefined) throw new TypeError(`${where}.${stray} is not a setting`);
+  const unknownKey = Object.keys(value).find((key) => !known.includes(key));
+  if (unknownKey !== undefined) throw new TypeError(`${where}.${unknownKey} is not a setting`);
   const url = (key: string, protocols: readonly string[]): string | undefined => {
     const text = value[key];
     if (text === undefined) return undefined;
@@ -72,29 +72,29 @@ function readEntry(where: string, value: unknown): ProfileEntry {
   const base = url('base_url', WEB);
   if (base === undefined) throw new TypeError(`${where}.base_url is missing`);
   const { agent, credential_command: command } = value;
-  if (agent !== undefined && (typeof agent !== 'string' || handleOf(agent) === undefined))
+  if (agent !== undefined && (typeof agent !== 'string' || parseHandle(agent) === undefined))
     throw new TypeError(`${where}.agent must be a handle`);
-  if (command !== undefined && !isWords(command))
+  if (command !== undefined && !isStrings(command))
     throw new TypeError(`${where}.credential_command must be a list of strings`);
   return {
     base_url: base,
     auth_url: url('auth_url', WEB),
     web_url: url('web_url', WEB),
     ws_url: url('ws_url', SOCKET),
-    agent: agent === undefined ? undefined : handleOf(agent),
+    agent: agent === undefined ? undefined : parseHandle(agent),
     credential_command: command,
   };
 }
 
-const isWords = (value: unknown): value is string[] =>
+const isStrings = (value: unknown): value is string[] =>
   Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string');
 
 /** The text of a `config.json`, checked. Throws TypeError or SyntaxError. */
 export function parseConfig(text: string): Config {
   const value: unknown = JSON.parse(text);
   if (!isObject(value)) throw new TypeError('it must contain an object');
-  const stray = Object.keys(value).find((key) => !['default_profile', 'profiles', 'settings'].includes(key));
-  if (stray !== undefined) throw new TypeError(`${stray} is not a setting`);
+  const unknownKey = Object.keys(value).find((key) => !['default_profile', 'profiles', 'settings'].includes(key));
+  if (unknownKey !== undefined) throw new TypeError(`${unknownKey} is not a setting`);
   const { default_profile: standard, profiles = {}, settings = {} } = value;
   if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a string');
   if (!isObject(profiles)) throw new TypeError('profiles must be an object');

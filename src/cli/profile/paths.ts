@@ -1,7 +1,7 @@
 import { isAbsolute, join } from 'node:path';
 
 /** The inputs for paths. */
-export interface Place {
+export interface Host {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly machine: {
     readonly platform: NodeJS.Platform;
@@ -26,11 +26,11 @@ export interface Paths {
 const NAME = 'asp-cli';
 
 /** The XDG base directories if they are set or on Linux; the platform's own directories on macOS and Windows. */
-export function pathsOf({ environment, machine }: Place): Paths {
+export function resolvePaths({ environment, machine }: Host): Paths {
   const { platform, homeDirectory: home, temporaryDirectory, userId } = machine;
   const folder = (variable: string, ...standard: string[]): string | undefined => {
-    const given = environment[variable];
-    if (given !== undefined && isAbsolute(given)) return join(given, NAME);
+    const value = environment[variable];
+    if (value !== undefined && isAbsolute(value)) return join(value, NAME);
     return home === undefined ? undefined : join(home, ...standard, NAME);
   };
   const config =
@@ -59,14 +59,14 @@ export function pathsOf({ environment, machine }: Place): Paths {
 }
 
 function windowsFolder(
-  environment: Place['environment'],
+  environment: Host['environment'],
   variable: string,
   home: string | undefined,
   standard: string,
-  leaf: string,
+  name: string,
 ): string | undefined {
   const root = environment[variable] ?? (home === undefined ? undefined : join(home, 'AppData', standard));
-  return root === undefined ? undefined : join(root, NAME, leaf);
+  return root === undefined ? undefined : join(root, NAME, name);
 }
 
 export const LOCAL_SERVICE_NAME = 'default';

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path';
 
 import { isFileError, isUnsafeFile, readTrustedFile, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
-import { handleOf } from '../values.js';
+import { parseHandle } from '../values.js';
 import { PROFILE_NAME } from './config.js';
-import type { Place } from './paths.js';
+import type { Host } from './paths.js';
 
 /** The project settings of a folder: its profile and agent. Never an address, a secret or a command. */
 export interface ProjectFile {
@@ -18,7 +18,7 @@ export const PROJECT_FILE_NAME = '.asp.json';
 const MAX_BYTES = 64 * 1024;
 
 /** The nearest `.asp.json`, from the working directory up to the user's home directory. */
-export async function findProjectFile({ machine }: Place): Promise<ProjectFile | undefined> {
+export async function findProjectFile({ machine }: Host): Promise<ProjectFile | undefined> {
   const { homeDirectory: home } = machine;
   for (let folder = machine.workingDirectory; ; folder = dirname(folder)) {
     const path = join(folder, PROJECT_FILE_NAME);
@@ -58,7 +58,7 @@ export function parseProjectFile(path: string, text: string): ProjectFile {
   const { profile, agent } = value as { profile?: unknown; agent?: unknown };
   if (profile !== undefined && (typeof profile !== 'string' || !PROFILE_NAME.test(profile)))
     throw refuse('profile must be a name');
-  const handle = typeof agent === 'string' ? handleOf(agent) : undefined;
+  const handle = typeof agent === 'string' ? parseHandle(agent) : undefined;
   if (agent !== undefined && handle === undefined) throw refuse('agent must be a handle');
   return { path, profile, agent: handle };
 }

@@ -2,7 +2,7 @@ import type { Login } from '../../client/credentials/login.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
-import { handleOf, readHandle, suggest } from '../values.js';
+import { parseHandle, readHandle, suggest } from '../values.js';
 import { type Config, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
 import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';
@@ -55,7 +55,7 @@ export async function survey<Value>(
       if (value !== undefined) said = show(value);
       isChosen = said !== null && !isSettled;
     } catch (error) {
-      said = `cannot be used: ${reasonOf(error)}`;
+      said = `cannot be used: ${getReason(error)}`;
     }
     isSettled ||= said !== null;
     layers.push({ question, place, said, isChosen });
@@ -63,7 +63,7 @@ export async function survey<Value>(
   return layers;
 }
 
-function reasonOf(error: unknown): string {
+function getReason(error: unknown): string {
   if (error instanceof CliError && error.why !== undefined) return error.why;
   return error instanceof Error ? error.message : String(error);
 }
@@ -94,7 +94,7 @@ export interface ProfileSources {
 }
 
 /** How to sign in: with the same scopes as before, and never more. */
-export function loginWords(handle: string | undefined, scopes: readonly string[] = AGENT_SCOPES): readonly string[] {
+export function loginArgs(handle: string | undefined, scopes: readonly string[] = AGENT_SCOPES): readonly string[] {
   const isUsual = AGENT_SCOPES.every((scope) => scopes.includes(scope));
   return [
     ...['asp', 'login'],
@@ -103,13 +103,13 @@ export function loginWords(handle: string | undefined, scopes: readonly string[]
   ];
 }
 
-const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
+const nonEmpty = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
 
 /** The sources for the service, in order. */
 export function profileCandidates(sources: ProfileSources): readonly Candidate<string>[] {
   return [
-    { place: '--profile', ask: () => given(sources.flag) },
-    { place: 'ASP_PROFILE', ask: () => given(sources.environment['ASP_PROFILE']) },
+    { place: '--profile', ask: () => nonEmpty(sources.flag) },
+    { place: 'ASP_PROFILE', ask: () => nonEmpty(sources.environment['ASP_PROFILE']) },
     { place: '.asp.json', ask: async () => (await sources.projectFile())?.profile },
     { place: 'default_profile', ask: async () => (await sources.config()).default_profile },
     { place: 'local service', ask: async () => ((await sources.localService()) === undefined ? undefined : LOCAL) },
@@ -128,10 +128,10 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
       next: ['asp', 'serve', '--detach'],
     });
   }
-  return { ...(await addressesOf(name, place, sources)), layers };
+  return { ...(await findAddresses(name, place, sources)), layers };
 }
 
-async function addressesOf(
+async function findAddresses(
   name: string,
   place: string | undefined,
   sources: ProfileSources,
@@ -193,7 +193,7 @@ function localProfile(record: LocalServiceRecord, agent: string | undefined): Om
     authUrl: record.auth_url,
     webUrl: record.web_url,
     wsUrl: record.ws_url,
-    agent: agent === undefined ? undefined : handleOf(agent),
+    agent: agent === undefined ? undefined : parseHandle(agent),
     local: record,
   };
 }
@@ -212,7 +212,7 @@ export interface AgentSources {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly profile: ResolvedProfile;
   readonly projectFile: () => Promise<ProjectFile | undefined>;
-  /** Handles of the stored logins at this service; see {@link handlesOf}. */
+  /** Handles of the stored logins at this service; see {@link listHandles}. */
   readonly storedHandles: () => Promise<readonly string[]>;
 }
 
@@ -257,7 +257,7 @@ export async function resolveAgent(sources: AgentSources, credential: AgentChoic
   const { value, place } = await choose('agent', agentCandidates(sources, credential));
   if (value === undefined && credential === 'stored') throw noAgent(profile.name);
   return {
-    handle: value === undefined ? undefined : handleOf(value),
+    handle: value === undefined ? undefined : parseHandle(value),
     isExplicit: place === '--as' || place === 'ASP_AGENT',
     isFirstLogin: place === FIRST_LOGIN,
   };
@@ -266,7 +266,7 @@ export async function resolveAgent(sources: AgentSources, credential: AgentChoic
 /**
  * The agents of the logins, in the order of their first sign-in: a second login changes nothing for running scripts.
  */
-export function handlesOf(logins: readonly Login[]): string[] {
+export function listHandles(logins: readonly Login[]): string[] {
   const since = ({ firstSavedAtMs, savedAtMs }: Login): number => firstSavedAtMs ?? savedAtMs;
   return [...logins]
     .sort((left, right) => since(left) - since(right))

@@ -44,9 +44,9 @@ export async function openBrowser(
 
 function startBrowser(command: string, url: string, environment: Environment): Promise<boolean> {
   const [program = '', ...rest] = command.split(' ').filter((word) => word !== '');
-  const words = rest.includes('%s') ? rest.map((word) => (word === '%s' ? url : word)) : [...rest, url];
+  const args = rest.includes('%s') ? rest.map((word) => (word === '%s' ? url : word)) : [...rest, url];
   return new Promise((resolve) => {
-    const child = spawn(program, words, { stdio: 'ignore', detached: true, env: childEnvironment(environment) });
+    const child = spawn(program, args, { stdio: 'ignore', detached: true, env: childEnvironment(environment) });
     child.once('error', () => resolve(false));
     child.once('spawn', () => {
       child.unref();

@@ -9,10 +9,10 @@ const SECRETS = [
  * The environment for a program that we start: without our secrets, and without NUL, which variables cannot contain.
  */
 export function childEnvironment(environment: Environment, more: Environment = {}): Record<string, string> {
-  const given = Object.entries({ ...environment, ...more }).filter(
+  const entries = Object.entries({ ...environment, ...more }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0]),
   );
-  return Object.fromEntries(given.map(([name, value]) => [name, value.replaceAll('\0', '')]));
+  return Object.fromEntries(entries.map(([name, value]) => [name, value.replaceAll('\0', '')]));
 }
 
 /**

@@ -6,7 +6,7 @@ import { childEnvironment } from './child-environment.js';
 import type { Streams } from './streams.js';
 
 /** Dependencies of an editor. */
-export interface EditorPlace {
+export interface EditorHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly machine: { readonly temporaryDirectory: string };
   readonly streams: Pick<Streams, 'stdout'>;
@@ -22,12 +22,12 @@ export interface Draft {
 }
 
 /** Lets the user write a text in an editor (VISUAL, EDITOR). Only `discard` deletes the text. */
-export async function editDraft(place: EditorPlace): Promise<Draft> {
-  const folder = await mkdtemp(join(place.machine.temporaryDirectory, 'asp-edit-'));
+export async function editDraft(host: EditorHost): Promise<Draft> {
+  const folder = await mkdtemp(join(host.machine.temporaryDirectory, 'asp-edit-'));
   const path = join(folder, 'message.md');
   const draft = { path, discard: () => rm(folder, { recursive: true, force: true }) };
   await writeFile(path, '', { mode: 0o600 });
-  const failure = await place.lendTerminal(() => runEditor(place, path));
+  const failure = await host.lendTerminal(() => runEditor(host, path));
   const isEmpty = (await readFile(path, 'utf8').catch(() => '')).trim() === '';
   if (failure === undefined && !isEmpty) return draft;
   if (isEmpty) await draft.discard();
@@ -44,8 +44,8 @@ interface EditorFailure {
   readonly cause?: unknown;
 }
 
-async function runEditor(place: EditorPlace, path: string): Promise<EditorFailure | undefined> {
-  const { environment, streams, signal } = place;
+async function runEditor(host: EditorHost, path: string): Promise<EditorFailure | undefined> {
+  const { environment, streams, signal } = host;
   const editor = environment['VISUAL'] || environment['EDITOR'] || 'vi';
   const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
   // stdout is for data: an editor draws elsewhere if it is not a terminal.

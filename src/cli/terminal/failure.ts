@@ -32,8 +32,8 @@ export interface Failure {
 }
 
 /** Arguments quoted for a POSIX shell. */
-export function quoteWords(words: readonly string[]): string {
-  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+export function quoteArgs(args: readonly string[]): string {
+  return args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
 /**
@@ -44,7 +44,7 @@ export function failureText(failure: Failure, style: Style, width = Number.POSIT
   const { message, why, next, code, exitCode, stack } = failure;
   const lines = [wrapText(sanitizeLine(message), width, `${style.red('error:')} `)];
   if (why !== undefined) lines.push(wrapText(sanitizeLine(why), width, `  ${style.dim('why:')}  `));
-  if (next !== undefined) lines.push(`  ${style.dim('try:')}  ${sanitizeLine(quoteWords(next))}`);
+  if (next !== undefined) lines.push(`  ${style.dim('try:')}  ${sanitizeLine(quoteArgs(next))}`);
   lines.push(style.dim(`  code: ${sanitizeLine(code)} · exit ${exitCode}`));
   if (stack !== undefined) lines.push(...stack.split('\n').map((line) => style.dim(`  ${sanitizeLine(line)}`)));
   return `${lines.join('\n')}\n`;

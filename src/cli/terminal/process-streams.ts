@@ -89,7 +89,7 @@ function writeToFile(descriptor: number, data: string | Uint8Array): void {
   for (let at = 0; at < bytes.byteLength; ) at += writeSync(descriptor, bytes, at);
 }
 
-function outputOf(
+function createOutput(
   stream: WriteStream,
   descriptor: number,
   onFailure: (error: Error) => void,
@@ -148,13 +148,13 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
         }
       },
     },
-    stdout: outputOf(
+    stdout: createOutput(
       stdout,
       STDOUT,
       onFailure,
       lazily(() => watchPipeReaders(process.pid)),
     ),
-    stderr: quietly(outputOf(stderr, STDERR, () => {})),
+    stderr: quietly(createOutput(stderr, STDERR, () => {})),
   };
 }
 

@@ -28,11 +28,11 @@ export async function showProgress<Value>(
   context: ProgressContext,
   text: string,
   work: Promise<Value>,
-  { isTold = false } = {},
+  { isTold: isReported = false } = {},
 ): Promise<Value> {
   const { clock, streams, globals, output } = context;
   const isAllowed = streams.stderr.isTerminal && !globals.isQuiet && !globals.isAccessible;
-  const isSilent = isAllowed || isTold || output.format !== 'human';
+  const isSilent = isAllowed || isReported || output.format !== 'human';
   const say = (): void => void output.note(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
   const cancel = isSilent ? undefined : clock.schedule(NOTED_MS, say, true);
   try {

@@ -4,7 +4,7 @@ import { type Random, systemRandom } from '../../kit/random.js';
 import type { ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { createTransport, type Transport } from '../http/transport.js';
-import { discover, resourceOf } from '../oauth/discover.js';
+import { discover, getResource } from '../oauth/discover.js';
 import { requestClientCredentials } from '../oauth/token-endpoint.js';
 import { digest } from './secret-store.js';
 import { createTokenCache, isUsable, type Tokens, toAccessToken, toCached, withToken } from './token-cache.js';
@@ -53,7 +53,7 @@ export interface Credential {
  * the credential.
  */
 export function createTokenCredential(tokens: Readonly<Record<Resource, string | undefined>>): Credential {
-  const { api, ws } = { api: given(tokens.api), ws: given(tokens.ws) };
+  const { api, ws } = { api: nonEmpty(tokens.api), ws: nonEmpty(tokens.ws) };
   return {
     source: 'environment',
     async accessToken(resource, request = {}) {
@@ -77,7 +77,7 @@ export function createTokenCredential(tokens: Readonly<Record<Resource, string |
   };
 }
 
-const given = (token: string | undefined): string | undefined => (token === '' ? undefined : token);
+const nonEmpty = (token: string | undefined): string | undefined => (token === '' ? undefined : token);
 
 const RETRIES = 4;
 
@@ -113,7 +113,7 @@ export function createClientCredential(options: ClientCredentialOptions): Creden
     const discovery = await discover({ ...over, cacheDirectory }, service, signal);
     const context = { ...over, discovery };
     const client = { clientId, clientSecret, scopes: options.scopes };
-    const set = await requestClientCredentials(context, client, resourceOf(discovery, resource), signal);
+    const set = await requestClientCredentials(context, client, getResource(discovery, resource), signal);
     tokens = withToken(tokens ?? {}, resource, toCached(set));
     await cache.write(name, key, tokens);
   };

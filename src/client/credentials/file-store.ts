@@ -5,7 +5,7 @@ import * as z from 'zod/mini';
 
 import { isUnsafeFile, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
-import { nameOf, type SecretStore, storeLocked, storeUnavailable } from './secret-store.js';
+import { type SecretStore, storeLocked, storeUnavailable, toName } from './secret-store.js';
 
 const SCRYPT = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 } as const;
 const KEY_BYTES = 32;
@@ -26,20 +26,20 @@ const Plain = z.strictObject({ v: z.literal(1), secret: z.string() });
  * AES-256-GCM). It is not a keychain: anyone who can read the user's files can read an unencrypted one.
  */
 export function createFileStore(directory: string, passphrase: string | undefined): SecretStore {
-  const pathOf = (name: string): string => join(directory, `${name}.json`);
+  const getPath = (name: string): string => join(directory, `${name}.json`);
   return {
     kind: 'file',
     get: (key) =>
       guard(async () => {
-        const text = await readPrivateFile(pathOf(nameOf(key)));
-        return text === undefined ? undefined : await unseal(text, passphrase, nameOf(key));
+        const text = await readPrivateFile(getPath(toName(key)));
+        return text === undefined ? undefined : await unseal(text, passphrase, toName(key));
       }),
     set: (key, secret) =>
       guard(async () => {
-        const content = passphrase === undefined ? { v: 1, secret } : await seal(secret, passphrase, nameOf(key));
-        await writePrivateFile(pathOf(nameOf(key)), JSON.stringify(content));
+        const content = passphrase === undefined ? { v: 1, secret } : await seal(secret, passphrase, toName(key));
+        await writePrivateFile(getPath(toName(key)), JSON.stringify(content));
       }),
-    delete: (key) => guard(() => removePrivateFile(pathOf(nameOf(key)))),
+    delete: (key) => guard(() => removePrivateFile(getPath(toName(key)))),
   };
 }
 

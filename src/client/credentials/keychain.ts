@@ -40,7 +40,7 @@ export async function readKeyringState(
     const bytes = readBytes(socket, clock);
     const uid = Buffer.from(String(process.getuid?.() ?? 0)).toString('hex');
     socket.write(`\0AUTH EXTERNAL ${uid}\r\n`);
-    const greeting = await bytes.until((buffer) => lineOf(buffer), HANDSHAKE_TIMEOUT_MS);
+    const greeting = await bytes.until((buffer) => readLine(buffer), HANDSHAKE_TIMEOUT_MS);
     if (greeting === 'silent') return 'silent';
     if (greeting === 'closed' || !greeting.startsWith('OK ')) return 'no-bus';
     socket.write('BEGIN\r\n');
@@ -132,7 +132,7 @@ function readBytes(socket: Socket, clock: Clock) {
   };
 }
 
-function lineOf(buffer: Buffer): string | 0 {
+function readLine(buffer: Buffer): string | 0 {
   const end = buffer.indexOf('\r\n');
   return end < 0 ? 0 : buffer.toString('latin1', 0, end);
 }
@@ -153,11 +153,11 @@ function replyTo(serial: number, buffer: Buffer): KeyringState | number {
   const mark = Buffer.from([5, 1, 'u'.charCodeAt(0), 0]);
   const at = fields.indexOf(mark);
   if (at < 0 || read32(16 + at + 4) !== serial) return bodyStart + bodyLength;
-  if (buffer[1] !== METHOD_RETURN) return refusalOf(fields.toString('latin1'));
+  if (buffer[1] !== METHOD_RETURN) return parseRefusal(fields.toString('latin1'));
   return read32(bodyStart + 4) === 0 ? 'unlocked' : 'locked';
 }
 
-function refusalOf(fields: string): KeyringState {
+function parseRefusal(fields: string): KeyringState {
   return /UnknownObject|UnknownMethod|NoSuchObject|UnknownInterface/.test(fields) ? 'no-collection' : 'no-service';
 }
 
@@ -229,28 +229,28 @@ export function createKeychain(options: KeychainOptions): Keychain {
   const call = async <Result>(timeoutMs: number, work: (keytar: Keytar) => Promise<Result>): Promise<Result> => {
     await requireOpenKeyring(options);
     const keytar = await load();
-    return answerOf(clock, timeoutMs, work(keytar));
+    return waitForAnswer(clock, timeoutMs, work(keytar));
   };
   const timeoutMs = options.platform === 'linux' ? PROBE_TIMEOUT_MS : CALL_TIMEOUT_MS;
   return {
     kind: 'keychain',
     async get(key) {
-      const secret = await call(timeoutMs, (keytar) => keytar.getPassword(serviceOf(key), accountOf(key)));
+      const secret = await call(timeoutMs, (keytar) => keytar.getPassword(toServiceName(key), toAccountName(key)));
       return secret ?? undefined;
     },
     async set(key, secret) {
       if (secret.length > ITEM_MAX_LENGTH)
         throw storeUnavailable('The login is larger than a keychain item can be. Use the file store.');
-      await call(timeoutMs, (keytar) => keytar.setPassword(serviceOf(key), accountOf(key), secret));
+      await call(timeoutMs, (keytar) => keytar.setPassword(toServiceName(key), toAccountName(key), secret));
     },
-    delete: (key) => call(timeoutMs, (keytar) => keytar.deletePassword(serviceOf(key), accountOf(key))),
+    delete: (key) => call(timeoutMs, (keytar) => keytar.deletePassword(toServiceName(key), toAccountName(key))),
     async probe() {
       const key = { baseUrl: 'probe', handle: `@probe.${randomBytes(6).toString('hex')}` };
       const secret = randomBytes(16).toString('hex');
       const found = await call(PROBE_TIMEOUT_MS, async (keytar) => {
-        await keytar.setPassword(serviceOf(key), accountOf(key), secret);
-        const read = await keytar.getPassword(serviceOf(key), accountOf(key));
-        await keytar.deletePassword(serviceOf(key), accountOf(key));
+        await keytar.setPassword(toServiceName(key), toAccountName(key), secret);
+        const read = await keytar.getPassword(toServiceName(key), toAccountName(key));
+        await keytar.deletePassword(toServiceName(key), toAccountName(key));
         return read;
       });
       if (found !== secret) throw storeUnavailable('The keychain did not return the value that was stored in it.');
@@ -258,11 +258,11 @@ export function createKeychain(options: KeychainOptions): Keychain {
   };
 }
 
-function serviceOf(key: LoginKey): string {
+function toServiceName(key: LoginKey): string {
   return `asp-cli ${key.baseUrl}`;
 }
 
-function accountOf(key: LoginKey): string {
+function toAccountName(key: LoginKey): string {
   return key.handle ?? 'account';
 }
 
@@ -292,7 +292,7 @@ async function load(): Promise<Keytar> {
   }
 }
 
-async function answerOf<Result>(clock: Clock, timeoutMs: number, work: Promise<Result>): Promise<Result> {
+async function waitForAnswer<Result>(clock: Clock, timeoutMs: number, work: Promise<Result>): Promise<Result> {
   try {
     return await within(clock, timeoutMs, work, () => {
       throw storeUnavailable('The keychain did not respond in time.');

@@ -2,7 +2,7 @@ import type { AccessToken, AccessTokenRequest, Credential, Resource } from './cr
 import type { LoginItem, LoginKey } from './login.js';
 import { cacheDirectory, type LoginContext } from './login.js';
 import { requireUsableLogin } from './open-logins.js';
-import { nameOf } from './secret-store.js';
+import { toName } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, type Tokens, toAccessToken } from './token-cache.js';
 
 /**
@@ -18,7 +18,7 @@ export function createLoginCredential(context: LoginContext, key: LoginKey): Cre
     const now = context.transport.clock.now();
     item ??= (await requireUsableLogin(context, key)).item;
     const cacheKey = Buffer.from(item.key, 'base64');
-    tokens = { ...tokens, ...(await createTokenCache(cacheDirectory(context)).read(nameOf(key), cacheKey)) };
+    tokens = { ...tokens, ...(await createTokenCache(cacheDirectory(context)).read(toName(key), cacheKey)) };
     const known = tokens[resource];
     if (known !== undefined && isUsable(known, request, now)) return known;
     const { refreshLogin } = await import('./refresh-login.js');

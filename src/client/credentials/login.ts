@@ -137,7 +137,7 @@ export interface LoginContext {
   /** Receives each refresh when it begins. A process that exits before the refresh ends may lose the login. */
   holdExit?(work: Promise<unknown>): void;
   /** Further addresses of a service, if a profile names them. */
-  addressesOf?(baseUrl: string): ServiceAddresses | undefined;
+  findAddresses?(baseUrl: string): ServiceAddresses | undefined;
 }
 
 /** Retries when looking for the authorization server. */
@@ -166,7 +166,7 @@ export async function readItem(store: SecretStore, key: LoginKey): Promise<Login
 }
 
 /** The name of the lock that processes take for a login. */
-export function lockNameOf(key: LoginKey): string {
+export function toLockName(key: LoginKey): string {
   return `login\n${key.baseUrl}\n${key.handle ?? ''}`;
 }
 
@@ -180,7 +180,7 @@ export async function discoverFor(
   const { discover } = await import('../oauth/discover.js');
   const { transport, random, directories } = context;
   const { isForced, signal } = options;
-  const service = context.addressesOf?.(baseUrl) ?? { baseUrl };
+  const service = context.findAddresses?.(baseUrl) ?? { baseUrl };
   const cacheDirectory = `${directories.state}/discovery`;
   const retries = Math.min(options.retries ?? DISCOVERY_RETRIES, context.retries ?? DISCOVERY_RETRIES);
   return discover({ transport, random, retries, cacheDirectory, isForced }, service, signal);
@@ -193,7 +193,7 @@ export function oauthContext(context: LoginContext, discovery: Discovery, retrie
 }
 
 /** Dependencies of the locks of stored logins. */
-export function lockContextOf(context: LoginContext): LockContext {
+export function toLockContext(context: LoginContext): LockContext {
   const { transport, random, directories } = context;
   return { clock: transport.clock, random, lockDirectory: directories.locks };
 }

@@ -17,16 +17,16 @@ import {
   type LoginItem,
   type LoginKey,
   type Logins,
-  lockContextOf,
-  lockNameOf,
   type NewLogin,
   oauthContext,
   openStore,
   type Removal,
   readItem,
+  toLockContext,
+  toLockName,
 } from './login.js';
 import { withProcessLock } from './process-lock.js';
-import { digest, nameOf, type SecretStore, storeUnavailable } from './secret-store.js';
+import { digest, type SecretStore, storeUnavailable, toName } from './secret-store.js';
 import { createTokenCache } from './token-cache.js';
 
 /** The list of logins: one file per login, so that two processes never write the same file for different logins. */
@@ -39,7 +39,7 @@ export interface LoginRecords {
 
 /** Records in `directory`. Keychains are never searched: some crash on items of other programs. */
 export function openLoginRecords(directory: string): LoginRecords {
-  const pathOf = (key: LoginKey): string => join(directory, `${nameOf(key)}.json`);
+  const getPath = (key: LoginKey): string => join(directory, `${toName(key)}.json`);
   const read = async (path: string): Promise<Login | undefined> => {
     const text = await readPrivateFile(path).catch((error: unknown) => {
       const reason = isUnsafeFile(error) ? error.message : 'it could not be read';
@@ -55,13 +55,13 @@ export function openLoginRecords(directory: string): LoginRecords {
         .filter((login) => login !== undefined)
         .sort((left, right) => (order(left) < order(right) ? -1 : order(left) > order(right) ? 1 : 0));
     },
-    find: (key) => read(pathOf(key)),
+    find: (key) => read(getPath(key)),
     async write(login) {
-      await writePrivateFile(pathOf(login), JSON.stringify(login)).catch((error: unknown) => {
+      await writePrivateFile(getPath(login), JSON.stringify(login)).catch((error: unknown) => {
         throw storeUnavailable('Could not write the list of logins.', error);
       });
     },
-    remove: (key) => removePrivateFile(pathOf(key)),
+    remove: (key) => removePrivateFile(getPath(key)),
   };
 }
 
@@ -160,20 +160,20 @@ async function probe(context: LoginContext): Promise<void> {
   await store.delete(key);
 }
 
-async function save(context: LoginContext, given: NewLogin): Promise<Login> {
-  const { refreshToken, accessTokens, ...facts } = given;
+async function save(context: LoginContext, input: NewLogin): Promise<Login> {
+  const { refreshToken, accessTokens, ...facts } = input;
   const records = openLoginRecords(`${context.directories.state}/logins`);
-  const before = await records.find(given);
+  const before = await records.find(input);
   const store = await openStore(context, context.kind);
   const key = randomBytes(KEY_BYTES);
-  const item: LoginItem = { v: 1, rt: refreshToken, cid: given.clientId, key: key.toString('base64') };
-  await store.set(given, JSON.stringify(item));
+  const item: LoginItem = { v: 1, rt: refreshToken, cid: input.clientId, key: key.toString('base64') };
+  await store.set(input, JSON.stringify(item));
   const cache = createTokenCache(cacheDirectory(context));
-  await cache.write(nameOf(given), key, { ...accessTokens });
+  await cache.write(toName(input), key, { ...accessTokens });
   const now = context.transport.clock.now();
   const login: Login = {
     ...facts,
-    scopes: [...given.scopes],
+    scopes: [...input.scopes],
     store: context.kind,
     savedAtMs: now,
     firstSavedAtMs: before?.firstSavedAtMs ?? before?.savedAtMs ?? now,
@@ -182,7 +182,7 @@ async function save(context: LoginContext, given: NewLogin): Promise<Login> {
   await records.write(login);
   if (before !== undefined && before.store !== context.kind) {
     const old = await openStore(context, before.store);
-    await old.delete(given).catch(() => false);
+    await old.delete(input).catch(() => false);
   }
   return login;
 }
@@ -200,7 +200,7 @@ async function remove(
     item === undefined || options.isLocalOnly === true
       ? { isRevoked: false, error: undefined }
       : await revoke(context, key, login, item);
-  await createTokenCache(cacheDirectory(context)).remove(nameOf(key));
+  await createTokenCache(cacheDirectory(context)).remove(toName(key));
   const hadItem = await store.delete(key);
   const hadRecord = await records.remove(key);
   return { isRevoked: revocation.isRevoked, isDeleted: hadItem || hadRecord, revocationError: revocation.error };
@@ -246,7 +246,7 @@ function locked<Result>(
   signal: AbortSignal | undefined,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  return withProcessLock(lockContextOf(context), lockNameOf(key), work, signal);
+  return withProcessLock(toLockContext(context), toLockName(key), work, signal);
 }
 
 /**
@@ -269,7 +269,7 @@ export async function inspectLogin(context: LoginContext, login: Login): Promise
   try {
     const { item } = await requireLogin(context, login);
     const cache = createTokenCache(cacheDirectory(context));
-    const tokens = await cache.read(nameOf(login), Buffer.from(item.key, 'base64'));
+    const tokens = await cache.read(toName(login), Buffer.from(item.key, 'base64'));
     return { state: 'signed_in', expiresAtMs: tokens.api?.expiresAtMs ?? null };
   } catch (error) {
     if (!(error instanceof RequestError)) throw error;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
-import { type Discovery, resourceOf } from '../oauth/discover.js';
+import { type Discovery, getResource } from '../oauth/discover.js';
 import { refreshTokens, type TokenSet } from '../oauth/token-endpoint.js';
 import type { AccessTokenRequest, Resource } from './credential.js';
 import {
@@ -10,14 +10,14 @@ import {
   type LoginContext,
   type LoginItem,
   type LoginKey,
-  lockContextOf,
-  lockNameOf,
   oauthContext,
   readItem,
+  toLockContext,
+  toLockName,
 } from './login.js';
 import { loginEnded, openLoginRecords, requireUsableLogin } from './open-logins.js';
 import { withProcessLock } from './process-lock.js';
-import { digest, nameOf, type SecretStore } from './secret-store.js';
+import { digest, type SecretStore, toName } from './secret-store.js';
 import { type CachedToken, createTokenCache, isUsable, toCached, withToken } from './token-cache.js';
 
 const DEFERRED = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -78,7 +78,7 @@ export async function refreshLogin(
 ): Promise<Refreshed> {
   const discovery = await discoverFor(context, key.baseUrl, { signal: request.signal });
   const work = (): Promise<Refreshed> => refreshLocked(context, key, resource, request, discovery);
-  const refreshed = withProcessLock(lockContextOf(context), lockNameOf(key), work, request.signal);
+  const refreshed = withProcessLock(toLockContext(context), toLockName(key), work, request.signal);
   context.holdExit?.(refreshed);
   return refreshed;
 }
@@ -99,11 +99,11 @@ async function refreshLocked(
     });
   const cache = createTokenCache(cacheDirectory(context));
   const cacheKey = Buffer.from(item.key, 'base64');
-  const tokens = await cache.read(nameOf(key), cacheKey);
+  const tokens = await cache.read(toName(key), cacheKey);
   const known = tokens[resource];
   if (request.isForced !== true && known !== undefined && isUsable(known, request, context.transport.clock.now()))
     return { token: known, item };
-  const target = resourceOf(discovery, resource);
+  const target = getResource(discovery, resource);
   return withDeferredSignals(async () => {
     await noteIntent(context, key, item);
     const set = await spend(context, discovery, item, target, request).catch((error: unknown) =>
@@ -112,7 +112,7 @@ async function refreshLocked(
     const next: LoginItem = { ...item, rt: set.refreshToken ?? item.rt };
     if (next.rt !== item.rt) await store.set(key, JSON.stringify(next));
     const token = toCached(set);
-    await cache.write(nameOf(key), cacheKey, withToken(tokens, resource, token));
+    await cache.write(toName(key), cacheKey, withToken(tokens, resource, token));
     await removePrivateFile(intentPath(context, key)).catch(() => false);
     return { token, item: next };
   });
@@ -173,7 +173,7 @@ async function judge(
 }
 
 function intentPath(context: LoginContext, key: LoginKey): string {
-  return join(context.directories.state, 'logins', `${nameOf(key)}.intent`);
+  return join(context.directories.state, 'logins', `${toName(key)}.intent`);
 }
 
 /** Written before a refresh token is spent; if it is still there later, the process died in between. */

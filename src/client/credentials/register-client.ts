@@ -6,7 +6,7 @@ import { RequestError } from '../http/request-error.js';
 import { type Sending, sendWithRetries } from '../http/send.js';
 import type { Discovery } from '../oauth/discover.js';
 import { type OAuthContext, oauthFailure } from '../oauth/token-endpoint.js';
-import { type LoginContext, lockContextOf, oauthContext } from './login.js';
+import { type LoginContext, oauthContext, toLockContext } from './login.js';
 import { withProcessLock } from './process-lock.js';
 import { digest, storeUnavailable } from './secret-store.js';
 
@@ -84,17 +84,17 @@ export async function obtainClientId(
     if (meanwhile !== undefined) return meanwhile.clientId;
     const clientId = await registerClient(oauthContext(context, discovery, RETRIES), wish, signal);
     const registration: Registration = { issuer, clientId, registeredAtMs: context.transport.clock.now() };
-    await writePrivateFile(pathOf(context, issuer), JSON.stringify(registration)).catch((error: unknown) => {
+    await writePrivateFile(getPath(context, issuer), JSON.stringify(registration)).catch((error: unknown) => {
       throw storeUnavailable('Could not store the client id.', error);
     });
     return clientId;
   };
-  return withProcessLock(lockContextOf(context), `registration\n${issuer}`, register, signal);
+  return withProcessLock(toLockContext(context), `registration\n${issuer}`, register, signal);
 }
 
 /** The stored client id of an authorization server, if there is one. */
 export function findRegistration(context: LoginContext, issuer: string): Promise<Registration | undefined> {
-  return readRegistration(pathOf(context, issuer));
+  return readRegistration(getPath(context, issuer));
 }
 
 async function readRegistration(path: string): Promise<Registration | undefined> {
@@ -117,9 +117,9 @@ export async function listRegistrations(context: LoginContext): Promise<readonly
 
 /** Forgets a client id that the server no longer knows. Returns whether there was one. */
 export function forgetRegistration(context: LoginContext, issuer: string): Promise<boolean> {
-  return removePrivateFile(pathOf(context, issuer));
+  return removePrivateFile(getPath(context, issuer));
 }
 
-function pathOf(context: LoginContext, issuer: string): string {
+function getPath(context: LoginContext, issuer: string): string {
   return join(context.directories.state, 'clients', `${digest(issuer)}.json`);
 }

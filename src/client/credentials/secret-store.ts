@@ -24,7 +24,7 @@ export function storeLocked(message: string, cause?: unknown): RequestError {
 }
 
 /** The file name of a login: the same for every process, and it reveals nothing. */
-export function nameOf(key: LoginKey): string {
+export function toName(key: LoginKey): string {
   return digest(`${key.baseUrl}\n${key.handle ?? ''}`);
 }
 

@@ -37,21 +37,21 @@ export interface TokenCache {
 /** A cache in `directory`; undefined: nothing is kept. */
 export function createTokenCache(directory: string | undefined): TokenCache {
   if (directory === undefined) return { read: async () => ({}), write: async () => {}, remove: async () => {} };
-  const pathOf = (name: string): string => join(directory, `${name}.bin`);
+  const getPath = (name: string): string => join(directory, `${name}.bin`);
   return {
     async read(name, key) {
       try {
-        const text = await readPrivateFile(pathOf(name));
+        const text = await readPrivateFile(getPath(name));
         return text === undefined ? {} : Tokens.parse(JSON.parse(decrypt(text, name, key)));
       } catch {
         return {};
       }
     },
     async write(name, key, tokens) {
-      await writePrivateFile(pathOf(name), encrypt(JSON.stringify(tokens), name, key)).catch(() => undefined);
+      await writePrivateFile(getPath(name), encrypt(JSON.stringify(tokens), name, key)).catch(() => undefined);
     },
     async remove(name) {
-      await removePrivateFile(pathOf(name)).catch(() => undefined);
+      await removePrivateFile(getPath(name)).catch(() => undefined);
     },
   };
 }

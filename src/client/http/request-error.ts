@@ -111,7 +111,7 @@ const NOT_HTTP = /^UND_ERR_(INVALID_ARG|NOT_SUPPORTED)$/;
  * A failed connection with one of our own codes; the cause keeps the system's error. `wasSent`: whether the request had
  * been written.
  */
-export function failureOf(
+export function toFailure(
   error: unknown,
   origin: string,
   outcome: Outcome,
@@ -119,7 +119,7 @@ export function failureOf(
 ): RequestError {
   if (error instanceof RequestError && signal?.aborted !== true) return error;
   if (signal?.aborted === true) return abortion(signal, outcome);
-  const code = codeOf(error);
+  const code = getCode(error);
   if (code === CONNECT_TIMEOUT) return timeout(outcome, `${origin} did not accept the connection in time.`);
   if (SILENCE_TIMEOUT.test(code)) return timeout(outcome, `${origin} did not answer in time.`);
   if (TLS_CODE.test(code))
@@ -150,12 +150,12 @@ export function failureOf(
 
 /** Whether nothing listens at the address, so that the request reached no one. */
 export function isRefusedConnection(error: unknown): boolean {
-  return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && codeOf(error.cause) === 'ECONNREFUSED';
+  return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && getCode(error.cause) === 'ECONNREFUSED';
 }
 
 /** Why a certificate was not accepted, and what helps; undefined if the encryption itself failed. */
 export function certificateAdvice({ cause }: RequestError): string | undefined {
-  const code = codeOf(cause);
+  const code = getCode(cause);
   if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code))
     return 'the certificate is not valid today, or the clock of this machine is wrong.';
   if (/ALTNAME|HOSTNAME/.test(code)) return 'the certificate is for a different name than the one in the address.';
@@ -183,8 +183,8 @@ export function timeout(outcome: Outcome, message = 'There was no answer in time
   return new RequestError({ code: 'ASP_TIMEOUT', message, outcome });
 }
 
-function codeOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
+function getCode(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return getCode(error.errors[0]);
   if (!(error instanceof Error)) return '';
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

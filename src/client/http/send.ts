@@ -81,7 +81,7 @@ export async function sendWithRetries(transport: Transport, random: Random, send
     attempts += 1;
     const tried = await tryOnce(transport, sending, token);
     isUncertain ||= isWrite && mayHaveHappened(tried);
-    const outcome = outcomeOf(tried, isUncertain);
+    const outcome = decideOutcome(tried, isUncertain);
     if (tried.kind === 'answer' && tried.answer.status === 401 && sending.bearer !== undefined && !isRenewed) {
       isRenewed = true;
       token = await renew(sending, sending.bearer, token, tried.answer, attempts, outcome);
@@ -159,8 +159,8 @@ function isWorthRetrying(tried: Try): boolean {
 function delayBefore(retried: number, tried: Try, retryAfterMs: number | undefined, random: Random): number {
   const [min, max] = RETRY_JITTER_MS[Math.min(retried, RETRY_JITTER_MS.length - 1)] ?? [0, 0];
   const isLimited = tried.kind === 'answer' && tried.answer.status === 429;
-  const asked = retryAfterMs ?? (isLimited ? UNSAID_RETRY_AFTER_MS : 0);
-  return asked + min + random.fraction() * (max - min);
+  const requestedMs = retryAfterMs ?? (isLimited ? UNSAID_RETRY_AFTER_MS : 0);
+  return requestedMs + min + random.fraction() * (max - min);
 }
 
 function isTooLong(transport: Transport, sending: Sending, delayMs: number, pausedMs: number): boolean {
@@ -194,7 +194,7 @@ function mayHaveHappened(tried: Try): boolean {
 }
 
 /** A final answer settles what earlier attempts left open, because they all carried one key. */
-function outcomeOf(tried: Try, isUncertain: boolean): Outcome {
+function decideOutcome(tried: Try, isUncertain: boolean): Outcome {
   if (tried.kind === 'error') return isUncertain ? 'unknown' : 'not_applied';
   const { status } = tried.answer;
   if (status >= 200 && status < 300) return 'applied';
@@ -210,12 +210,12 @@ function restate(error: RequestError, sending: Sending, attempts: number, outcom
     outcome,
     attempts,
     idempotencyKey: sending.idempotencyKey,
-    request: requestOf(sending),
+    request: describeRequest(sending),
   });
 }
 
 /** The request as an error may describe it: without query and host. */
-export function requestOf(sending: Pick<Sending, 'method' | 'url'>): { method: string; path: string } {
+export function describeRequest(sending: Pick<Sending, 'method' | 'url'>): { method: string; path: string } {
   return { method: sending.method, path: new URL(sending.url).pathname };
 }
 
@@ -246,7 +246,7 @@ export function decodeReply<Schema extends z.ZodMiniType>(
     code: 'ASP_BAD_ANSWER',
     message: `Could not parse the service's answer (status ${sent.answer.status}).`,
     isRetryable: false,
-    ...contextOf(sent, sending),
+    ...toErrorContext(sent, sending),
   });
 }
 
@@ -258,7 +258,7 @@ export function errorOfAnswer(sent: Sent, sending: Sending): RequestError {
   const oauthError = /\berror="([\w-]+)"/.exec(challenge)?.[1];
   const lacksScope = oauthError === 'insufficient_scope' || envelope.data?.error.code === 'INSUFFICIENT_SCOPE';
   const neededScopes = lacksScope ? sending.scopes : undefined;
-  const context = { ...contextOf(sent, sending), retryAfterMs: sent.retryAfterMs, oauthError, neededScopes };
+  const context = { ...toErrorContext(sent, sending), retryAfterMs: sent.retryAfterMs, oauthError, neededScopes };
   if (envelope.success) {
     const { code, message } = envelope.data.error;
     return new RequestError({ code, message: message.slice(0, MESSAGE_MAX_LENGTH), ...context });
@@ -276,13 +276,13 @@ function withoutEnvelope(status: number): { code: string; message: string } {
   };
 }
 
-function contextOf(sent: Sent, sending: Sending) {
+function toErrorContext(sent: Sent, sending: Sending) {
   return {
     status: sent.answer.status,
     outcome: sent.outcome,
     attempts: sent.attempts,
     idempotencyKey: sending.idempotencyKey,
-    request: requestOf(sending),
+    request: describeRequest(sending),
   };
 }
 
@@ -311,11 +311,11 @@ function fillOptional(schema: $ZodType, value: unknown): unknown {
   if (def.type !== 'object' || typeof value !== 'object' || value === null) return value;
   const members = new Map<string, unknown>(Object.entries(value));
   for (const [name, member] of Object.entries(def.shape)) {
-    const given = members.get(name);
+    const entry = members.get(name);
     const takes = (candidate: unknown): boolean => z.safeParse(member, candidate).success;
-    if (given === undefined && !takes(undefined) && takes(null)) members.set(name, null);
-    else if (given === null && !takes(null) && takes(undefined)) members.delete(name);
-    else if (given !== undefined) members.set(name, fillOptional(member, given));
+    if (entry === undefined && !takes(undefined) && takes(null)) members.set(name, null);
+    else if (entry === null && !takes(null) && takes(undefined)) members.delete(name);
+    else if (entry !== undefined) members.set(name, fillOptional(member, entry));
   }
   return Object.fromEntries(members);
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../kit/clock.js';
 import { isLoopback, secureUrl } from './address.js';
-import { failureOf, type Outcome, RequestError } from './request-error.js';
+import { type Outcome, RequestError, toFailure } from './request-error.js';
 
 /** One line about network activity, already redacted. */
 export interface TraceEntry {
@@ -75,7 +75,7 @@ export function redactBody(contentType: string | undefined, body: string | Uint8
 }
 
 /** The secrets in a request: its credential, and body members with such a name. */
-export function secretsOf(
+export function listSecrets(
   headers: Readonly<Record<string, string>> | undefined,
   body?: string | Uint8Array | AsyncIterable<Uint8Array>,
 ): string[] {
@@ -211,7 +211,7 @@ export function createTransport(options: TransportOptions): Transport {
       if (address === undefined) return connectDirectly(target, done);
       openTunnel(address, target.hostname, target.port).then(
         (httpSocket) => connectDirectly({ ...target, httpSocket }, done),
-        (error: unknown) => done(failureOf(error, address.host, 'not_applied'), null),
+        (error: unknown) => done(toFailure(error, address.host, 'not_applied'), null),
       );
     },
   });
@@ -230,7 +230,7 @@ export function createTransport(options: TransportOptions): Transport {
     }
     const { status, headers: head, body } = answer;
     if (trace !== undefined) {
-      const shown = redactSecrets(redactHeaders(head), secretsOf(request.headers, request.body));
+      const shown = redactSecrets(redactHeaders(head), listSecrets(request.headers, request.body));
       trace({ kind: 'answer', text: `${status} after ${Math.round(clock.monotonic() - startedAt)} ms ${shown}` });
     }
     const location = head['location'];
@@ -269,7 +269,7 @@ export function createTransport(options: TransportOptions): Transport {
           connectDirectly(target, (error, socket) => (error === null ? resolve(socket) : reject(error))),
         );
       } catch (error) {
-        throw failureOf(error, address.host, 'not_applied', { signal });
+        throw toFailure(error, address.host, 'not_applied', { signal });
       }
     },
     close: () => agent.destroy(),
@@ -301,7 +301,7 @@ function exchange(agent: Agent, url: URL, request: HttpRequest): Promise<OpenAns
       if (isOver) return;
       end();
       const failure =
-        sourceError?.error ?? failureOf(error, url.origin, outcome, { signal, wasSent: controller !== undefined });
+        sourceError?.error ?? toFailure(error, url.origin, outcome, { signal, wasSent: controller !== undefined });
       const reason = failure instanceof Error ? failure : new Error('the request failed');
       if (answer === undefined) reject(failure);
       else answer.destroy(reason);
@@ -376,7 +376,7 @@ async function collect(body: AsyncIterable<Uint8Array>, maxBytes: number, origin
 
 /** A refusal that repeats the refused credential must not show it to the reader. */
 function withoutEcho(request: HttpRequest, { status, headers, body }: HttpAnswer): HttpAnswer {
-  const secrets = secretsOf(request.headers, request.body);
+  const secrets = listSecrets(request.headers, request.body);
   const clean = Object.entries(headers).map(([name, value]) => [name, redactSecrets(value, secrets)]);
   const isEchoed = secrets.some((secret) => body.includes(secret) || body.includes(encodeURIComponent(secret)));
   return {

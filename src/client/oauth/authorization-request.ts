@@ -102,7 +102,7 @@ export function readCallback(request: AuthorizationRequest, address: string): Ca
   return code === null || code === '' ? { kind: 'foreign', reason: 'incomplete' } : { kind: 'code', code, issuer };
 }
 
-function isSame(given: string, expected: string): boolean {
+function isSame(received: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(given), digest(expected));
+  return timingSafeEqual(digest(received), digest(expected));
 }

@@ -53,7 +53,7 @@ export async function discover(
   const kept = path === undefined || context.isForced === true ? undefined : await readCache(path, now);
   if (kept !== undefined) return interpret(service, kept);
   const issuer = service.authUrl ?? (await findIssuer(context, service, signal));
-  const metadata = await fetchFirst(context, addressesOf(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
+  const metadata = await fetchFirst(context, listAddresses(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
   if (metadata.issuer !== issuer)
     throw failure('The metadata of the authorization server name a different issuer than its address.');
   const discovery = interpret(service, metadata);
@@ -65,14 +65,14 @@ export async function discover(
 /**
  * The value of `resource` for a kind of token. @throws RequestError `ASP_DISCOVERY` if the service names no WebSocket.
  */
-export function resourceOf(discovery: Discovery, resource: 'api' | 'ws'): string {
+export function getResource(discovery: Discovery, resource: 'api' | 'ws'): string {
   const value = discovery.resources[resource];
   if (value === undefined) throw failure('The service does not name a WebSocket address. Set one in the profile.');
   return value;
 }
 
 async function findIssuer(context: DiscoveryContext, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
-  const addresses = addressesOf(service.baseUrl, RESOURCE_METADATA_PATH);
+  const addresses = listAddresses(service.baseUrl, RESOURCE_METADATA_PATH);
   const metadata = await fetchFirst(context, addresses, ResourceMetadata, signal);
   if (metadata.resource !== service.baseUrl) throw failure('The metadata at the base URL name a different base URL.');
   const issuer = metadata.authorization_servers?.[0];
@@ -81,7 +81,7 @@ async function findIssuer(context: DiscoveryContext, service: ServiceAddresses, 
 }
 
 /** Where metadata may be: below the address, and between its host and its path (RFC 8414 §3.1; RFC 9728 §3.1). */
-function addressesOf(address: string, wellKnown: string): string[] {
+function listAddresses(address: string, wellKnown: string): string[] {
   const url = secureUrl(address);
   const below = `${address.replace(/\/$/, '')}${wellKnown}`;
   return url.pathname === '/' ? [below] : [below, `${url.origin}${wellKnown}${url.pathname.replace(/\/$/, '')}`];

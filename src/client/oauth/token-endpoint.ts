@@ -4,7 +4,7 @@ import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { OAuthErrorBody, TokenReply } from '../../wire/schemas/oauth.js';
 import { isLoopback } from '../http/address.js';
 import { type Outcome, RequestError } from '../http/request-error.js';
-import { requestOf, type Sending, type Sent, sendWithRetries } from '../http/send.js';
+import { describeRequest, type Sending, type Sent, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import type { AuthorizationRequest } from './authorization-request.js';
 import type { Discovery } from './discover.js';
@@ -135,9 +135,9 @@ export function oauthFailure(sent: Sent, sending: Sending): RequestError {
     attempts: sent.attempts,
     outcome: sent.outcome,
     retryAfterMs: sent.retryAfterMs,
-    request: requestOf(sending),
+    request: describeRequest(sending),
   };
-  const code = oauthCodeOf(sent);
+  const code = parseOAuthCode(sent);
   if (code !== undefined)
     return new RequestError({
       code,
@@ -152,7 +152,7 @@ export function oauthFailure(sent: Sent, sending: Sending): RequestError {
   return new RequestError({ code: status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER', message, ...context });
 }
 
-function oauthCodeOf(sent: Sent): string | undefined {
+function parseOAuthCode(sent: Sent): string | undefined {
   if (sent.answer.status < 400 || sent.answer.headers['content-type']?.includes('json') !== true) return undefined;
   try {
     const parsed = OAuthErrorBody.safeParse(JSON.parse(sent.answer.body.toString('utf8')));

@@ -13,7 +13,7 @@ interface Followed {
   isEnded: boolean;
   hasLeft: boolean;
   /** The last end that was reported, so that each is reported once. */
-  told: 'ended' | 'left' | undefined;
+  reported: 'ended' | 'left' | undefined;
 }
 
 /** The sessions of a tail: which events are new, and which sessions have ended. */
@@ -22,9 +22,9 @@ export class FollowedSessions {
   readonly #handle: string | undefined;
   readonly #isEndTold: boolean;
 
-  constructor(options: { readonly handle: string | undefined; readonly isEndTold: boolean }) {
+  constructor(options: { readonly handle: string | undefined; readonly isEndReported: boolean }) {
     this.#handle = options.handle;
-    this.#isEndTold = options.isEndTold;
+    this.#isEndTold = options.isEndReported;
   }
 
   get size(): number {
@@ -40,17 +40,17 @@ export class FollowedSessions {
   }
 
   /** The sequence after which this session continues; 0 if it is new. */
-  cursorOf(sessionId: string): number {
+  getCursor(sessionId: string): number {
     return this.#sessions.get(sessionId)?.cursor ?? 0;
   }
 
   follow(sessionId: string, { after, epoch }: Position, known: { isEnded?: boolean; hasLeft?: boolean } = {}): void {
     const { isEnded = false, hasLeft = false } = known;
-    this.#sessions.set(sessionId, { cursor: after, epoch, isEnded, hasLeft, told: undefined });
+    this.#sessions.set(sessionId, { cursor: after, epoch, isEnded, hasLeft, reported: undefined });
   }
 
   /** Where this session continues. */
-  positionOf(sessionId: string): Position {
+  getPosition(sessionId: string): Position {
     const session = this.#sessions.get(sessionId);
     return { after: session?.cursor ?? 0, epoch: session?.epoch };
   }
@@ -68,7 +68,7 @@ export class FollowedSessions {
     if (after >= session.cursor) return;
     session.cursor = after;
     session.isEnded = false;
-    session.told = undefined;
+    session.reported = undefined;
   }
 
   drop(sessionId: string): void {
@@ -102,8 +102,8 @@ export class FollowedSessions {
     const session = this.#sessions.get(sessionId);
     if (session === undefined || !this.#isEndTold) return undefined;
     const reason = session.hasLeft ? 'left' : session.isEnded ? 'ended' : undefined;
-    if (reason === session.told) return undefined;
-    session.told = reason;
+    if (reason === session.reported) return undefined;
+    session.reported = reason;
     return reason === undefined ? undefined : { kind: 'end', sessionId, reason };
   }
 }

@@ -7,7 +7,7 @@ import type { ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
-import { discover, resourceOf } from '../oauth/discover.js';
+import { discover, getResource } from '../oauth/discover.js';
 import { callEndpoint, prepare, type RestContext } from '../rest/call.js';
 import { FollowedSessions, findStartOfLast, listSessions, type ReplayPage, replayPages } from './followed-sessions.js';
 import { keepConnected, type LiveSocket, type SocketAddress } from './socket.js';
@@ -47,7 +47,7 @@ interface Tail {
  */
 export async function* tailSessions(context: TailContext, options: TailOptions): AsyncGenerator<TailItem> {
   const { sessions, handle, signal } = options;
-  const followed = new FollowedSessions({ handle, isEndTold: sessions !== undefined });
+  const followed = new FollowedSessions({ handle, isEndReported: sessions !== undefined });
   const tail: Tail = { context, options, followed, beganAtMs: context.transport.clock.now() };
   try {
     if (options.isFollowing === false) {
@@ -211,7 +211,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
 async function findUpToDate({ context, options, followed }: Tail, epoch: string | undefined): Promise<Set<string>> {
   const found = new Set<string>();
   for await (const { id, last_sequence: last } of listSessions(context.rest, options.signal))
-    if (followed.has(id) && followed.isIn(id, epoch) && last === followed.cursorOf(id)) found.add(id);
+    if (followed.has(id) && followed.isIn(id, epoch) && last === followed.getCursor(id)) found.add(id);
   return found;
 }
 
@@ -234,7 +234,7 @@ async function* catchUpWithEvery(tail: Tail): AsyncGenerator<TailItem> {
 async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   try {
-    for await (const page of replayPages(context.rest, sessionId, followed.positionOf(sessionId), options.signal)) {
+    for await (const page of replayPages(context.rest, sessionId, followed.getPosition(sessionId), options.signal)) {
       yield* enterEpoch(followed, sessionId, page);
       for (const event of page.events)
         if (followed.accept(event, page.epoch) && event.created_at >= sinceMs)
@@ -242,7 +242,7 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
     }
   } catch (error) {
     if (!isGone(error)) throw error;
-    yield { kind: 'gap', sessionId, from: followed.cursorOf(sessionId), to: null, reason: error.code };
+    yield { kind: 'gap', sessionId, from: followed.getCursor(sessionId), to: null, reason: error.code };
     followed.drop(sessionId);
   }
 }
@@ -250,7 +250,7 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
 /** After a restore of the service's data, events delivered after the restore point are void. */
 function* enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): Generator<TailItem> {
   const { after, epoch } = page;
-  const { after: from } = followed.positionOf(sessionId);
+  const { after: from } = followed.getPosition(sessionId);
   followed.enter(sessionId, { after, epoch });
   if (after < from) yield { kind: 'restored', sessionId, after, from, epoch };
 }
@@ -263,7 +263,7 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
     const isKnown = followed.has(event.session_id);
     // Known positions may be from before a restore that reuses their numbers.
     if (isKnown && !followed.isIn(event.session_id, socket.epoch)) yield* replayOne(tail, event.session_id, 0);
-    if (isKnown && event.sequence > followed.cursorOf(event.session_id) + 1) yield* fillHole(tail, event);
+    if (isKnown && event.sequence > followed.getCursor(event.session_id) + 1) yield* fillHole(tail, event);
     if (!followed.accept(event, socket.epoch)) continue;
     yield { kind: 'event', event, isReplay: false, epoch: socket.epoch };
     const end = followed.takeEnd(event.session_id);
@@ -278,9 +278,9 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
 async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<TailItem> {
   const { context, options, followed } = tail;
   const { session_id: sessionId } = event;
-  const from = followed.cursorOf(sessionId);
+  const from = followed.getCursor(sessionId);
   try {
-    for await (const page of replayPages(context.rest, sessionId, followed.positionOf(sessionId), options.signal)) {
+    for await (const page of replayPages(context.rest, sessionId, followed.getPosition(sessionId), options.signal)) {
       yield* enterEpoch(followed, sessionId, page);
       for (const missed of page.events) {
         if (missed.sequence >= event.sequence) return;
@@ -307,7 +307,7 @@ async function findSocket(context: TailContext, signal: AbortSignal | undefined)
   if (service.wsUrl !== undefined) return { url: service.wsUrl, isGuessed: false };
   try {
     const discovery = await discover({ transport, random, retries: rest.retries }, service, signal);
-    return { url: resourceOf(discovery, 'ws'), isGuessed: false };
+    return { url: getResource(discovery, 'ws'), isGuessed: false };
   } catch (error) {
     const hasNoMetadata = error instanceof RequestError && error.code === 'ASP_DISCOVERY' && error.status !== undefined;
     if (!hasNoMetadata) throw error;
@@ -319,8 +319,8 @@ async function findSocket(context: TailContext, signal: AbortSignal | undefined)
 async function serviceTime(context: TailContext, signal: AbortSignal | undefined): Promise<number> {
   const request = { method: 'GET', path: '/sessions', query: { limit: 1 }, accept: 'application/json' } as const;
   const sent = await sendWithRetries(context.transport, context.random, prepare(context.rest, { signal }, request));
-  const told = Date.parse(sent.answer.headers['date'] ?? '');
-  return (Number.isNaN(told) ? context.transport.clock.now() : told) - 1000;
+  const dateMs = Date.parse(sent.answer.headers['date'] ?? '');
+  return (Number.isNaN(dateMs) ? context.transport.clock.now() : dateMs) - 1000;
 }
 
 /** Where a tail begins in one session. */

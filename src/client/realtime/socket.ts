@@ -6,9 +6,9 @@ import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Credential } from '../credentials/credential.js';
 import { secureUrl } from '../http/address.js';
-import { abortion, failureOf, RequestError } from '../http/request-error.js';
+import { abortion, RequestError, toFailure } from '../http/request-error.js';
 import { errorOfAnswer, readRetryAfter } from '../http/send.js';
-import { redactSecrets, redactText, secretsOf, type Transport, VERIFIED_TLS } from '../http/transport.js';
+import { listSecrets, redactSecrets, redactText, type Transport, VERIFIED_TLS } from '../http/transport.js';
 
 const COMPACT_AT = 1024;
 
@@ -149,7 +149,7 @@ export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
 function opened({ transport, token, signal }: SocketOptions, socket: WebSocket, url: URL): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('open', resolve);
-    socket.once('error', (error) => reject(failureOf(error, url.origin, 'not_applied', { signal })));
+    socket.once('error', (error) => reject(toFailure(error, url.origin, 'not_applied', { signal })));
     socket.once('unexpected-response', (_, answer) => {
       void refusal(transport, answer, url, token).then((error) => {
         transport.trace?.({ kind: 'failure', text: `${error.status} ${error.code}` });
@@ -176,7 +176,7 @@ async function refusal(transport: Transport, answer: IncomingMessage, url: URL, 
   for (const [name, value] of Object.entries(answer.headers)) if (value !== undefined) headers[name] = String(value);
   const status = answer.statusCode ?? 0;
   const retryAfterMs = readRetryAfter(headers, transport.clock.now());
-  const secrets = secretsOf({ authorization: `Bearer ${token}` });
+  const secrets = listSecrets({ authorization: `Bearer ${token}` });
   const body = Buffer.from(redactSecrets(Buffer.concat(chunks).toString('utf8'), secrets));
   const received = { status, headers, body };
   const sent = { answer: received, attempts: 1, outcome: 'not_applied', retryAfterMs } as const;
@@ -199,8 +199,8 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
   const health = watchHealth(transport, socket, () => isPaused);
   let epoch: string | undefined;
   socket.once('upgrade', ({ headers }) => {
-    const told = headers[EPOCH_HEADER];
-    if (typeof told === 'string') epoch = told;
+    const newEpoch = headers[EPOCH_HEADER];
+    if (typeof newEpoch === 'string') epoch = newEpoch;
   });
   const close = (): void => {
     closure ??= { code: 1000, reason: '' };
@@ -214,8 +214,8 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     const event = isBinary ? undefined : decode(data);
     if (event === undefined) return;
     hasDelivered = true;
-    trace?.({ kind: 'socket', text: summaryOf(event, sizeOf(data)) });
-    waitingBytes += sizeOf(data);
+    trace?.({ kind: 'socket', text: summarize(event, getSize(data)) });
+    waitingBytes += getSize(data);
     queue.push(event);
     if (isPaused || (queue.size < WAITING_MAX && waitingBytes < WAITING_MAX_BYTES)) return;
     isPaused = true;
@@ -288,11 +288,11 @@ function decode(data: RawData): EventEnvelope | undefined {
 }
 
 /** Only the type of the event: its content does not belong in the network trace. */
-function summaryOf({ type, session_id, sequence }: EventEnvelope, bytes: number): string {
+function summarize({ type, session_id, sequence }: EventEnvelope, bytes: number): string {
   return `event ${type} ${session_id} #${sequence} (${bytes} bytes)`;
 }
 
-function sizeOf(data: RawData): number {
+function getSize(data: RawData): number {
   return Array.isArray(data) ? data.reduce((sum, part) => sum + part.length, 0) : data.byteLength;
 }
 
@@ -332,7 +332,7 @@ export type ConnectionItem =
     }
   | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string };
 
-interface Trouble {
+interface Failure {
   readonly reason: string;
   readonly minDelayMs: number;
 }
@@ -356,10 +356,10 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
   };
   while (signal?.aborted !== true) {
     const connected = await connectOnce(context, findAddress, rejected, wasConnected);
-    let trouble: Trouble;
+    let cause: Failure;
     if (connected.kind === 'failed') {
       rejected = undefined;
-      trouble = connected.trouble;
+      cause = connected.cause;
     } else {
       const { socket, token } = connected;
       wasConnected = true;
@@ -371,20 +371,20 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
       socket.close();
       if (socket.hasDelivered || transport.clock.monotonic() - socket.openedAtMs >= GOOD_MS) attempt = 0;
       rejected = socket.closure?.code === CLOSE_CODE.tokenEnded ? token : undefined;
-      trouble = failure === undefined ? { reason: describe(socket), minDelayMs: 0 } : troubleOf(failure);
+      cause = failure === undefined ? { reason: describe(socket), minDelayMs: 0 } : toSocketFailure(failure);
     }
     if (signal?.aborted) return;
     attempt += 1;
     const ceiling = Math.min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** Math.min(attempt - 1, 10));
-    const delayMs = Math.max(trouble.minDelayMs, Math.round(random.fraction() * ceiling));
-    yield { kind: 'reconnecting', attempt, delayMs, reason: trouble.reason };
+    const delayMs = Math.max(cause.minDelayMs, Math.round(random.fraction() * ceiling));
+    yield { kind: 'reconnecting', attempt, delayMs, reason: cause.reason };
     await wait(transport.clock, delayMs, signal).catch(() => undefined);
   }
 }
 
 type Connected =
   | { readonly kind: 'connected'; readonly socket: LiveSocket; readonly token: string }
-  | { readonly kind: 'failed'; readonly trouble: Trouble };
+  | { readonly kind: 'failed'; readonly cause: Failure };
 
 /** A refused token is renewed once and tried again at once. */
 async function connectOnce(
@@ -413,12 +413,12 @@ async function connectOnce(
       }
       const isGivenUp = !wasConnected && !context.waitsAtStart;
       if (signal?.aborted !== true && (isGivenUp || !isPassing(error, wasConnected))) throw error;
-      return { kind: 'failed', trouble: troubleOf(error) };
+      return { kind: 'failed', cause: toSocketFailure(error) };
     }
   }
 }
 
-function troubleOf({ code, retryAfterMs = 0 }: RequestError): Trouble {
+function toSocketFailure({ code, retryAfterMs = 0 }: RequestError): Failure {
   return { reason: code, minDelayMs: Math.min(retryAfterMs, POSTPONE_MAX_MS) };
 }
 

@@ -84,7 +84,7 @@ export function toAccount({ id, username, display_name, tier, created_at, update
 type QuotaContext = Pick<ServiceContext, 'settings'>;
 
 /** The limits of an account; undefined: none, because it is the operator's own, or trusted, or all limits are off. */
-export function quotaOf(
+export function getQuota(
   { settings }: QuotaContext,
   account: Pick<AccountRow, 'tier' | 'is_local'> | undefined,
 ): AccountQuota | undefined {
@@ -101,7 +101,7 @@ export async function requireRoomFor(
   transaction: Transaction,
   account: AccountRow,
 ): Promise<void> {
-  const quota = quotaOf(context, account);
+  const quota = getQuota(context, account);
   if (quota === undefined) return;
   await transaction.lock([accountLock(account.id)]);
   if ((await COUNT[what](transaction, account.id)) >= quota[what]) throw exhausted(`${quota[what]} ${what}`);
@@ -114,7 +114,7 @@ export async function takeAttachmentBytes(
   accountId: string,
   bytes: number,
 ): Promise<void> {
-  const quota = quotaOf(context, await findAccount(transaction, accountId));
+  const quota = getQuota(context, await findAccount(transaction, accountId));
   const max = quota?.attachmentBytes ?? Number.MAX_SAFE_INTEGER;
   if (!(await addAttachmentBytes(transaction, accountId, bytes, max))) throw exhausted(`${max} bytes of attachments`);
 }
@@ -125,7 +125,7 @@ export async function takeSession(
   transaction: Transaction,
   accountId: string,
 ): Promise<void> {
-  const quota = quotaOf(context, await findAccount(transaction, accountId));
+  const quota = getQuota(context, await findAccount(transaction, accountId));
   if (quota === undefined) return;
   const budget = { name: 'createSessionOfAccount', subjectId: accountId, count: quota.sessionsPerHour } as const;
   await context.limits.takeAll([budget]);

@@ -1,6 +1,6 @@
 import { escapeJson } from '../../kit/json-line.js';
 import type { PathOf } from '../../wire/endpoint.js';
-import { type Handle, isHandle, joinHandle, ownerGlobOf, splitHandle } from '../../wire/handle.js';
+import { type Handle, isHandle, joinHandle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Agent, AgentSummary, InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
 import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
@@ -25,7 +25,7 @@ import { blocksAnyOf, insertAllowlistEntry } from '../store/allowlists.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { accountLock, agentLock } from '../store/lock-names.js';
 import { markOpen } from '../store/participants.js';
-import { replaceSearchTerms, searchTermsOf } from '../store/search.js';
+import { replaceSearchTerms, toSearchTerms } from '../store/search.js';
 import { requireRoomFor } from './accounts.js';
 
 /**
@@ -61,13 +61,13 @@ export function toAgent(row: AgentRecordRow): Agent {
     paused: row.is_paused === 1,
     reports_taken: row.reports_taken === 1,
     card_body: row.card_body,
-    skills: skillsOf(row),
+    skills: parseSkills(row),
     created_at: row.created_at,
     updated_at: row.updated_at,
   };
 }
 
-export function skillsOf(row: Pick<AgentRecordRow, 'skills'>): Skill[] {
+export function parseSkills(row: Pick<AgentRecordRow, 'skills'>): Skill[] {
   return JSON.parse(row.skills) as Skill[];
 }
 
@@ -78,7 +78,7 @@ const TERMS_MAX = 200;
 export async function refreshSearchTerms(transaction: Transaction, row: AgentRecordRow): Promise<void> {
   await transaction.lock([accountLock(row.account_id)]);
   const isFindable = row.visibility === 'public' && row.removed_at === null;
-  const texts = [row.handle, row.display_name, row.description ?? '', ...skillsOf(row).map((skill) => skill.name)];
+  const texts = [row.handle, row.display_name, row.description ?? '', ...parseSkills(row).map((skill) => skill.name)];
   await replaceSearchTerms(transaction, 'agent', row.id, isFindable ? distinctTerms(texts) : []);
   await refreshOwnerTerms(transaction, row.account_id, [row.owner, row.owner_display_name]);
 }
@@ -102,7 +102,7 @@ export async function renameAccount(
 }
 
 function distinctTerms(texts: readonly string[]): string[] {
-  return [...new Set(texts.flatMap(searchTermsOf))].slice(0, TERMS_MAX);
+  return [...new Set(texts.flatMap(toSearchTerms))].slice(0, TERMS_MAX);
 }
 
 /**
@@ -180,7 +180,7 @@ export async function createAgentRecord(
     removed_at: null,
   };
   if (UNROUTABLE.includes(handle) || !(await insertAgent(transaction, row))) throw new ServiceError('DUPLICATE_HANDLE');
-  await insertAllowlistEntry(transaction, row.id, ownerGlobOf(handle), now);
+  await insertAllowlistEntry(transaction, row.id, toOwnerGlob(handle), now);
   await refreshSearchTerms(transaction, {
     ...row,
     owner_display_name: account.display_name,
@@ -317,7 +317,7 @@ export async function getAgent(
   const mayEdit = isOwner && (actor.kind === 'account' || actor.agentId === row.id);
   const isOther = actor.kind === 'agent' && actor.agentId !== row.id;
   const shared = isOther ? await listSharedSessions(query, actor.agentId, row.id) : [];
-  const isShunned = !isOwner && (await blocksAnyOf(query, row.id, await ownerOf(query, actor)));
+  const isShunned = !isOwner && (await blocksAnyOf(query, row.id, await findOwner(query, actor)));
   const summary = toAgentSummary(row);
   return {
     // A blocked agent must not be able to watch the other come and go.
@@ -327,7 +327,7 @@ export async function getAgent(
   };
 }
 
-async function ownerOf(query: Query, actor: Actor): Promise<string> {
+async function findOwner(query: Query, actor: Actor): Promise<string> {
   if (actor.kind === 'agent') return splitHandle(actor.handle).owner;
   return (await findAccount(query, actor.accountId))?.username ?? '';
 }
@@ -361,7 +361,7 @@ export async function getAgentCard(
     `handle: ${quote(row.handle)}`,
     `display_name: ${quote(row.display_name)}`,
     `description: ${row.description === null ? 'null' : quote(row.description)}`,
-    ...listSkills(skillsOf(row)),
+    ...listSkills(parseSkills(row)),
     '---',
     '',
   ];

@@ -44,9 +44,9 @@ export async function signDownload(
 export async function isSignedDownload(
   context: Pick<ServiceContext, 'clock'>,
   query: Query,
-  given: { readonly id: unknown; readonly expires: unknown; readonly signature: unknown },
+  received: { readonly id: unknown; readonly expires: unknown; readonly signature: unknown },
 ): Promise<boolean> {
-  const { id, expires, signature } = given;
+  const { id, expires, signature } = received;
   if (typeof id !== 'string' || typeof expires !== 'string' || typeof signature !== 'string') return false;
   if (!isId('attachment', id) || !EXPIRES.test(expires)) return false;
   const isOurs = isSeal(signature, await seal(query, 'download', `${id} ${expires}`));

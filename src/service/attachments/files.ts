@@ -19,7 +19,7 @@ const OWNER_ONLY_DIRECTORY = 0o700;
 /** `dataDirectory` undefined: files live in a temporary directory that is deleted when the service stops. */
 export async function openAttachmentFiles(dataDirectory: string | undefined): Promise<AttachmentFiles> {
   const isTemporary = dataDirectory === undefined;
-  const directory = isTemporary ? await mkdtemp(join(tmpdir(), 'asp-')) : folderOf(dataDirectory);
+  const directory = isTemporary ? await mkdtemp(join(tmpdir(), 'asp-')) : getFolder(dataDirectory);
   const trash = join(directory, TRASH_FOLDER);
   await makeFolder(directory);
   const held = new Set<string>();
@@ -32,13 +32,13 @@ export async function openAttachmentFiles(dataDirectory: string | undefined): Pr
     async create(id) {
       await requireOwn();
       held.add(id);
-      return open(`${pathOf(directory, id)}${UNFINISHED}`, 'wx', OWNER_ONLY_FILE);
+      return open(`${getPath(directory, id)}${UNFINISHED}`, 'wx', OWNER_ONLY_FILE);
     },
     async keep(id) {
-      await rename(`${pathOf(directory, id)}${UNFINISHED}`, pathOf(directory, id));
+      await rename(`${getPath(directory, id)}${UNFINISHED}`, getPath(directory, id));
       await syncDirectory(directory);
     },
-    open: (id) => openForReading(pathOf(directory, id)),
+    open: (id) => openForReading(getPath(directory, id)),
     async remove(id) {
       await removeBoth(directory, id);
       held.delete(id);
@@ -53,7 +53,7 @@ export async function openAttachmentFiles(dataDirectory: string | undefined): Pr
         if (await moved(join(directory, name), join(trash, name))) await touch(join(trash, name), now);
     },
     async restore(id) {
-      if (!(await moved(pathOf(trash, id), pathOf(directory, id)))) return false;
+      if (!(await moved(getPath(trash, id), getPath(directory, id)))) return false;
       await syncDirectory(directory);
       return true;
     },
@@ -86,7 +86,7 @@ export async function openAttachmentFiles(dataDirectory: string | undefined): Pr
 export async function lookAtFolder(
   dataDirectory: string,
 ): Promise<{ readonly path: string; readonly isClaimed: boolean; readonly hasFiles: boolean }> {
-  const path = folderOf(dataDirectory);
+  const path = getFolder(dataDirectory);
   const [ids, identity] = await Promise.all([unlessMissing(listIds(path)), readIdentity(path)]);
   return { path, isClaimed: identity !== undefined, hasFiles: (ids ?? []).length > 0 };
 }
@@ -96,11 +96,11 @@ async function makeFolder(path: string): Promise<void> {
   await chmod(path, OWNER_ONLY_DIRECTORY);
 }
 
-function folderOf(dataDirectory: string): string {
+function getFolder(dataDirectory: string): string {
   return join(dataDirectory, ATTACHMENTS_FOLDER);
 }
 
-function pathOf(directory: string, attachmentId: string): string {
+function getPath(directory: string, attachmentId: string): string {
   if (!isId('attachment', attachmentId)) throw new TypeError('not an attachment id');
   return join(directory, attachmentId);
 }
@@ -112,8 +112,8 @@ async function listIds(directory: string): Promise<string[]> {
 }
 
 async function removeBoth(directory: string, id: string): Promise<void> {
-  await rm(pathOf(directory, id), { force: true });
-  await rm(`${pathOf(directory, id)}${UNFINISHED}`, { force: true });
+  await rm(getPath(directory, id), { force: true });
+  await rm(`${getPath(directory, id)}${UNFINISHED}`, { force: true });
 }
 
 async function readIdentity(directory: string): Promise<string | undefined> {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { ATTACHMENT_TYPE, type AttachmentType, hasSignatureOf, isAttachmentType } from '../../wire/attachment.js';
+import { ATTACHMENT_TYPE, type AttachmentType, isAttachmentType, matchesSignature } from '../../wire/attachment.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
@@ -35,9 +35,9 @@ function createSignatureChecker(type: AttachmentType): ContentChecker {
     push(chunk) {
       if (head.length >= SIGNATURE_MAX_BYTES) return true;
       head = Buffer.concat([head, chunk.subarray(0, SIGNATURE_MAX_BYTES - head.length)]);
-      return head.length < SIGNATURE_MAX_BYTES || hasSignatureOf(type, head);
+      return head.length < SIGNATURE_MAX_BYTES || matchesSignature(type, head);
     },
-    end: () => hasSignatureOf(type, head),
+    end: () => matchesSignature(type, head),
   };
 }
 
@@ -197,7 +197,7 @@ export async function receiveFile(
       filename: sanitiseFilename(upload.filename),
       contentType,
       ...written,
-      fingerprint: hashOf(JSON.stringify([upload.filename, contentType, written.sha256])),
+      fingerprint: hashText(JSON.stringify([upload.filename, contentType, written.sha256])),
       keep: () => {
         isKept = true;
       },
@@ -231,7 +231,7 @@ async function writeChecked(
     const hash = createHash('sha256');
     const checker = createContentChecker(type);
     let size = 0;
-    for await (const chunk of chunksOf(stream)) {
+    for await (const chunk of readChunks(stream)) {
       size += chunk.length;
       if (size > ATTACHMENT_MAX_BYTES) tooLarge();
       if (!checker.push(chunk)) refuse();
@@ -249,7 +249,7 @@ async function writeChecked(
 }
 
 /** A broken stream is the sender's fault; if the reader stops early, the stream continues so that it can be drained. */
-async function* chunksOf(stream: Readable): AsyncGenerator<Buffer> {
+async function* readChunks(stream: Readable): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of stream.iterator({ destroyOnReturn: false })) yield chunk as Buffer;
   } catch {
@@ -257,6 +257,6 @@ async function* chunksOf(stream: Readable): AsyncGenerator<Buffer> {
   }
 }
 
-function hashOf(text: string): string {
+function hashText(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

@@ -68,11 +68,11 @@ export function createFaults({ faults, seed }: FaultPlan, { clock, random, log, 
       const isConcerned = fault.operation === undefined || fault.operation === operation;
       return isConcerned && 'rate' in fault && (kinds as readonly string[]).includes(fault.kind) && dieOf(fault)();
     });
-    if (struck[0] !== undefined) tell(struck[0]);
+    if (struck[0] !== undefined) report(struck[0]);
     return struck[0];
   };
-  const tell = (fault: Fault): void => {
-    const name = nameOf(fault);
+  const report = (fault: Fault): void => {
+    const name = toName(fault);
     meter.injected(name);
     log.info('injected', { fault: name });
   };
@@ -102,7 +102,7 @@ export function createFaults({ faults, seed }: FaultPlan, { clock, random, log, 
       return clock.schedule(
         first.afterMs,
         () => {
-          tell(first);
+          report(first);
           end();
         },
         true,
@@ -112,7 +112,7 @@ export function createFaults({ faults, seed }: FaultPlan, { clock, random, log, 
 }
 
 /** Its name in the metrics. */
-function nameOf(fault: Fault): string {
+function toName(fault: Fault): string {
   if (fault.kind === 'refuse') return String(fault.status);
   return fault.kind === 'expire' ? 'drop' : fault.kind;
 }

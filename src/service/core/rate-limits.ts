@@ -50,7 +50,7 @@ export interface MemoryLimits extends RateLimits {
 /** Limits that one process counts; `Retry-After` is the time until the oldest call leaves the window, rounded up. */
 export function createMemoryLimits(clock: Clock): MemoryLimits {
   const windows = new Map<LimitName, SlidingWindow>();
-  const windowOf = (name: LimitName): SlidingWindow => {
+  const getWindow = (name: LimitName): SlidingWindow => {
     const window = windows.get(name) ?? createWindow(clock, LIMIT[name].window_ms, SUBJECTS_PER_LIMIT_MAX);
     windows.set(name, window);
     return window;
@@ -59,7 +59,7 @@ export function createMemoryLimits(clock: Clock): MemoryLimits {
     let waitMs = 0;
     let limit: LimitName | undefined;
     for (const { name, subjectId, weight, count = LIMIT[name].count } of budgets) {
-      const budgetMs = windowOf(name).waitMs(subjectId, count, weight);
+      const budgetMs = getWindow(name).waitMs(subjectId, count, weight);
       if (budgetMs <= waitMs) continue;
       waitMs = budgetMs;
       limit = name;
@@ -70,7 +70,7 @@ export function createMemoryLimits(clock: Clock): MemoryLimits {
   const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
     requireRoom(budgets);
     for (const { name, subjectId, weight, count = LIMIT[name].count } of budgets)
-      windowOf(name).add(subjectId, count, weight);
+      getWindow(name).add(subjectId, count, weight);
   };
 
   return {

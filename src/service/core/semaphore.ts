@@ -29,12 +29,12 @@ interface Holders {
 }
 
 export function createSemaphore({ max, waitingMax, patience, refusal }: SemaphoreOptions): Semaphore {
-  const holdersOf = new Map<string, Holders>();
+  const holdersByKey = new Map<string, Holders>();
   const release = (key: string, holders: Holders): void => {
     const next = holders.waiting.shift();
     if (next === undefined) holders.held -= 1;
     else next();
-    if (holders.held === 0) holdersOf.delete(key);
+    if (holders.held === 0) holdersByKey.delete(key);
   };
   const refuse = (): ServiceError => new ServiceError('RATE_LIMITED', refusal, { retryAfterS: RETRY_AFTER_S });
   const waitIn = ({ waiting }: Holders): Promise<void> =>
@@ -55,10 +55,10 @@ export function createSemaphore({ max, waitingMax, patience, refusal }: Semaphor
     });
   return {
     async acquire(key) {
-      const holders = holdersOf.get(key) ?? { held: 0, waiting: [] };
+      const holders = holdersByKey.get(key) ?? { held: 0, waiting: [] };
       const isFull = holders.held >= max;
       if (isFull && holders.waiting.length >= waitingMax) throw refuse();
-      holdersOf.set(key, holders);
+      holdersByKey.set(key, holders);
       if (isFull) await waitIn(holders);
       else holders.held += 1;
       let isReleased = false;

@@ -102,9 +102,9 @@ const DATABASE_RETRY_AFTER_S = 2;
  */
 export function answerOfError(error: unknown, log: Log, metadataUrl?: string): Answer {
   const known = asServiceError(error);
-  if (known !== undefined) return answerOf(known, metadataUrl);
+  if (known !== undefined) return toAnswer(known, metadataUrl);
   log.error('request_failed', error);
-  return answerOf(new ServiceError('INTERNAL_ERROR'));
+  return toAnswer(new ServiceError('INTERNAL_ERROR'));
 }
 
 function asServiceError(error: unknown): ServiceError | undefined {
@@ -122,7 +122,7 @@ function asServiceError(error: unknown): ServiceError | undefined {
 }
 
 /** The answer for a `ServiceError`. */
-export function answerOf(error: ServiceError, metadataUrl?: string): Answer {
+export function toAnswer(error: ServiceError, metadataUrl?: string): Answer {
   const { challenge } = errorRow(error.code);
   const { retryAfterS, allow } = error.options;
   const more: [string, string][] = [];
@@ -131,7 +131,7 @@ export function answerOf(error: ServiceError, metadataUrl?: string): Answer {
   if (retryAfterS !== undefined) more.push(['retry-after', String(retryAfterS)]);
   if (allow !== undefined) more.push(['allow', allow]);
   if (error.status === 413 || error.status === 503) more.push(['connection', 'close']);
-  return answerWith(error.status, JSON_TYPE, envelopeOf(error.code, error.message), more);
+  return answerWith(error.status, JSON_TYPE, toErrorEnvelope(error.code, error.message), more);
 }
 
 /** An answer with the headers that all answers of the API carry, always in the same order. */
@@ -140,6 +140,6 @@ export function answerWith(status: number, type: string, body: string, more: Ans
 }
 
 /** The error envelope (spec: Errors). */
-function envelopeOf(code: ErrorCode, message: string): string {
+function toErrorEnvelope(code: ErrorCode, message: string): string {
   return JSON.stringify({ error: { code, message } });
 }

@@ -19,8 +19,8 @@ import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { createSemaphore } from '../core/semaphore.js';
-import { networkOf } from '../oauth/attempts.js';
-import { type Answer, answerOf, answerOfError, answerWith, JSON_TYPE, sendAnswer } from './answers.js';
+import { toNetwork } from '../oauth/attempts.js';
+import { type Answer, answerOfError, answerWith, JSON_TYPE, sendAnswer, toAnswer } from './answers.js';
 
 /** Writes an answer on a connection that has no response object, and closes it. */
 export function writeRawAnswer(socket: Duplex, answer: Answer): void {
@@ -152,7 +152,7 @@ function endIfStalled(exchange: Exchange, isAlone: boolean): void {
   exchange.bytesRead = isSenderAwaited ? socket.bytesRead : undefined;
   if (isSenderAwaited && wasAwaitedFrom !== undefined && socket.bytesRead - wasAwaitedFrom < BODY_PROGRESS_BYTES) {
     if (response.headersSent || !isAlone) socket.destroy();
-    else writeRawAnswer(socket, answerOf(new ServiceError('VALIDATION_ERROR', TOO_SLOW, { status: 408 })));
+    else writeRawAnswer(socket, toAnswer(new ServiceError('VALIDATION_ERROR', TOO_SLOW, { status: 408 })));
     return;
   }
   const isUnread = socket.writableLength > 0 && socket.bytesWritten === exchange.bytesWritten;
@@ -253,7 +253,7 @@ export function answerUnparsable(
 }
 
 function refusal(status: number) {
-  return answerOf(new ServiceError('VALIDATION_ERROR', 'The request is not valid HTTP for this service.', { status }));
+  return toAnswer(new ServiceError('VALIDATION_ERROR', 'The request is not valid HTTP for this service.', { status }));
 }
 
 const PATH_PARAMETER_MAX_LENGTH = 500;
@@ -344,7 +344,7 @@ function boundByAddress(fastify: FastifyInstance, exchanges: Exchanges): void {
     refusal: 'Too many requests from this address are in progress.',
   });
   fastify.addHook('onRequest', async (request, reply) => {
-    const release = await ofAddresses.acquire(networkOf(request.ip));
+    const release = await ofAddresses.acquire(toNetwork(request.ip));
     exchanges.whenDone(reply.raw, release);
   });
 }

@@ -68,14 +68,14 @@ function describeFile(reply: FastifyReply, row: AttachmentRow): void {
   const type = row.content_type.startsWith('text/') ? `${row.content_type}; charset=utf-8` : row.content_type;
   reply
     .header('content-type', type)
-    .header('content-disposition', dispositionOf(row.filename))
+    .header('content-disposition', toDisposition(row.filename))
     .header('x-content-type-options', 'nosniff')
     .header('content-security-policy', "sandbox; default-src 'none'")
     .header('cross-origin-resource-policy', 'same-origin')
     .header('referrer-policy', 'no-referrer')
     .header('cache-control', 'private, no-store')
     .header('accept-ranges', 'bytes')
-    .header('etag', etagOf(row));
+    .header('etag', toEtag(row));
 }
 
 function sendFile(
@@ -86,7 +86,7 @@ function sendFile(
 ): FastifyReply | Promise<FastifyReply> {
   describeFile(reply, row);
   const validator = request.headers['if-range'];
-  const isSameFile = validator === undefined || validator === etagOf(row);
+  const isSameFile = validator === undefined || validator === toEtag(row);
   const range = isSameFile ? readByteRange(request.headers.range, row.size) : undefined;
   if (range === 'unsatisfiable') return refuseRange(reply, row, file);
   const { first, last } = range ?? { first: 0, last: row.size - 1 };
@@ -101,11 +101,11 @@ async function refuseRange(reply: FastifyReply, row: AttachmentRow, file: FileHa
   throw new ServiceError('VALIDATION_ERROR', 'The file does not have these bytes.', { status: 416 });
 }
 
-function etagOf(row: AttachmentRow): string {
+function toEtag(row: AttachmentRow): string {
   return `"${row.sha256}"`;
 }
 
 /** Stored names are ASCII without quotes; the second form is for readers that support only it (RFC 6266 §4.3). */
-function dispositionOf(filename: string): string {
+function toDisposition(filename: string): string {
   return `attachment; filename="${filename}"; filename*=UTF-8''${encodeURIComponent(filename)}`;
 }

@@ -68,7 +68,7 @@ export function operationText(operation: Operation): OperationText {
 }
 
 const ID = (prefix: string): Json => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9A-HJKMNP-TV-Z]{25}$` });
-const PART: Json = { type: 'string', pattern: patternOf(HandlePart) };
+const PART: Json = { type: 'string', pattern: getPattern(HandlePart) };
 
 /** The parameters of paths. */
 const PATH_PARAMETER: Readonly<Record<string, { readonly description: string; readonly schema: Json }>> = {
@@ -80,7 +80,7 @@ const PATH_PARAMETER: Readonly<Record<string, { readonly description: string; re
   blocked: { description: `A handle or the id of an agent.`, schema: { type: 'string' } },
 };
 
-function patternOf(schema: typeof HandlePart | typeof Handle): string {
+function getPattern(schema: typeof HandlePart | typeof Handle): string {
   const pattern = schema._zod.bag['patterns'];
   const [first] = pattern instanceof Set ? [...pattern] : [];
   return first instanceof RegExp ? first.source : '.+';
@@ -96,9 +96,9 @@ export function pathParameter(name: string): Json {
  * The members of a query. Their schemas describe the decoded values, so a number is an integer here, as in OpenAPI,
  * although every query value is text on the wire.
  */
-export function parametersOf(query: z.ZodMiniType, schemas: Schemas): Json[] {
-  const { properties = {} } = schemas.inPlace(query, 'output') as { properties?: Record<string, Json> };
-  const { required = [] } = schemas.inPlace(query, 'input') as { required?: readonly string[] };
+export function toParameters(query: z.ZodMiniType, schemas: Schemas): Json[] {
+  const { properties = {} } = schemas.inline(query, 'output') as { properties?: Record<string, Json> };
+  const { required = [] } = schemas.inline(query, 'input') as { required?: readonly string[] };
   return Object.entries(properties).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -136,7 +136,7 @@ export interface Schemas {
   /** A reference to the schema, under its own name or `name`. */
   of(schema: z.ZodMiniType, direction: Direction, name: string): Json;
   /** The schema itself, where a reference is not allowed. */
-  inPlace(schema: z.ZodMiniType, direction: Direction): Json;
+  inline(schema: z.ZodMiniType, direction: Direction): Json;
   /** The sessions of an account, with rows that are not wrapped (wire: Aliases). */
   unwrapped(): Json;
   /** An attachment as a file, after an upload or with its download address (wire: Aliases). */
@@ -162,7 +162,7 @@ export function createSchemas(): Schemas {
   };
 
   return {
-    inPlace: convert,
+    inline: convert,
     of(schema, direction, name) {
       const json = convert(schema, direction);
       // A schema with a name of its own comes back in full.
@@ -226,7 +226,7 @@ export function securityScheme({ authUrl, webUrl }: Addresses): Json {
 }
 
 /** All scopes of one requirement, or all of the other. */
-export function securityOf(row: EndpointRow): Json[] {
+export function toSecurity(row: EndpointRow): Json[] {
   const alternatives = row.accountScopes === undefined ? [row.scopes] : [row.scopes, row.accountScopes];
   return alternatives.map((scopes) => ({ oauth: [...scopes] }));
 }
@@ -283,29 +283,29 @@ function listAddresses(): Address[] {
     path,
     operation,
     row: endpointRow(operation),
-    id: `${operation}At${camelOf(path)}`,
+    id: `${operation}At${toCamelCase(path)}`,
   }));
   return [...rows, ...aliases];
 }
 
-function camelOf(path: string): string {
-  const words = path.split(/[^a-z]+/i).filter((word) => word !== '');
-  return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
+function toCamelCase(path: string): string {
+  const segments = path.split(/[^a-z]+/i).filter((word) => word !== '');
+  return segments.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
 }
 
 function describe(operation: Operation, row: EndpointRow, path: string, id: string, schemas: Schemas): Json {
   const isAlias = path !== row.path;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
-  const body = bodyOf(row, operation, schemas);
+  const body = toRequestBody(row, operation, schemas);
   const { query } = endpointSchemas(operation);
   return {
     operationId: id,
     ...operationText(operation),
     ...(isAlias && { description: `Another address of \`${row.method} ${row.path}\`.`, 'x-alias-of': operation }),
-    security: securityOf(row),
+    security: toSecurity(row),
     parameters: [
       ...names.map(pathParameter),
-      ...(query === undefined ? [] : parametersOf(query, schemas)),
+      ...(query === undefined ? [] : toParameters(query, schemas)),
       ...(isWrite(row) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
     ],
     ...(body === undefined ? {} : { requestBody: body }),
@@ -313,11 +313,11 @@ function describe(operation: Operation, row: EndpointRow, path: string, id: stri
   };
 }
 
-function bodyOf(row: EndpointRow, operation: Operation, schemas: Schemas): Json | undefined {
+function toRequestBody(row: EndpointRow, operation: Operation, schemas: Schemas): Json | undefined {
   if (row.body === undefined) return undefined;
   const { body } = endpointSchemas(operation);
   if (body !== undefined) {
-    const schema = schemas.of(body, 'input', `${pascalOf(operation)}Request`);
+    const schema = schemas.of(body, 'input', `${toPascalCase(operation)}Request`);
     return { required: row.body === 'json', content: { 'application/json': { schema } } };
   }
   const file = { type: 'string', contentMediaType: 'application/octet-stream' };
@@ -344,10 +344,10 @@ function success(row: EndpointRow, operation: Operation, path: string, schemas: 
       302: { ...answer('application/json', schemas.file(true), description), headers: { Location: location } },
     };
   }
-  return done(answer('application/json', schemas.of(reply, 'output', `${pascalOf(operation)}Reply`)));
+  return done(answer('application/json', schemas.of(reply, 'output', `${toPascalCase(operation)}Reply`)));
 }
 
-const pascalOf = (name: string): string => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+const toPascalCase = (name: string): string => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 
 /** The error codes that a row can return. */
 function failures(row: EndpointRow, hasQuery: boolean, parameters: readonly string[]): Json {
@@ -378,12 +378,12 @@ function errorResponses(): Json {
       };
       const schema = { type: 'object', properties: { error }, required: ['error'] };
       const description = ofStatus.map((code) => `\`${code}\`: ${ERROR[code].message}`).join('\n\n');
-      return [`Error${status}`, { description, ...headersOf(status), content: { 'application/json': { schema } } }];
+      return [`Error${status}`, { description, ...toHeaders(status), content: { 'application/json': { schema } } }];
     }),
   );
 }
 
-function headersOf(status: number): Json {
+function toHeaders(status: number): Json {
   const header = (name: string, description: string, type: string): Json => ({
     headers: { [name]: { description, schema: { type } } },
   });

@@ -98,11 +98,11 @@ export function requireScopes(needed: readonly Scope[], actor: Actor): void {
 
 /** Takes one call from a budget of the actor, or refuses it (spec: Rate limits). */
 export async function takeBudget(context: ServiceContext, actor: Actor, name: RateLimitName): Promise<void> {
-  await context.limits.take(name, subjectOf(actor));
+  await context.limits.take(name, getSubject(actor));
 }
 
 /** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */
-export function subjectOf(actor: Actor): string {
+export function getSubject(actor: Actor): string {
   return actor.kind === 'agent' ? actor.agentId : actor.accountId;
 }
 
@@ -116,7 +116,7 @@ export interface AnsweredCall {
 type CallToAnswer = Pick<AdmittedCall, 'row' | 'actor' | 'path' | 'present'>;
 
 /** The limit of a row that has its own, counted for its caller; messages are counted once their session is known. */
-export function ownLimitOf({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | undefined {
+export function findOwnLimit({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | undefined {
   return row.limit !== 'general' && RATE_LIMIT[row.limit].subject === 'agent' ? row.limit : undefined;
 }
 
@@ -125,12 +125,12 @@ export function ownLimitOf({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | 
  * replay takes nothing from that budget (D-24).
  */
 export async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key: string): Promise<void> {
-  const limit = ownLimitOf(call);
+  const limit = findOwnLimit(call);
   if (limit === undefined) return;
   try {
-    await context.limits.check(limit, subjectOf(call.actor));
+    await context.limits.check(limit, getSubject(call.actor));
   } catch (error) {
-    if (!(await isKeyKnown(context, { ...placeOf(call), key }))) throw error;
+    if (!(await isKeyKnown(context, { ...toKeyScope(call), key }))) throw error;
   }
 }
 
@@ -144,11 +144,11 @@ export async function answerOnce(
   { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
   effect: (transaction: Transaction) => Promise<unknown>,
 ): Promise<AnsweredCall> {
-  const limit = ownLimitOf(call);
+  const limit = findOwnLimit(call);
   let isReplay = true;
-  const recorded = await withIdempotency(context, { ...placeOf(call), key, fingerprint }, async (transaction) => {
+  const recorded = await withIdempotency(context, { ...toKeyScope(call), key, fingerprint }, async (transaction) => {
     isReplay = false;
-    if (limit !== undefined) await context.limits.check(limit, subjectOf(call.actor));
+    if (limit !== undefined) await context.limits.check(limit, getSubject(call.actor));
     const reply = await effect(transaction);
     if (limit !== undefined) await takeBudget(context, call.actor, limit);
     return answerOfReply(call, reply);
@@ -157,8 +157,8 @@ export async function answerOnce(
 }
 
 /** The scope of a key. The endpoint is that of the row, whichever address was used. */
-function placeOf({ actor, path, row }: CallToAnswer): { readonly actorId: string; readonly endpoint: string } {
-  return { actorId: subjectOf(actor), endpoint: `${row.method} ${fillPath(row.path, path)}` };
+function toKeyScope({ actor, path, row }: CallToAnswer): { readonly actorId: string; readonly endpoint: string } {
+  return { actorId: getSubject(actor), endpoint: `${row.method} ${fillPath(row.path, path)}` };
 }
 
 export function answerOfReply(call: Pick<AdmittedCall, 'row' | 'present'>, reply: unknown): Answer {
@@ -180,7 +180,7 @@ function canonicalJson(value: unknown): string {
 }
 
 /** The identity of a body: its content, whatever the order of members. */
-export function fingerprintOf(body: unknown): string {
+export function computeFingerprint(body: unknown): string {
   return createHash('sha256').update(canonicalJson(body)).digest('hex');
 }
 
@@ -254,8 +254,11 @@ export async function writeAs<Name extends PersonalWrite>(
   const input = { path, query: {}, body: checkBody(operation, write.body) };
   const handle: AnyHandler = HANDLER[operation];
   const call = { row, actor, path, present: presentAsItIs };
-  const { answer } = await answerOnce(context, call, { key, fingerprint: fingerprintOf(input.body) }, (transaction) =>
-    handle(context, actor as never, input as never, transaction as never),
+  const { answer } = await answerOnce(
+    context,
+    call,
+    { key, fingerprint: computeFingerprint(input.body) },
+    (transaction) => handle(context, actor as never, input as never, transaction as never),
   );
   return JSON.parse(answer.body);
 }
@@ -318,7 +321,7 @@ function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
 
 async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
   const query = readQuery(call.operation, call.request.url);
-  const limit = ownLimitOf(call);
+  const limit = findOwnLimit(call);
   if (limit !== undefined) await takeBudget(context, call.actor, limit);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: {} };
@@ -336,7 +339,7 @@ async function answerWrite({ context, bounds }: Rest, call: AdmittedCall): Promi
   const body = checkBody(call.operation, json);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: withoutKey(body) };
-  return await answerOnce(context, call, { key, fingerprint: fingerprintOf(input.body) }, (transaction) =>
+  return await answerOnce(context, call, { key, fingerprint: computeFingerprint(input.body) }, (transaction) =>
     handle(context, call.actor as never, input as never, transaction as never),
   );
 }

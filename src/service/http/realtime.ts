@@ -15,7 +15,7 @@ import { createPresence } from '../messaging/presence.js';
 import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
 import { listRevokedSockets } from '../store/processes.js';
-import { answerOf, answerOfError } from './answers.js';
+import { answerOfError, toAnswer } from './answers.js';
 import { type HostGuard, noteHandshake, writeRawAnswer } from './app.js';
 import { readBearer, requireScopes } from './pipeline.js';
 import { BASE_PATH } from './rest.js';
@@ -37,7 +37,7 @@ const OF_THE_PROPOSAL: ReadonlySet<string> = new Set(['upgrade', 'http2-settings
 export function keepToHttp(server: Server, { request, socket, head }: Proposal): void {
   if (socket.destroyed) return;
   const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
-  for (const [name, value] of fieldsOf(request)) {
+  for (const [name, value] of listFields(request)) {
     const kept = name.toLowerCase() === 'connection' ? withoutProposal(value) : value;
     if (!OF_THE_PROPOSAL.has(name.toLowerCase())) lines.push(`${name}: ${kept}`);
   }
@@ -45,7 +45,7 @@ export function keepToHttp(server: Server, { request, socket, head }: Proposal):
   server.emit('connection', socket);
 }
 
-function* fieldsOf({ rawHeaders }: IncomingMessage): Generator<readonly [name: string, value: string]> {
+function* listFields({ rawHeaders }: IncomingMessage): Generator<readonly [name: string, value: string]> {
   for (let index = 0; index + 1 < rawHeaders.length; index += 2)
     yield [rawHeaders[index] ?? '', rawHeaders[index + 1] ?? ''];
 }
@@ -62,7 +62,7 @@ const PATHS: ReadonlySet<string> = new Set([SOCKET_PATH, '/', `${BASE_PATH}${SOC
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /** One of the slots for an agent's sockets. */
-export interface Place {
+export interface SocketHost {
   readonly actor: AgentActor & VerifiedToken;
   /** Call this once the socket is closed, or never came to be. */
   release(): void;
@@ -75,7 +75,7 @@ export function createDoor(context: ServiceContext, verifier: TokenVerifier, gua
     waitingMax: 0,
     refusal: 'This agent has too many sockets open.',
   });
-  return async (request: IncomingMessage): Promise<Place> => {
+  return async (request: IncomingMessage): Promise<SocketHost> => {
     guardHost(request);
     requireHandshake(request);
     const actor = await verifier.verify(readBearer(request.headers.authorization), context.settings.addresses.wsUrl);
@@ -190,7 +190,7 @@ export async function attachRealtime(
     keepIn(sockets, live, farewell);
     feed.add(live);
   };
-  const welcome = async (handshake: Proposal, { actor, release }: Place): Promise<void> => {
+  const welcome = async (handshake: Proposal, { actor, release }: SocketHost): Promise<void> => {
     const owner = { ...actor, socketId: context.ids.ulid() };
     const farewell = (): void => {
       release();
@@ -284,7 +284,7 @@ function createUpgrade({ database }: ServiceContext): Upgrade {
   const server = new WebSocketServer(PROTOCOL);
   server.on('headers', (headers) => headers.push(`${EPOCH_HEADER}: ${database.epoch().token}`));
   server.on('wsClientError', (_error, socket) =>
-    writeRawAnswer(socket, answerOf(new ServiceError('VALIDATION_ERROR'))),
+    writeRawAnswer(socket, toAnswer(new ServiceError('VALIDATION_ERROR'))),
   );
   return ({ request, socket, head }, open) => {
     let isOpen = false;

@@ -32,20 +32,20 @@ function isAboutHandle(issue: Issue): boolean {
 }
 
 function describe(issue: Issue): string {
-  const place = issue.path.length === 0 ? 'The request' : `"${printable(issue.path.join('.'))}"`;
+  const subject = issue.path.length === 0 ? 'The request' : `"${printable(issue.path.join('.'))}"`;
   switch (issue.code) {
     case 'unrecognized_keys':
-      return `${place} has an unknown field: "${printable(issue.keys[0] ?? '')}".`;
+      return `${subject} has an unknown field: "${printable(issue.keys[0] ?? '')}".`;
     case 'invalid_type':
-      return `${place} must be of type ${issue.expected}.`;
+      return `${subject} must be of type ${issue.expected}.`;
     case 'too_big':
-      return `${place} is above its maximum of ${issue.maximum}.`;
+      return `${subject} is above its maximum of ${issue.maximum}.`;
     case 'too_small':
-      return `${place} is below its minimum of ${issue.minimum}.`;
+      return `${subject} is below its minimum of ${issue.minimum}.`;
     case 'invalid_value':
-      return `${place} must be one of: ${issue.values.join(', ')}.`;
+      return `${subject} must be one of: ${issue.values.join(', ')}.`;
     default:
-      return issue.message === 'Invalid input' ? `${place} is not valid.` : `${place}: ${issue.message}.`;
+      return issue.message === 'Invalid input' ? `${subject} is not valid.` : `${subject}: ${issue.message}.`;
   }
 }
 

@@ -87,14 +87,14 @@ function toPattern(path: string): string {
 
 function toCall({ exchanges }: Rest, route: Route, request: FastifyRequest, reply: FastifyReply): Call {
   const { operation, isForActingAgent, present } = route;
-  const given = request.params as Record<string, string>;
-  const { attachment_id: id } = given;
+  const pathParameters = request.params as Record<string, string>;
+  const { attachment_id: id } = pathParameters;
   const attachment = id === undefined ? {} : { attachment_id: toAttachmentId(id) };
-  const acting = (actor: Actor) => (isForActingAgent && actor.kind === 'agent' ? splitHandle(actor.handle) : {});
+  const actingParts = (actor: Actor) => (isForActingAgent && actor.kind === 'agent' ? splitHandle(actor.handle) : {});
   return {
     operation,
     request,
-    pathFor: (actor) => ({ ...given, ...attachment, ...acting(actor) }),
+    pathFor: (actor) => ({ ...pathParameters, ...attachment, ...actingParts(actor) }),
     present,
     whenDone: (listener) => exchanges.whenDone(reply.raw, listener),
   };

@@ -105,7 +105,7 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
     async begin(actor, request) {
-      const cost = REQUEST_COST_BYTES + (jsonLengthOf(request) ?? 0);
+      const cost = REQUEST_COST_BYTES + (readJsonLength(request) ?? 0);
       if (settings.areLimitsOn) {
         await agentPace.admit(agentKey(actor), cost);
         await accountPace.admit(actor.accountId, cost);
@@ -125,7 +125,7 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       }
     },
     async receive(actor, request) {
-      const length = jsonLengthOf(request);
+      const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
       const release = isSmall ? undefined : await largeBodies.acquire(EVERYBODY);
       try {
@@ -146,7 +146,7 @@ function isUpload({ headers }: IncomingMessage): boolean {
 }
 
 /** The announced size of a JSON body in bytes; undefined if it is not announced. */
-function jsonLengthOf(request: IncomingMessage): number | undefined {
+function readJsonLength(request: IncomingMessage): number | undefined {
   const { headers } = request;
   if (headers['transfer-encoding'] !== undefined) return undefined;
   if (isUpload(request)) return 0;

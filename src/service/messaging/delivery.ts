@@ -14,7 +14,7 @@ export interface Positions {
   next(): string | undefined;
   /** Whether this one must be read further. */
   isBehind(sessionId: string): boolean;
-  progressOf(sessionId: string): Progress | undefined;
+  getProgress(sessionId: string): Progress | undefined;
   /** Records what was sent; if there is more, the session waits for its next turn. */
   move(sessionId: string, progress: Progress): void;
 }
@@ -46,7 +46,7 @@ export function createPositions(): Positions {
       return sessionId;
     },
     isBehind: (sessionId) => lastKnown.has(sessionId),
-    progressOf: (sessionId) => progress.get(sessionId),
+    getProgress: (sessionId) => progress.get(sessionId),
     move(sessionId, moved) {
       put(sessionId, moved);
       const known = lastKnown.get(sessionId);
@@ -97,7 +97,7 @@ function createReceipts(context: ServiceContext, socket: LiveSocket, positions: 
   const confirmOnce = async (): Promise<void> => {
     const batch = new Map<string, Progress>();
     for (const sessionId of expected) {
-      const at = positions.progressOf(sessionId);
+      const at = positions.getProgress(sessionId);
       if (at !== undefined) batch.set(sessionId, at);
     }
     expected.clear();
@@ -169,7 +169,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
 
   /** One read of one session; returns the room that the next read must wait for. */
   const sendNext = async (sessionId: string): Promise<number> => {
-    const before = positions.progressOf(sessionId)?.sent ?? 0;
+    const before = positions.getProgress(sessionId)?.sent ?? 0;
     const { participation, events, hasMore } = await readNext(context, socket.agentId, sessionId, before);
     if (isOver()) return 0;
     const { count, refusedBytes } = sendFrames(socket, events);
@@ -203,7 +203,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
   const giveNext = (sessionId: string, frames: readonly Frame[]): void => {
     const last = frames.at(-1)?.sequence ?? 0;
     for (const { sequence, bytes } of frames) {
-      const sent = positions.progressOf(sessionId)?.sent ?? 0;
+      const sent = positions.getProgress(sessionId)?.sent ?? 0;
       if (sequence <= sent) continue;
       // The events being read from the log come first; otherwise they would be sent twice.
       const isNext = sequence === sent + 1 && !positions.isBehind(sessionId);
@@ -219,7 +219,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
 
   return {
     offer,
-    knows: (sessionId) => positions.progressOf(sessionId) !== undefined,
+    knows: (sessionId) => positions.getProgress(sessionId) !== undefined,
     begin: (sessionId, sent) => positions.move(sessionId, { sent, readThrough: 0 }),
     give(sessionId, frames) {
       if (isOver()) return;

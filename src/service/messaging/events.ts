@@ -153,7 +153,7 @@ function listVisible(query: Query, viewer: Viewer, after: number, limit: number)
   const { session_id: sessionId, agent_id: agentId } = viewer;
   const through = lastAllowed(viewer);
   if (seesAll(viewer)) return listEvents(query, sessionId, after, through, limit);
-  return listEventsForOutsider(query, sessionId, agentId, ownTypesOf(viewer), { ...rangeOf(viewer), after }, limit);
+  return listEventsForOutsider(query, sessionId, agentId, getOwnTypes(viewer), { ...getRange(viewer), after }, limit);
 }
 
 /** The number of the last event up to `upTo` that a participant may see; 0 if there is none. */
@@ -164,8 +164,8 @@ export async function findLastVisible(
 ): Promise<number> {
   const through = Math.min(upTo, lastAllowed(viewer));
   if (seesAll(viewer)) return Math.min(through, viewer.last_sequence);
-  const range = { ...rangeOf(viewer), through };
-  return findLastForOutsider(query, viewer.session_id, viewer.agent_id, ownTypesOf(viewer), range);
+  const range = { ...getRange(viewer), through };
+  return findLastForOutsider(query, viewer.session_id, viewer.agent_id, getOwnTypes(viewer), range);
 }
 
 function seesAll(viewer: Viewer): boolean {
@@ -176,24 +176,24 @@ function lastAllowed(viewer: Viewer): number {
   return viewer.status === 'left' ? (viewer.left_sequence ?? 0) : Number.MAX_SAFE_INTEGER;
 }
 
-function ownTypesOf(viewer: Viewer): readonly [string, string] {
+function getOwnTypes(viewer: Viewer): readonly [string, string] {
   return ['session.invited', viewer.status === 'left' ? 'session.left' : 'session.invited'];
 }
 
-function rangeOf(viewer: Viewer): { readonly endsAfter: number; readonly through: number } {
+function getRange(viewer: Viewer): { readonly endsAfter: number; readonly through: number } {
   return { endsAfter: viewer.first_invited_sequence ?? Number.MAX_SAFE_INTEGER, through: lastAllowed(viewer) };
 }
 
 export function toEnvelope(row: ReadEventRow): EventEnvelope {
-  return { ...headOf(row), payload: JSON.parse(row.payload) };
+  return { ...toHead(row), payload: JSON.parse(row.payload) };
 }
 
 /** The text of the envelope, with the stored JSON reused: parsing deeply nested payloads once per recipient is slow. */
 export function envelopeText(row: ReadEventRow): string {
-  return `${JSON.stringify(headOf(row)).slice(0, -1)},"payload":${row.payload}}`;
+  return `${JSON.stringify(toHead(row)).slice(0, -1)},"payload":${row.payload}}`;
 }
 
-function headOf({ type, session_id, id, sequence, created_at }: ReadEventRow) {
+function toHead({ type, session_id, id, sequence, created_at }: ReadEventRow) {
   return { type, session_id, event_id: id, sequence, created_at };
 }
 
@@ -240,7 +240,7 @@ export async function replayEvents(
   const text = `${JSON.stringify(head).slice(0, -1)},"events":[`;
   const isWhole = !first.hasMore || first.events.length === limit;
   if (isWhole && charactersIn(first) <= PIECE_MAX_CHARACTERS)
-    return new ReplyText(text + first.events.map(envelopeText).join() + endOf(first.hasMore, lastIn(first, after)));
+    return new ReplyText(text + first.events.map(envelopeText).join() + toPageEnd(first.hasMore, lastIn(first, after)));
   return new ReplyText(text, readOn(context, replay, after, limit));
 }
 
@@ -322,7 +322,7 @@ async function* readOn(
       cutter.release();
     }
   }
-  yield Buffer.from(endOf(hasMore, after));
+  yield Buffer.from(toPageEnd(hasMore, after));
 }
 
 interface Cut {
@@ -373,7 +373,7 @@ function lastIn({ events }: VisibleRows, after: number): number {
   return events.at(-1)?.sequence ?? after;
 }
 
-function endOf(hasMore: boolean, last: number): string {
+function toPageEnd(hasMore: boolean, last: number): string {
   return `],"next_cursor":${JSON.stringify(hasMore ? String(last) : null)}}`;
 }
 
@@ -408,7 +408,7 @@ export async function findAccountView(
   accountId: string,
   sessionId: string,
 ): Promise<AccountView | undefined> {
-  return viewOf(accountId, await listParticipationsOfAccount(query, accountId, sessionId));
+  return toAccountView(accountId, await listParticipationsOfAccount(query, accountId, sessionId));
 }
 
 /** The same for each of these sessions, by its id. */
@@ -421,7 +421,7 @@ export async function findAccountViews(
   return new Map(
     sessionIds.map((id) => [
       id,
-      viewOf(
+      toAccountView(
         accountId,
         rows.filter(({ session_id }) => session_id === id),
       ),
@@ -429,7 +429,7 @@ export async function findAccountViews(
   );
 }
 
-function viewOf(accountId: string, rows: readonly OwnParticipationRow[]): AccountView | undefined {
+function toAccountView(accountId: string, rows: readonly OwnParticipationRow[]): AccountView | undefined {
   const [first, ...others] = rows;
   if (first === undefined) return undefined;
   const participations = [first, ...others] as const;

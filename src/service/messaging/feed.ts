@@ -72,12 +72,12 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   const forget = (channel: Channel): void => {
     if (!channels.delete(channel.sessionId)) return;
     due.delete(channel);
-    weight -= weightOf(channel);
+    weight -= getWeight(channel);
   };
   const keepMembers = (channel: Channel, members: readonly string[]): void => {
-    const before = weightOf(channel);
+    const before = getWeight(channel);
     channel.members = members;
-    if (channels.get(channel.sessionId) === channel) weight += weightOf(channel) - before;
+    if (channels.get(channel.sessionId) === channel) weight += getWeight(channel) - before;
     for (const oldest of channels.values()) {
       if (weight <= WEIGHT_MAX) return;
       if (oldest !== channel && !oldest.isBusy && !due.has(oldest)) forget(oldest);
@@ -96,7 +96,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     if (audiences.size === 0) return;
     const known = channels.get(signal.sessionId);
     const channel = known ?? openChannel(signal);
-    if (known === undefined) weight += weightOf(channel);
+    if (known === undefined) weight += getWeight(channel);
     // Least recently used first.
     channels.delete(channel.sessionId);
     channels.set(channel.sessionId, channel);
@@ -297,7 +297,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   };
 }
 
-function weightOf({ members }: Channel): number {
+function getWeight({ members }: Channel): number {
   return CHANNEL_WEIGHT + (members?.length ?? 0);
 }
 

@@ -47,7 +47,7 @@ export async function withIdempotency(
   request: KeyedRequest,
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
 ): Promise<KeyedAnswer> {
-  const keyHash = hashOf(request.key);
+  const keyHash = hashKey(request.key);
   const result = await context.database.write(async (transaction) => {
     const now = context.clock.now();
     const { actorId, endpoint, fingerprint } = request;
@@ -78,7 +78,7 @@ export function isKeyKnown(
   { actorId, endpoint, key }: KeyedOperation,
 ): Promise<boolean> {
   return context.database.write(async (transaction) => {
-    const known = await findRecord(transaction, { actorId, endpoint, keyHash: hashOf(key) }, context.clock.now());
+    const known = await findRecord(transaction, { actorId, endpoint, keyHash: hashKey(key) }, context.clock.now());
     return known !== undefined;
   });
 }
@@ -96,7 +96,7 @@ async function findRecord(
   return known !== undefined && now < known.created_at + LIFETIME_MS ? known : undefined;
 }
 
-function hashOf(key: string): string {
+function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }
 

@@ -72,7 +72,7 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
     while (deliveries.size > 0) {
       const rows = [...deliveries.values()].slice(0, database.pageRows * INBOXES_PER_ROW);
       await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
-      for (const row of rows) if (deliveries.get(keyOf(row)) === row) deliveries.delete(keyOf(row));
+      for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
     }
   };
   /** A run that begins after this call. */
@@ -96,8 +96,8 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
     settle: run,
     delivered(agentId, sessionId, { sent, readThrough }) {
       const row = { agent_id: agentId, session_id: sessionId, sent, read_through: readThrough };
-      const known = deliveries.get(keyOf(row));
-      deliveries.set(keyOf(row), known === undefined ? row : further(known, row));
+      const known = deliveries.get(toKey(row));
+      deliveries.set(toKey(row), known === undefined ? row : further(known, row));
       arm();
     },
     start() {
@@ -117,7 +117,7 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
   };
 }
 
-function keyOf({ agent_id, session_id }: DeliveryRow): string {
+function toKey({ agent_id, session_id }: DeliveryRow): string {
   return `${session_id} ${agent_id}`;
 }
 
@@ -153,12 +153,12 @@ async function spread(
 ): Promise<{ readonly changed: number; readonly isDone: boolean }> {
   let events = await takeUnspread(transaction, limit, 'free');
   if (events.length === 0) events = await takeUnspread(transaction, limit, 'all');
-  const changed = events.length === 0 ? 0 : await spreadToInboxes(transaction, reachesOf(events));
+  const changed = events.length === 0 ? 0 : await spreadToInboxes(transaction, toReaches(events));
   return { changed, isDone: !(await isUnspread(transaction, last)) };
 }
 
 /** The progress of each session with these events. */
-function reachesOf(events: readonly UnspreadRow[]): Reach[] {
+function toReaches(events: readonly UnspreadRow[]): Reach[] {
   const reaches = new Map<string, Reach>();
   for (const { session_id, sequence, type, created_at } of events) {
     const known = reaches.get(session_id) ?? {

@@ -13,7 +13,7 @@ import {
   type FilteredRow,
   LIST_START,
   type ListedRow,
-  type ListPlace,
+  type ListPosition,
   listFilteredSessions,
   listInvitedSessions,
   listSessionsOfAgent,
@@ -92,7 +92,7 @@ export async function getSession(
 }
 
 /** Where a list of sessions continues. */
-export function readPlace(scope: CursorScope, cursor: string | undefined): ListPlace {
+export function readListPosition(scope: CursorScope, cursor: string | undefined): ListPosition {
   const [changedAt, sessionId] = decodeCursor(scope, cursor, [LIST_START.changedAt, LIST_START.sessionId]);
   return { changedAt, sessionId };
 }
@@ -105,7 +105,7 @@ export async function listSessions(
 ): Promise<ReplyOf<'listSessions'>> {
   const { state, limit, cursor } = input.query;
   const scope = ['sessions', actor.agentId, state];
-  const rows = await listSessionsOfAgent(query, actor.agentId, state, readPlace(scope, cursor), limit + 1);
+  const rows = await listSessionsOfAgent(query, actor.agentId, state, readListPosition(scope, cursor), limit + 1);
   const viewed = await viewSessions(query, rows.slice(0, limit));
   const sessions = viewed.map((session, index) => {
     const row = rows[index];
@@ -129,16 +129,16 @@ export async function listAccountSessions(
 ): Promise<ReplyOf<'listAccountSessions'>> {
   const { state, limit, cursor } = input.query;
   const scope = ['account sessions', actor.accountId, state];
-  const place = readPlace(scope, cursor);
+  const position = readListPosition(scope, cursor);
   const agentIds = await listAgentIds(query, actor.accountId);
   const { rows, next } = await readAccountSessions(query, actor.accountId, agentIds, {
     filter: { state },
-    place,
+    position,
     limit,
     walkedMax: Number.MAX_SAFE_INTEGER,
   });
   return {
-    sessions: rows.map(({ session, view }) => ({ session, acting_handle: actingOf(view) })),
+    sessions: rows.map(({ session, view }) => ({ session, acting_handle: findActingHandle(view) })),
     next_cursor: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]),
   };
 }
@@ -152,25 +152,25 @@ export interface AccountSession {
 }
 
 /** A part of the list; `next` is where to continue, undefined at its end. */
-export interface AccountSessions<Next = ListPlace> {
+export interface AccountSessions<Next = ListPosition> {
   readonly rows: readonly AccountSession[];
   readonly next: Next | undefined;
 }
 
 /** The agent with which the account takes part: joined before invited before left, then by handle. */
-function actingOf({ participations }: AccountView): string {
-  const rankOf = ({ status }: { status: ParticipantRow['status'] }): number =>
+function findActingHandle({ participations }: AccountView): string {
+  const toRank = ({ status }: { status: ParticipantRow['status'] }): number =>
     ({ joined: 0, invited: 1, left: 2 })[status];
   const [acting] = participations
     .filter(({ agent_removed_at: removedAt }) => removedAt === null)
-    .sort((one, other) => rankOf(one) - rankOf(other) || (one.handle < other.handle ? -1 : 1));
+    .sort((one, other) => toRank(one) - toRank(other) || (one.handle < other.handle ? -1 : 1));
   if (acting === undefined) throw new Error('A listed session has none of the agents of the account.');
   return acting.handle;
 }
 
 interface AskedSessions {
   readonly filter: SessionFilter;
-  readonly place: ListPlace;
+  readonly position: ListPosition;
   readonly limit: number;
   /** Of each agent, at least; a part of a list that few sessions match may have fewer than `limit`. */
   readonly walkedMax: number;
@@ -181,23 +181,23 @@ export async function readAccountSessions(
   query: Query,
   accountId: string,
   agentIds: readonly string[],
-  { filter, place, limit, walkedMax }: AskedSessions,
+  { filter, position, limit, walkedMax }: AskedSessions,
 ): Promise<AccountSessions> {
   let found: ListedRow[] = [];
-  let stop: ListPlace | undefined;
+  let stop: ListPosition | undefined;
   for (const agentId of agentIds) {
     const source = { accountId, agentId, isAlone: agentIds.length === 1 };
-    const { rows, stoppedAt } = await walk(limit + 1, walkedMax, place, (from, count) =>
+    const { rows, stoppedAt } = await walk(limit + 1, walkedMax, position, (from, count) =>
       listFilteredSessions(query, source, filter, from, count),
     );
     found = [...found, ...rows].sort(latestFirst).slice(0, limit + 1);
     if (stoppedAt !== undefined && (stop === undefined || isBefore(stoppedAt, stop))) stop = stoppedAt;
   }
   // Other agents may have sessions before those of an agent whose list was not read to its end.
-  const known = found.filter((row) => stop === undefined || !isBefore(stop, placeOf(row)));
+  const known = found.filter((row) => stop === undefined || !isBefore(stop, toPosition(row)));
   const rows = await viewAll(query, accountId, known.slice(0, limit));
   const last = known[rows.length - 1];
-  if (last !== undefined && known.length > rows.length) return { rows, next: placeOf(last) };
+  if (last !== undefined && known.length > rows.length) return { rows, next: toPosition(last) };
   return { rows, next: stop };
 }
 
@@ -229,18 +229,18 @@ const WALK_STEP_MAX = 500;
 async function walk(
   wanted: number,
   walkedMax: number,
-  place: ListPlace,
-  read: (place: ListPlace, count: number) => Promise<FilteredRow[]>,
-): Promise<{ readonly rows: FilteredRow[]; readonly stoppedAt: ListPlace | undefined }> {
+  position: ListPosition,
+  read: (start: ListPosition, count: number) => Promise<FilteredRow[]>,
+): Promise<{ readonly rows: FilteredRow[]; readonly stoppedAt: ListPosition | undefined }> {
   const rows: FilteredRow[] = [];
-  let at = place;
+  let at = position;
   let count = wanted;
   for (let walked = 0; ; walked += count, count = Math.min(2 * count, WALK_STEP_MAX)) {
     const more = await read(at, count);
     rows.push(...more.filter(({ is_match: isMatch }) => isMatch === 1));
     const last = more.at(-1);
     if (last === undefined || more.length < count || rows.length >= wanted) return { rows, stoppedAt: undefined };
-    at = placeOf(last);
+    at = toPosition(last);
     if (walked + count >= walkedMax) return { rows, stoppedAt: at };
   }
 }
@@ -261,10 +261,10 @@ export async function listAgentIds(query: Query, accountId: string): Promise<str
   }
 }
 
-const placeOf = ({ changed_at: changedAt, id: sessionId }: ListedRow): ListPlace => ({ changedAt, sessionId });
+const toPosition = ({ changed_at: changedAt, id: sessionId }: ListedRow): ListPosition => ({ changedAt, sessionId });
 
 /** Whether one position comes first in the list. */
-function isBefore(one: ListPlace, other: ListPlace): boolean {
+function isBefore(one: ListPosition, other: ListPosition): boolean {
   if (one.changedAt !== other.changedAt) return one.changedAt > other.changedAt;
   return one.sessionId > other.sessionId;
 }

@@ -103,12 +103,12 @@ export interface Proofs {
 }
 
 export function createProofs(ws: WebSocket): Proofs {
-  const asked = new Map<string, (didArrive: boolean) => void>();
+  const pending = new Map<string, (didArrive: boolean) => void>();
   let count = 0;
   ws.on('pong', (data) => {
     const payload = data.toString();
-    asked.get(payload)?.(true);
-    asked.delete(payload);
+    pending.get(payload)?.(true);
+    pending.delete(payload);
   });
   return {
     ask() {
@@ -116,13 +116,13 @@ export function createProofs(ws: WebSocket): Proofs {
       count += 1;
       const payload = String(count);
       return new Promise((resolve) => {
-        asked.set(payload, resolve);
+        pending.set(payload, resolve);
         ws.ping(payload);
       });
     },
     release() {
-      for (const settle of asked.values()) settle(false);
-      asked.clear();
+      for (const settle of pending.values()) settle(false);
+      pending.clear();
     },
   };
 }

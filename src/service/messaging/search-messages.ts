@@ -11,7 +11,7 @@ import {
   countCandidates,
   type FoundEventRow,
   holdsPhrases,
-  indexWords,
+  indexTerms,
   listCandidates,
   listReadableSessions,
   listUnindexed,
@@ -20,12 +20,12 @@ import {
   markIndexed,
   type SearchedSession,
   type SearchScope,
-  searchPhrasesOf,
-  searchTermsOf,
+  toSearchPhrases,
+  toSearchTerms,
   wordsToFind,
   wordsToIndex,
 } from '../store/search.js';
-import { LIST_START, type ListPlace, listSessionsOfAgent } from '../store/sessions.js';
+import { LIST_START, type ListPosition, listSessionsOfAgent } from '../store/sessions.js';
 import { type AccountView, findAccountViews } from './events.js';
 
 const BATCH = 32;
@@ -56,9 +56,9 @@ export async function indexMessages(context: Pick<ServiceContext, 'database'>): 
       if (wordCount >= WORDS_PER_TRANSACTION) break;
       indexed.push(event);
       if (event.type !== 'session.message') continue;
-      const words = wordsToIndex(messageTermsOf(event.payload));
-      await indexWords(transaction, event, words);
-      wordCount += words.length;
+      const terms = wordsToIndex(toMessageTerms(event.payload));
+      await indexTerms(transaction, event, terms);
+      wordCount += terms.length;
     }
     await markIndexed(transaction, indexed);
     return events.length === BATCH || indexed.length < events.length;
@@ -66,14 +66,14 @@ export async function indexMessages(context: Pick<ServiceContext, 'database'>): 
 }
 
 /** The words of a message: from the beginning of its text, and from the names of its parts. */
-export function messageTermsOf(payload: string): string[] {
+export function toMessageTerms(payload: string): string[] {
   const { content } = JSON.parse(payload) as Message;
-  if (typeof content === 'string') return searchTermsOf(content.slice(0, SEARCHED_CHARACTERS_MAX));
+  if (typeof content === 'string') return toSearchTerms(content.slice(0, SEARCHED_CHARACTERS_MAX));
   const terms: string[] = [];
   let left = SEARCHED_CHARACTERS_MAX;
   for (const text of content.flatMap((part) => [part['text'], part['name']])) {
     if (typeof text !== 'string' || left <= 0) continue;
-    terms.push(...searchTermsOf(text.slice(0, left)));
+    terms.push(...toSearchTerms(text.slice(0, left)));
     left -= text.length;
   }
   return terms;
@@ -102,7 +102,7 @@ export async function searchMessages(
 ): Promise<ReplyOf<'searchMessages'>> {
   const { q, limit, session_id: sessionId, counterpart } = input.query;
   if (counterpart !== undefined && !isHandle(counterpart)) throw new ServiceError('INVALID_HANDLE');
-  const phrases = searchPhrasesOf(q);
+  const phrases = toSearchPhrases(q);
   if (phrases.length === 0) return { messages: [] };
   const scope = { agentId: actor.agentId, sessionId, counterpart };
   const reader = createReader(phrases);
@@ -119,7 +119,7 @@ export async function searchMessages(
 }
 
 /** The next sessions after a position, in the order of their last change, with what the searcher may see of them. */
-type ReadSessions = (place: ListPlace, count: number) => Promise<readonly SearchableSession[]>;
+type ReadSessions = (start: ListPosition, count: number) => Promise<readonly SearchableSession[]>;
 
 /** The next events after a position whose words are not indexed yet. */
 type ReadTail = (
@@ -135,8 +135,8 @@ interface SearchableSession extends SearchedSession {
 const NO_END = Number.MAX_SAFE_INTEGER;
 
 function readableBy(query: Query, scope: SearchScope): ReadSessions {
-  return async (place, count) => {
-    const rows = await listReadableSessions(query, scope, place, count);
+  return async (position, count) => {
+    const rows = await listReadableSessions(query, scope, position, count);
     return rows.map((row) => ({ ...row, until: NO_END }));
   };
 }
@@ -160,7 +160,7 @@ export async function searchAccountMessages(
   accountId: string,
   { q, agentIds, limit }: { readonly q: string; readonly agentIds: readonly string[]; readonly limit: number },
 ): Promise<FoundMessage[]> {
-  const phrases = searchPhrasesOf(q);
+  const phrases = toSearchPhrases(q);
   if (phrases.length === 0) return [];
   const reader = createReader(phrases);
   const views = new Map<string, AccountView | undefined>();
@@ -183,9 +183,9 @@ export async function searchAccountMessages(
   const searched = new Set<string>();
   for (const agentId of agentIds) {
     let count = 0;
-    const readSessions: ReadSessions = async (place, wanted) => {
+    const readSessions: ReadSessions = async (position, wanted) => {
       if (count >= SESSIONS_PER_AGENT_MAX) return [];
-      const rows = await listSessionsOfAgent(query, agentId, undefined, place, wanted);
+      const rows = await listSessionsOfAgent(query, agentId, undefined, position, wanted);
       count += rows.length;
       await readViews(rows.map(({ id }) => id));
       const cuts = rows.flatMap(({ id, last_sequence: last }) => {
@@ -231,7 +231,7 @@ function createReader(phrases: readonly string[][]): Reader {
     },
     holds({ payload }) {
       left -= payload.length;
-      return left > 0 && holdsPhrases(messageTermsOf(payload), phrases);
+      return left > 0 && holdsPhrases(toMessageTerms(payload), phrases);
     },
   };
 }
@@ -254,9 +254,9 @@ async function searchIndexed(
   limit: number,
 ): Promise<FoundEventRow[]> {
   let found: FoundEventRow[] = [];
-  let place = LIST_START;
+  let position = LIST_START;
   while (true) {
-    const sessions = await readSessions(place, SESSIONS_PER_QUERY);
+    const sessions = await readSessions(position, SESSIONS_PER_QUERY);
     const last = sessions.at(-1);
     const oldest = found[limit - 1];
     if (last === undefined) return found;
@@ -264,7 +264,7 @@ async function searchIndexed(
     found.push(...(await searchSessions(query, sessions, phrases, reader, limit)));
     found = found.sort((one, other) => other.position - one.position).slice(0, limit);
     if (sessions.length < SESSIONS_PER_QUERY || reader.isTired) return found;
-    place = { changedAt: last.changed_at, sessionId: last.session_id };
+    position = { changedAt: last.changed_at, sessionId: last.session_id };
   }
 }
 
@@ -279,13 +279,13 @@ async function searchSessions(
   const sessions = all.filter(({ until }) => until > 0);
   if (sessions.length === 0) return [];
   const ids = new Set(sessions.map(({ session_id }) => session_id));
-  const words = await sortByRarity(query, [...ids], wordsToFind(phrases));
-  if (words === undefined) return [];
+  const terms = await sortByRarity(query, [...ids], wordsToFind(phrases));
+  if (terms === undefined) return [];
   const found: FoundEventRow[] = [];
   let before = Number.MAX_SAFE_INTEGER;
   let count = Math.min(limit, CANDIDATES_MIN);
   while (true) {
-    const candidates = await listCandidates(query, sessions, words, before, count);
+    const candidates = await listCandidates(query, sessions, terms, before, count);
     for (const event of candidates) if (ids.has(event.session_id) && reader.holds(event)) found.push(event);
     const last = candidates.at(-1);
     const isOver = last === undefined || candidates.length < count || reader.isTired;
@@ -299,13 +299,13 @@ async function searchSessions(
 async function sortByRarity(
   query: Query,
   sessionIds: readonly string[],
-  words: readonly string[],
+  terms: readonly string[],
 ): Promise<[string, ...string[]] | undefined> {
-  const [only, ...others] = words;
+  const [only, ...others] = terms;
   if (only === undefined) return undefined;
   if (others.length === 0) return [only];
   const counted: { word: string; count: number }[] = [];
-  for (const word of words) {
+  for (const word of terms) {
     const count = await countCandidates(query, sessionIds, word, COMMON);
     if (count === 0) return undefined;
     counted.push({ word, count });

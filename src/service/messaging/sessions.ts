@@ -1,8 +1,8 @@
 import type { PathOf } from '../../wire/endpoint.js';
-import { type Handle, ownerGlobOf } from '../../wire/handle.js';
+import { type Handle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INVITED_PER_CALL_COST, PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
-import { attachmentIdOf } from '../../wire/message.js';
+import { getAttachmentId } from '../../wire/message.js';
 import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Content, JsonObject, Part } from '../../wire/schemas/requests.js';
@@ -51,7 +51,7 @@ export async function claimAttachments(
   const expiredAt = now - PENDING_ATTACHMENT_LIFETIME_S * 1000;
   const parts: Part[] = [];
   for (const part of content) {
-    const id = attachmentIdOf(part);
+    const id = getAttachmentId(part);
     if (id === undefined || !(part.type === 'file' || part.type === 'image')) {
       parts.push(part);
       continue;
@@ -98,11 +98,11 @@ export async function requireRoom(
   query: Query,
   { settings }: Pick<ServiceContext, 'settings'>,
   sessionId: string,
-  asked: readonly Handle[],
+  requested: readonly Handle[],
 ): Promise<void> {
-  if (asked.length === 0) return;
-  const { count, known } = await countParticipants(query, sessionId, asked);
-  if (count + asked.length - known > settings.participantsMax) throw tooManyParticipants(settings.participantsMax);
+  if (requested.length === 0) return;
+  const { count, known } = await countParticipants(query, sessionId, requested);
+  if (count + requested.length - known > settings.participantsMax) throw tooManyParticipants(settings.participantsMax);
 }
 
 export function tooManyParticipants(max: number): ServiceError {
@@ -141,19 +141,19 @@ export async function writeMessage(
   context: Pick<ServiceContext, 'clock' | 'ids'>,
   transaction: Transaction,
   actor: AgentActor,
-  place: { readonly sessionId: string; readonly sequence: number },
-  said: { readonly content: Content; readonly metadata?: JsonObject | undefined },
+  position: { readonly sessionId: string; readonly sequence: number },
+  initialMessage: { readonly content: Content; readonly metadata?: JsonObject | undefined },
 ): Promise<Message> {
-  const { sessionId, sequence } = place;
+  const { sessionId, sequence } = position;
   const now = context.clock.now();
-  const content = await claimAttachments(transaction, actor, sessionId, sequence, said.content, now);
+  const content = await claimAttachments(transaction, actor, sessionId, sequence, initialMessage.content, now);
   const message: Message = {
     id: `${ID_PREFIX.message}${context.ids.ulid()}`,
     session_id: sessionId,
     sender: actor.handle,
     sequence,
     content,
-    ...(said.metadata !== undefined && { metadata: said.metadata }),
+    ...(initialMessage.metadata !== undefined && { metadata: initialMessage.metadata }),
     created_at: now,
   };
   await noteAnswer(transaction, actor, message);
@@ -171,11 +171,11 @@ export async function createSession(
   const creator = await findAgent(transaction, actor.agentId);
   if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
 
-  const asked = othersAmong(body.invite ?? [], actor.handle);
+  const requested = othersAmong(body.invite ?? [], actor.handle);
   const { participantsMax } = context.settings;
-  if (1 + asked.length > participantsMax) throw tooManyParticipants(participantsMax);
-  const invitees = await admits(transaction, context, actor, asked);
-  if (asked.length > 0 && invitees.length === 0) throw new ServiceError('NOT_FOUND');
+  if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
+  const invitees = await admits(transaction, context, actor, requested);
+  if (requested.length > 0 && invitees.length === 0) throw new ServiceError('NOT_FOUND');
 
   await takeSession(context, transaction, actor.accountId);
   const now = context.clock.now();
@@ -185,18 +185,18 @@ export async function createSession(
   await insertCreator(transaction, sessionId, { id: actor.agentId, handle: actor.handle }, now);
   await putInInboxes(transaction, sessionId, [{ agentId: actor.agentId, sequence: 0 }], now);
 
-  const said = body.initial_message;
+  const initialMessage = body.initial_message;
   const endsAtOnce = body.end_after_send === true;
-  const count = invitees.length + (said === undefined ? 0 : 1) + (endsAtOnce ? 1 : 0);
+  const count = invitees.length + (initialMessage === undefined ? 0 : 1) + (endsAtOnce ? 1 : 0);
   if (count === 0) return { session_id: sessionId, message_id: null, sequence: null };
 
   let sequence: number | null = null;
   let messageId: string | null = null;
   await append(context, transaction, sessionId, count, async (first) => {
-    if (said !== undefined) sequence = first + invitees.length;
+    if (initialMessage !== undefined) sequence = first + invitees.length;
     const message =
-      said && sequence !== null
-        ? await writeMessage(context, transaction, actor, { sessionId, sequence }, said)
+      initialMessage && sequence !== null
+        ? await writeMessage(context, transaction, actor, { sessionId, sequence }, initialMessage)
         : undefined;
     messageId = message?.id ?? null;
     const about = { sessionId, by: actor.handle, topic, lastSequence: first - 1, now };
@@ -303,9 +303,9 @@ export async function inviteToSession(
 ): Promise<ReplyOf<'inviteToSession'>> {
   const sessionId = input.path.session_id;
   const { participation } = await requireTransition(transaction, 'invite', sessionId, actor.agentId);
-  const asked = othersAmong(input.body.invite, actor.handle);
-  await requireRoom(transaction, context, sessionId, asked);
-  const admitted = await admits(transaction, context, actor, asked);
+  const requested = othersAmong(input.body.invite, actor.handle);
+  await requireRoom(transaction, context, sessionId, requested);
+  const admitted = await admits(transaction, context, actor, requested);
   // Only agents that do not take part, or left (D-06).
   const present = await listPresent(
     transaction,
@@ -410,27 +410,27 @@ export async function reopenSession(
   const sessionId = input.path.session_id;
   const { participation } = await requireTransition(transaction, 'reopen', sessionId, actor.agentId);
   const earlier = await listParticipants(transaction, sessionId);
-  const asked = othersAmong(input.body.invite ?? [], actor.handle);
-  await requireRoom(transaction, context, sessionId, asked);
+  const requested = othersAmong(input.body.invite ?? [], actor.handle);
+  await requireRoom(transaction, context, sessionId, requested);
   await takeForOthers(context, actor, earlier.length - 1);
   const { returning, leaving } = await sortEarlier(context, transaction, actor, earlier);
   const handles = new Set(earlier.map((row) => row.handle));
-  const strangers = asked.filter((handle) => !handles.has(handle));
+  const strangers = requested.filter((handle) => !handles.has(handle));
   const invitees = [...returning, ...(await admits(transaction, context, actor, strangers))];
-  const said = input.body.initial_message;
+  const initialMessage = input.body.initial_message;
 
   const now = context.clock.now();
   await markSessionActive(transaction, sessionId);
   if (participation.status !== 'joined') await markJoined(transaction, sessionId, actor.agentId, now);
-  const count = 1 + invitees.length + (said === undefined ? 0 : 1);
+  const count = 1 + invitees.length + (initialMessage === undefined ? 0 : 1);
   await append(context, transaction, sessionId, count, async (first) => {
     for (const agentId of leaving) await markLeft(transaction, sessionId, agentId, first - 1, now);
     const drafts: EventDraft[] = [{ type: 'session.reopened', payload: { reopened_by: actor.handle } }];
     const invitation = { sessionId, by: actor.handle, topic: participation.topic, lastSequence: first - 1, now };
     drafts.push(...(await inviteAgents(transaction, invitation, invitees, first + drafts.length)));
-    if (said !== undefined) {
-      const place = { sessionId, sequence: first + drafts.length };
-      const message = await writeMessage(context, transaction, actor, place, said);
+    if (initialMessage !== undefined) {
+      const position = { sessionId, sequence: first + drafts.length };
+      const message = await writeMessage(context, transaction, actor, position, initialMessage);
       drafts.push({ type: 'session.message', payload: message });
     }
     return drafts;
@@ -478,18 +478,20 @@ export async function sendMessage(
   transaction: Transaction,
 ): Promise<ReplyOf<'sendMessage'>> {
   const sessionId = input.path.session_id;
-  const sender = { agentId: actor.agentId, handle: actor.handle, glob: ownerGlobOf(actor.handle) };
+  const sender = { agentId: actor.agentId, handle: actor.handle, glob: toOwnerGlob(actor.handle) };
   const [{ participation }, openAgents] = await Promise.all([
     requireTransition(transaction, 'send', sessionId, actor.agentId),
     context.settings.areLimitsOn ? listJoinedOpenAgents(transaction, sessionId, sender) : [],
   ]);
   let messageId = '';
   const write = async (first: number): Promise<readonly EventDraft[]> => {
-    const place = { sessionId, sequence: first };
-    const message = await writeMessage(context, transaction, actor, place, input.body);
+    const position = { sessionId, sequence: first };
+    const message = await writeMessage(context, transaction, actor, position, input.body);
     await context.limits.takeAll([
       { name: 'sendMessage', subjectId: sessionId },
-      ...openAgents.flatMap(({ agent_id: agentId, is_listed: isListed }) => budgetsOf(actor, agentId, isListed === 1)),
+      ...openAgents.flatMap(({ agent_id: agentId, is_listed: isListed }) =>
+        listBudgets(actor, agentId, isListed === 1),
+      ),
     ]);
     messageId = message.id;
     return [{ type: 'session.message', payload: message }];
@@ -499,7 +501,7 @@ export async function sendMessage(
 }
 
 /** One stranger must not use up an open agent's limit: a sender that the agent does not list has a share of it. */
-function budgetsOf({ accountId }: AgentActor, agentId: string, isListed: boolean): Budget[] {
+function listBudgets({ accountId }: AgentActor, agentId: string, isListed: boolean): Budget[] {
   const ofAll: Budget = { name: 'sendToOpenAgent', subjectId: agentId };
   return isListed ? [ofAll] : [ofAll, { name: 'sendAsStranger', subjectId: `${agentId} ${accountId}` }];
 }

@@ -173,7 +173,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     const notification = readNotification(text);
     if (notification === undefined || notification.from === processId) return;
     losses.hear(notification);
-    for (const signal of signalsOf(notification)) here.ring(signal);
+    for (const signal of toSignals(notification)) here.ring(signal);
   });
 
   return {
@@ -231,7 +231,7 @@ function readNotification(text: string): NotificationText | undefined {
   return NotificationText.safeParse(parseJson(text)).data;
 }
 
-function signalsOf({ sessions = [], revoked = [] }: NotificationText): Signal[] {
+function toSignals({ sessions = [], revoked = [] }: NotificationText): Signal[] {
   return [
     ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),

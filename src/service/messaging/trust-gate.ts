@@ -1,4 +1,4 @@
-import { type Handle, ownerGlobOf, splitHandle } from '../../wire/handle.js';
+import { type Handle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -24,7 +24,7 @@ export async function admits(
   inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Invitee[]> {
-  await transaction.lock([...locksOf(inviter), ...handles.map(agentLock)], 'shared');
+  await transaction.lock([...listLocks(inviter), ...handles.map(agentLock)], 'shared');
   const admitted: Invitee[] = [];
   for (const weighed of await weigh(transaction, context, inviter, handles)) {
     const isWithinShare = await takeStrangersShare(context, inviter, weighed);
@@ -43,14 +43,14 @@ export async function admitsAgain(
   inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Invitee[]> {
-  await transaction.lock(locksOf(inviter), 'shared');
+  await transaction.lock(listLocks(inviter), 'shared');
   const weighed = await weigh(transaction, context, inviter, handles);
   return weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }]));
 }
 
 /** A block names an agent, or all agents of an owner. */
-function locksOf({ handle }: Inviter): string[] {
-  return [handle, ownerGlobOf(handle)].map(agentLock);
+function listLocks({ handle }: Inviter): string[] {
+  return [handle, toOwnerGlob(handle)].map(agentLock);
 }
 
 interface Weighed {
@@ -69,7 +69,7 @@ async function weigh(
   const question = {
     inviterId: inviter.agentId,
     inviterHandle: inviter.handle,
-    inviterGlob: ownerGlobOf(inviter.handle),
+    inviterGlob: toOwnerGlob(inviter.handle),
   };
   const rows = await weighHandles(query, question, [inviter.handle, ...handles]);
   const mustList = settings.trust === 'symmetric' && rows.get(inviter.handle)?.inbound_policy !== 'open';

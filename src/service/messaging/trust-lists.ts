@@ -1,5 +1,5 @@
 import type { PathOf } from '../../wire/endpoint.js';
-import { type Handle, isHandle, isOwnerGlob, joinHandle, type OwnerGlob, ownerGlobOf } from '../../wire/handle.js';
+import { type Handle, isHandle, isOwnerGlob, joinHandle, type OwnerGlob, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { Block } from '../../wire/schemas/agent.js';
 import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
@@ -91,7 +91,7 @@ export async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): P
   const bytes = await seal(query, 'hidden-agent', handle);
   let time = EARLIEST_MS + (bytes.readUIntBE(0, 6) % SPAN_MS);
   let text = '';
-  for (let place = 0; place < TIME_LENGTH; place += 1) {
+  for (let position = 0; position < TIME_LENGTH; position += 1) {
     text = ALPHABET.charAt(time % 32) + text;
     time = Math.floor(time / 32);
   }
@@ -135,7 +135,7 @@ export async function blockAgent(
   transaction: Transaction,
 ): Promise<ReplyOf<'blockAgent'>> {
   const { handle } = input.body;
-  if (handle === actor.handle || handle === ownerGlobOf(actor.handle))
+  if (handle === actor.handle || handle === toOwnerGlob(actor.handle))
     throw new ServiceError('VALIDATION_ERROR', 'An agent cannot block itself.');
   await transaction.lock([actor.handle, handle].map(agentLock));
   const known = await findBlock(transaction, actor.agentId, handle);

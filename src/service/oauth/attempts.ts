@@ -41,20 +41,20 @@ const GROUPS = 8;
  * The subject of a limit by address: an IPv4 address by itself, even if it is mapped into IPv6, and an IPv6 address by
  * its first 64 bits, the minimum that one subscriber gets (D-121).
  */
-export function networkOf(address: string): string {
-  const groups = groupsOf(address);
+export function toNetwork(address: string): string {
+  const groups = parseGroups(address);
   if (groups === undefined) return address.replace(/%.*$/, '');
-  if (isMapped(groups)) return groups.slice(6).flatMap(bytesOf).join('.');
-  return `${prefixOf(groups, 4)}::/64`;
+  if (isMapped(groups)) return groups.slice(6).flatMap(toBytes).join('.');
+  return `${toPrefix(groups, 4)}::/64`;
 }
 
 /** The first 48 bits of an IPv6 address, the maximum that a site gets; undefined for IPv4. */
-export function widerNetworkOf(address: string): string | undefined {
-  const groups = groupsOf(address);
-  return groups === undefined || isMapped(groups) ? undefined : `${prefixOf(groups, 3)}::/48`;
+export function toWiderNetwork(address: string): string | undefined {
+  const groups = parseGroups(address);
+  return groups === undefined || isMapped(groups) ? undefined : `${toPrefix(groups, 3)}::/48`;
 }
 
-const prefixOf = (groups: readonly number[], count: number): string =>
+const toPrefix = (groups: readonly number[], count: number): string =>
   groups
     .slice(0, count)
     .map((group) => group.toString(16))
@@ -64,7 +64,7 @@ const isMapped = (groups: readonly number[]): boolean =>
   groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
 
 /** Undefined: it is not an IPv6 address. */
-function groupsOf(address: string): number[] | undefined {
+function parseGroups(address: string): number[] | undefined {
   const plain = address.replace(/%.*$/, '');
   return isIPv6(plain) ? expand(plain) : undefined;
 }
@@ -80,6 +80,6 @@ function expand(address: string): number[] {
   return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
 }
 
-function bytesOf(group: number): [number, number] {
+function toBytes(group: number): [number, number] {
   return [group >> 8, group & 0xff];
 }

@@ -126,7 +126,7 @@ const SPECIAL_IPV4 = [
 const GLOBAL_IPV6 = ['2000::/3'];
 const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20'];
 
-function listOf(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
+function toBlockList(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
   const list = new BlockList();
   for (const range of ranges) {
     const [network = '', prefix] = range.split('/');
@@ -135,9 +135,9 @@ function listOf(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
   return list;
 }
 
-const specialIpv4 = listOf(SPECIAL_IPV4, 'ipv4');
-const globalIpv6 = listOf(GLOBAL_IPV6, 'ipv6');
-const specialIpv6 = listOf(SPECIAL_IPV6, 'ipv6');
+const specialIpv4 = toBlockList(SPECIAL_IPV4, 'ipv4');
+const globalIpv6 = toBlockList(GLOBAL_IPV6, 'ipv6');
+const specialIpv6 = toBlockList(SPECIAL_IPV6, 'ipv6');
 
 /** Whether an address is on the public internet: not this machine, not a private network, and not special. */
 export function isPublicAddress(address: string): boolean {

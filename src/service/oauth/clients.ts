@@ -101,11 +101,11 @@ export async function createConfidentialClient(
 }
 
 /** Whether it is the client's secret, or the previous one while that still works. */
-export function isSecretOf(client: OAuthClientRow, secret: string, now: number): boolean {
+export function matchesSecret(client: OAuthClientRow, secret: string, now: number): boolean {
   const { secret_hash: current, old_secret_hash: old, old_secret_until: until } = client;
-  const given = hashSecret(secret);
-  const isCurrent = isSameSecret(given, current ?? '');
-  const isOld = isSameSecret(given, old ?? '');
+  const secretHash = hashSecret(secret);
+  const isCurrent = isSameSecret(secretHash, current ?? '');
+  const isOld = isSameSecret(secretHash, old ?? '');
   return isCurrent || (isOld && until !== null && now < until);
 }
 

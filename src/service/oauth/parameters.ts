@@ -65,12 +65,12 @@ export function readParameters(text: string): Parameters {
 }
 
 /** The query of a request target, undecoded. */
-export function queryOf(requestTarget: string): string {
+export function getQuery(requestTarget: string): string {
   const mark = requestTarget.indexOf('?');
   return mark === -1 ? '' : requestTarget.slice(mark + 1);
 }
 
 /** The undecoded body; empty without one. */
-export function bodyOf(request: FastifyRequest): string {
+export function getBody(request: FastifyRequest): string {
   return typeof request.body === 'string' ? request.body : '';
 }

@@ -4,7 +4,7 @@ import { RegistrationRequest } from '../../wire/schemas/oauth.js';
 import { insertOAuthClient, type OAuthClientRow } from '../store/oauth-clients.js';
 import { isRegistrableRedirectUri } from './clients.js';
 import { grantableScope } from './metadata.js';
-import { bodyOf, OAuthError } from './parameters.js';
+import { getBody, OAuthError } from './parameters.js';
 import { type AuthorizationServer, takeForAddress } from './server.js';
 
 /** The grant types of every registered client. A client that asks for fewer gets these too (RFC 7591 §2). */
@@ -19,7 +19,7 @@ export async function answerRegister(
 ): Promise<FastifyReply> {
   const { context } = server;
   await takeForAddress(context, 'registerClient', request);
-  const registration = readRegistration(bodyOf(request));
+  const registration = readRegistration(getBody(request));
   const scope = grantableScope(registration.scope);
   if (scope === undefined) throw invalidMetadata('No requested scope is known.');
   const now = context.clock.now();

@@ -4,7 +4,7 @@ import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
 import { findRefreshToken, revokeRefreshFamily } from '../store/authorizations.js';
 import { readPresentedClient } from './clients.js';
-import { bodyOf, OAuthError, type Parameters, readParameters } from './parameters.js';
+import { getBody, OAuthError, type Parameters, readParameters } from './parameters.js';
 import { hashSecret } from './secret.js';
 import type { AuthorizationServer } from './server.js';
 
@@ -17,7 +17,7 @@ export async function answerRevoke(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const parameters = readParameters(bodyOf(request));
+  const parameters = readParameters(getBody(request));
   const clientId = findClientId(request.headers.authorization, parameters);
   const [token] = parameters.every('token');
   if (!parameters.isRepeating && token !== undefined && clientId !== undefined)

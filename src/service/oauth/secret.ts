@@ -14,11 +14,11 @@ const PREFIX = {
 
 /** 256 random bits in base64url. */
 export function createSecret(random: Random, kind: keyof typeof PREFIX): string {
-  return secretOf(randomToken(random, SECRET_BYTES), kind);
+  return toSecret(randomToken(random, SECRET_BYTES), kind);
 }
 
 /** The secret made of these random bits. */
-export function secretOf(bits: string, kind: keyof typeof PREFIX): string {
+export function toSecret(bits: string, kind: keyof typeof PREFIX): string {
   return `${PREFIX[kind]}${bits}`;
 }
 
@@ -28,6 +28,9 @@ export function hashSecret(secret: string): string {
 }
 
 /** Whether both are the same, in constant time. */
-export function isSameSecret(given: string, expected: string): boolean {
-  return timingSafeEqual(createHash('sha256').update(given).digest(), createHash('sha256').update(expected).digest());
+export function isSameSecret(received: string, expected: string): boolean {
+  return timingSafeEqual(
+    createHash('sha256').update(received).digest(),
+    createHash('sha256').update(expected).digest(),
+  );
 }

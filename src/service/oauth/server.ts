@@ -4,7 +4,7 @@ import { OWN_RATE_LIMIT, type OwnRateLimitName } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import type { SigningKeys } from './access-tokens.js';
-import { type Attempts, createAttempts, networkOf, UNCOUNTED, widerNetworkOf } from './attempts.js';
+import { type Attempts, createAttempts, toNetwork, toWiderNetwork, UNCOUNTED } from './attempts.js';
 import {
   type ClientDocuments,
   createClientDocuments,
@@ -86,10 +86,10 @@ export function takeForAddress(
   name: OwnRateLimitName,
   request: FastifyRequest,
 ): Promise<void> {
-  const subjectId = hashSecret(networkOf(request.ip));
+  const subjectId = hashSecret(toNetwork(request.ip));
   // If all clients have the same address, limits by address count for everyone together.
   const shared = settings.isAddressShared && { count: SHARED_ADDRESS_FACTOR * OWN_RATE_LIMIT[name].count };
-  const wider = widerNetworkOf(request.ip);
+  const wider = toWiderNetwork(request.ip);
   const count = WIDER_FACTOR * OWN_RATE_LIMIT[name].count;
   return limits.takeAll([
     { name, subjectId, ...shared },

@@ -32,10 +32,10 @@ import {
 import { secretLock } from '../store/lock-names.js';
 import { findOAuthClient, markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
 import { signAccessToken } from './access-tokens.js';
-import { networkOf } from './attempts.js';
-import { invalidClient, isSecretOf, type PresentedClient, readPresentedClient } from './clients.js';
+import { toNetwork } from './attempts.js';
+import { invalidClient, matchesSecret, type PresentedClient, readPresentedClient } from './clients.js';
 import { allResources, chooseResources, type GrantedResources, narrowScopes, parseScopes } from './metadata.js';
-import { bodyOf, OAuthError, type Parameters, readParameters } from './parameters.js';
+import { getBody, OAuthError, type Parameters, readParameters } from './parameters.js';
 import { createSecret, hashSecret, isSameSecret } from './secret.js';
 import type { AuthorizationServer } from './server.js';
 
@@ -82,11 +82,11 @@ export async function answerToken(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const parameters = readParameters(bodyOf(request));
+  const parameters = readParameters(getBody(request));
   if (parameters.isRepeating) throw new OAuthError('invalid_request', 'A parameter was sent more than once.');
   const grantType = requireGrantType(parameters.one('grant_type'));
   const presented = readPresentedClient(request.headers.authorization, parameters);
-  await countAttempt(server, presented, networkOf(request.ip));
+  await countAttempt(server, presented, toNetwork(request.ip));
   if (grantType === 'refresh_token') return answerRefresh(server, { parameters, presented }, reply);
   const granted = await runGrant(server, GRANT[grantType], { parameters, presented });
   return reply.send(await toTokenReply(server, granted));
@@ -208,7 +208,7 @@ async function authenticateClient(
   const client = await findOAuthClient(query, presented.id);
   if (client === undefined) throw invalidClient('unknown client', presented);
   if (client.kind === 'public') requirePublicUse(presented, grantType);
-  else if (presented.secret === undefined || !isSecretOf(client, presented.secret, now))
+  else if (presented.secret === undefined || !matchesSecret(client, presented.secret, now))
     throw invalidClient('wrong secret', presented);
   if (client.expires_at !== null && client.expires_at <= now) throw invalidClient('expired', presented);
   return client;
@@ -317,12 +317,12 @@ async function refuseReuse(
 function isProven(code: AuthorizationCodeRow, parameters: Parameters): boolean {
   return (
     parameters.one('redirect_uri') === code.redirect_uri &&
-    isVerifierOf(code.code_challenge, parameters.one('code_verifier'))
+    matchesChallenge(code.code_challenge, parameters.one('code_verifier'))
   );
 }
 
 /** (RFC 7636 §4.6, S256) */
-function isVerifierOf(challenge: string, verifier: string | undefined): boolean {
+function matchesChallenge(challenge: string, verifier: string | undefined): boolean {
   if (verifier === undefined || !VERIFIER.test(verifier)) return false;
   return isSameSecret(createHash('sha256').update(verifier).digest('base64url'), challenge);
 }

@@ -11,7 +11,7 @@ import type {
   SignInLink,
   UpdateOperatorAccountRequest,
 } from '../../wire/schemas/operator.js';
-import { quotaOf } from '../agents/accounts.js';
+import { getQuota } from '../agents/accounts.js';
 import type { AccountQuota, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -82,16 +82,16 @@ export async function createSignInLink(
 }
 
 function undecided(known: readonly AccountRow[]): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `There are several accounts, so name one: ${namesOf(known)}.`);
+  return new ServiceError('VALIDATION_ERROR', `There are several accounts, so name one: ${joinNames(known)}.`);
 }
 
 function unknown(named: string | undefined, known: readonly AccountRow[]): ServiceError {
   const missing = named === undefined ? 'There is no local account' : `There is no local account ${named}`;
-  const others = known.length === 0 ? 'the first agent creates one' : `accounts: ${namesOf(known)}`;
+  const others = known.length === 0 ? 'the first agent creates one' : `accounts: ${joinNames(known)}`;
   return new ServiceError('VALIDATION_ERROR', `${missing}; ${others}.`);
 }
 
-const namesOf = (known: readonly AccountRow[]): string => known.map(({ username }) => username).join(', ');
+const joinNames = (known: readonly AccountRow[]): string => known.map(({ username }) => username).join(', ');
 
 /** The operator's actions on an account, beyond the specification. */
 
@@ -132,7 +132,7 @@ async function requireAccount(query: Query, username: string): Promise<OperatorA
 
 function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): OperatorAccount {
   const { username, display_name, tier, agents, clients, attachment_bytes, created_at } = row;
-  const quota = quotaOf(context, row);
+  const quota = getQuota(context, row);
   return {
     username,
     display_name,
@@ -171,7 +171,7 @@ export async function createPasswordLink(context: ServiceContext, username: stri
       purpose: 'password',
       accountId: account.id,
       lifetimeMs: HOUR_MS,
-      addressOf: (secret) => `${PATH.newPassword}?once=${secret}`,
+      toAddress: (secret) => `${PATH.newPassword}?once=${secret}`,
     });
   });
 }
@@ -186,7 +186,7 @@ export async function createInvitation(
       purpose: 'sign-up',
       accountId: null,
       lifetimeMs,
-      addressOf: (secret) => `${PATH.signIn}?invitation=${secret}`,
+      toAddress: (secret) => `${PATH.signIn}?invitation=${secret}`,
     }),
   );
 }
@@ -212,13 +212,13 @@ interface NewEntryLink {
   readonly purpose: EntryLinkRow['purpose'];
   readonly accountId: string | null;
   readonly lifetimeMs: number;
-  readonly addressOf: (secret: string) => string;
+  readonly toAddress: (secret: string) => string;
 }
 
 async function addEntryLink(
   { clock, ids, random, settings }: ServiceContext,
   transaction: Transaction,
-  { purpose, accountId, lifetimeMs, addressOf }: NewEntryLink,
+  { purpose, accountId, lifetimeMs, toAddress }: NewEntryLink,
 ): Promise<EntryLink> {
   const secret = randomToken(random, SECRET_BYTES);
   const now = clock.now();
@@ -233,7 +233,7 @@ async function addEntryLink(
   await insertEntryLink(transaction, row);
   return {
     id: row.id,
-    url: `${settings.addresses.webUrl}${addressOf(secret)}`,
+    url: `${settings.addresses.webUrl}${toAddress(secret)}`,
     code: secret,
     expires_at: row.expires_at,
   };

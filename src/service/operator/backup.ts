@@ -43,7 +43,7 @@ export async function createBackup(options: BackupOptions): Promise<Backup> {
   try {
     const database = join(work, DATABASE_FILE);
     await (await open(database, 'wx', OWNER_ONLY)).close();
-    const snapshot = await snapshotOf(options, database);
+    const snapshot = await readSnapshot(options, database);
     const archive = join(work, `${randomBytes(6).toString('hex')}.tar`);
     const written = await writeArchive(archive, database, snapshot, options);
     await publishFile(archive, file, options.isForced).catch((error: unknown) => {
@@ -56,7 +56,7 @@ export async function createBackup(options: BackupOptions): Promise<Backup> {
   }
 }
 
-async function snapshotOf({ directory, withKeys }: BackupOptions, file: string): Promise<Snapshot> {
+async function readSnapshot({ directory, withKeys }: BackupOptions, file: string): Promise<Snapshot> {
   try {
     return await takeSnapshot(directory, file, withKeys);
   } catch (error) {
@@ -276,7 +276,7 @@ export async function holdData(directory: string): Promise<HeldData | undefined>
     return {
       found: {
         attachments: attachments.filter((path) => !path.endsWith(PARTIAL_UPLOAD)).length,
-        bytes: await sizeOf(paths),
+        bytes: await measureSize(paths),
       },
       async delete() {
         for (const path of [...paths, ...discarded, join(folder, IDENTITY_FILE)]) await rm(path, { force: true });
@@ -321,7 +321,7 @@ async function listAttachments(folder: string): Promise<string[]> {
     .map(({ name }) => join(folder, name));
 }
 
-async function sizeOf(paths: readonly string[]): Promise<number> {
+async function measureSize(paths: readonly string[]): Promise<number> {
   let bytes = 0;
   for (const path of paths) bytes += (await lstat(path).catch(() => undefined))?.size ?? 0;
   return bytes;

@@ -233,7 +233,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
             requireOperator(request, options.secret);
             const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
             const { named = '' } = request.params as { named?: string };
-            const answer = await tellOf(context, name, named, () => handle(body as never, named));
+            const answer = await report(context, name, named, () => handle(body as never, named));
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
           },
         });
@@ -244,22 +244,22 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
 }
 
 /** Runs the operator's requests, and records changes in the security log. */
-async function tellOf<Answer>(
+async function report<Answer>(
   { log }: ServiceContext,
   operation: OperatorOperation,
   target: string,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
-  const tell = (outcome: string): void => {
+  const logOutcome = (outcome: string): void => {
     if (OPERATOR_ENDPOINT[operation].method === 'GET') return;
     log.security?.('operator_acted', { operation, ...(target !== '' && { target }), outcome });
   };
   try {
     const answer = await work();
-    tell('done');
+    logOutcome('done');
     return answer;
   } catch (error) {
-    tell(error instanceof ServiceError ? error.code : 'failed');
+    logOutcome(error instanceof ServiceError ? error.code : 'failed');
     throw error;
   }
 }

@@ -36,7 +36,7 @@ export function tarHeader(entry: TarEntry, facts: { readonly modifiedAtS: number
   header.write(' '.repeat(8), 148, 'latin1');
   header.write(entry.kind === 'file' ? '0' : '5', 156, 'latin1');
   header.write(MAGIC, 257, 'latin1');
-  octal(checksumOf(header), 148, 7);
+  octal(computeChecksum(header), 148, 7);
   return header;
 }
 
@@ -73,7 +73,7 @@ function readHeader(header: Buffer): TarEntry {
   header.fill(' ', 148, 156);
   const type = text(156, 1);
   const isKnown = header.toString('latin1', 257, 262) === 'ustar' && (type === '0' || type === '' || type === '5');
-  if (checksumOf(header) !== claimed || !isKnown) throw broken();
+  if (computeChecksum(header) !== claimed || !isKnown) throw broken();
   return { name: text(0, 100), kind: type === '5' ? 'directory' : 'file', size: readSize(header, text(124, 12)) };
 }
 
@@ -92,7 +92,7 @@ function readSize(header: Buffer, octal: string): number {
   return size;
 }
 
-function checksumOf(header: Buffer): number {
+function computeChecksum(header: Buffer): number {
   return header.reduce((sum, byte) => sum + byte, 0);
 }
 

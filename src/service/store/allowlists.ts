@@ -1,7 +1,7 @@
 import type { Dialect, Query, Transaction } from '../core/database.js';
 import type { AgentRow } from './agents.js';
 import { insertRow } from './insert.js';
-import { valuesOf } from './participants.js';
+import { toValues } from './participants.js';
 
 /** True: it is new on the list. */
 export async function insertAllowlistEntry(
@@ -148,7 +148,7 @@ export interface GateQuestion {
 }
 
 /** The pattern of a handle in a column, `@owner.*`. */
-const globOf = (dialect: Dialect, handle: string): string =>
+const toGlob = (dialect: Dialect, handle: string): string =>
   dialect === 'sqlite'
     ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
     : `(split_part(${handle}, '.', 1) || '.*')`;
@@ -159,7 +159,7 @@ export async function weighHandles(
   question: GateQuestion,
   handles: readonly string[],
 ): Promise<ReadonlyMap<string, GateRow>> {
-  const glob = globOf(query.dialect, 'asked.value');
+  const glob = toGlob(query.dialect, 'asked.value');
   const rows = await query.all<GateRow & { readonly handle: string }>(
     `SELECT asked.value AS handle, agent.id, agent.is_paused, account.suspended_at, agent.removed_at, agent.inbound_policy,
        CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN (asked.value, ${glob}))
@@ -170,7 +170,7 @@ export async function weighHandles(
        CASE WHEN EXISTS (
          SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN (asked.value, ${glob}))
          THEN 1 ELSE 0 END AS is_listed_by_inviter
-     FROM ${valuesOf(query.dialect, '$4')} AS asked
+     FROM ${toValues(query.dialect, '$4')} AS asked
        LEFT JOIN agent ON agent.handle = asked.value LEFT JOIN account ON account.id = agent.account_id`,
     question.inviterId,
     question.inviterHandle,

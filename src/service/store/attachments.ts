@@ -1,6 +1,6 @@
 import type { Database, Query, Transaction } from '../core/database.js';
 import { insertRow } from './insert.js';
-import { valuesOf } from './participants.js';
+import { toValues } from './participants.js';
 
 export interface AttachmentRow {
   readonly id: string;
@@ -47,7 +47,7 @@ export async function listKnownAttachments(
     const part = JSON.stringify(ids.slice(start, start + KNOWN_PER_QUERY));
     const rows = await database.read((query) =>
       query.all<{ id: string }>(
-        `SELECT attachment.id FROM ${valuesOf(query.dialect, '$1')} AS asked CROSS JOIN attachment
+        `SELECT attachment.id FROM ${toValues(query.dialect, '$1')} AS asked CROSS JOIN attachment
          WHERE attachment.id = asked.value`,
         part,
       ),

@@ -275,7 +275,7 @@ export function listFamiliesOfAccount(
   query: Query,
   accountId: string,
   epochMs: number,
-  place: { readonly createdAt: number; readonly id: string },
+  position: { readonly createdAt: number; readonly id: string },
   limit: number,
 ): Promise<FamilyOfAccountRow[]> {
   return query.all<FamilyOfAccountRow>(
@@ -284,8 +284,8 @@ export function listFamiliesOfAccount(
      ORDER BY refresh_family.created_at DESC, refresh_family.id DESC LIMIT $5`,
     accountId,
     epochMs,
-    place.createdAt,
-    place.id,
+    position.createdAt,
+    position.id,
     limit,
   );
 }

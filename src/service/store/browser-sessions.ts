@@ -40,7 +40,7 @@ export function listAccountSessions(
   query: Query,
   accountId: string,
   now: number,
-  place: { readonly createdAt: number; readonly idHash: string },
+  position: { readonly createdAt: number; readonly idHash: string },
   limit: number,
 ): Promise<AccountSessionRow[]> {
   return query.all<AccountSessionRow>(
@@ -49,8 +49,8 @@ export function listAccountSessions(
      ORDER BY created_at DESC, id_hash DESC LIMIT $5`,
     accountId,
     now,
-    place.createdAt,
-    place.idHash,
+    position.createdAt,
+    position.idHash,
     limit,
   );
 }

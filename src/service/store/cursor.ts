@@ -8,16 +8,16 @@ const CHECK_LENGTH = 12;
 export type CursorScope = readonly (string | number | undefined)[];
 
 /** The sort key of a list. */
-export type Place = readonly (string | number)[];
+export type Position = readonly (string | number)[];
 
 /** An opaque cursor for the row before the next page. It carries no authority, only a position. */
-export function encodeCursor(scope: CursorScope, place: Place): string {
-  const text = JSON.stringify(place);
-  return Buffer.from(checkOf(scope, text) + text).toString('base64url');
+export function encodeCursor(scope: CursorScope, position: Position): string {
+  const text = JSON.stringify(position);
+  return Buffer.from(computeCheck(scope, text) + text).toString('base64url');
 }
 
 /** A position of the same kind. */
-export type Alike<Start extends Place> = {
+export type SameTypes<Start extends Position> = {
   readonly [Item in keyof Start]: Start[Item] extends number ? number : string;
 };
 
@@ -25,29 +25,30 @@ export type Alike<Start extends Place> = {
  * The position in a cursor of the same list, or the beginning of the list; anything else is VALIDATION_ERROR (spec:
  * Errors).
  */
-export function decodeCursor<const Start extends Place>(
+export function decodeCursor<const Start extends Position>(
   scope: CursorScope,
   cursor: string | undefined,
   start: Start,
-): Alike<Start> {
-  if (cursor === undefined) return start as Alike<Start>;
+): SameTypes<Start> {
+  if (cursor === undefined) return start as SameTypes<Start>;
   const decoded = Buffer.from(cursor, 'base64url');
   const text = decoded.toString();
-  const place = text.slice(CHECK_LENGTH);
-  const isIntact = decoded.toString('base64url') === cursor && text.slice(0, CHECK_LENGTH) === checkOf(scope, place);
-  const read = isIntact ? readPlace(place) : undefined;
+  const position = text.slice(CHECK_LENGTH);
+  const isIntact =
+    decoded.toString('base64url') === cursor && text.slice(0, CHECK_LENGTH) === computeCheck(scope, position);
+  const read = isIntact ? readPosition(position) : undefined;
   if (!isAlike(read, start)) throw new ServiceError('VALIDATION_ERROR', 'The cursor is not one of this list.');
   return read;
 }
 
 /** Anyone who knows the format of a cursor may have put anything into it. */
-function isAlike<Start extends Place>(read: unknown, start: Start): read is Alike<Start> {
+function isAlike<Start extends Position>(read: unknown, start: Start): read is SameTypes<Start> {
   const fits = (item: unknown, index: number): boolean =>
     typeof item === typeof start[index] && (typeof item !== 'number' || Number.isSafeInteger(item));
   return Array.isArray(read) && read.length === start.length && read.every(fits);
 }
 
-function readPlace(text: string): unknown {
+function readPosition(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -56,7 +57,7 @@ function readPlace(text: string): unknown {
 }
 
 /** Detects a foreign or damaged cursor; it is not a security measure. */
-function checkOf(scope: CursorScope, text: string): string {
+function computeCheck(scope: CursorScope, text: string): string {
   return createHash('sha256')
     .update(JSON.stringify([scope.map((item) => item ?? null), text]))
     .digest('base64url')

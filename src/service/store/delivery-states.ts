@@ -1,5 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
-import { valuesOf } from './participants.js';
+import { toValues } from './participants.js';
 
 /** A recipient's report on a message: a row for each message and recipient, written when the recipient reports. */
 export interface TakenRow {
@@ -14,7 +14,7 @@ export async function listMessageSequences(
   sequences: readonly number[],
 ): Promise<number[]> {
   const rows = await query.all<{ sequence: number }>(
-    `SELECT event.sequence FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN event
+    `SELECT event.sequence FROM ${toValues(query.dialect, '$2')} AS asked CROSS JOIN event
      WHERE event.session_id = $1 AND event.sequence = CAST(asked.value AS BIGINT) AND event.type = 'session.message'
      ORDER BY event.sequence`,
     sessionId,
@@ -33,7 +33,7 @@ export async function insertTaken(
 ): Promise<void> {
   await transaction.run(
     `INSERT INTO taken (session_id, sequence, agent_id, taken_at)
-     SELECT $1, CAST(asked.value AS BIGINT), $2, $3 FROM ${valuesOf(transaction.dialect, '$4')} AS asked WHERE true
+     SELECT $1, CAST(asked.value AS BIGINT), $2, $3 FROM ${toValues(transaction.dialect, '$4')} AS asked WHERE true
      ON CONFLICT (session_id, sequence, agent_id) DO NOTHING`,
     sessionId,
     agentId,

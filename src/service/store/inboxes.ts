@@ -47,11 +47,11 @@ export async function putInInboxes(
   now: number,
 ): Promise<void> {
   if (arrivals.length === 0) return;
-  const asked = recordsIn(transaction.dialect, '$2', { agent_id: 'TEXT', sequence: 'BIGINT' });
+  const requested = recordsIn(transaction.dialect, '$2', { agent_id: 'TEXT', sequence: 'BIGINT' });
   await transaction.run(
     `INSERT INTO inbox (agent_id, session_id, session_state, changed_at, last_sequence, delivered_sequence, is_pending)
      SELECT asked.agent_id, $1, 'active', $3, asked.sequence, 0, CASE WHEN asked.sequence > 0 THEN 1 ELSE 0 END
-     FROM ${asked} WHERE TRUE ORDER BY asked.agent_id
+     FROM ${requested} WHERE TRUE ORDER BY asked.agent_id
      ON CONFLICT (agent_id, session_id) DO UPDATE SET session_state = 'active', changed_at = excluded.changed_at,
        last_sequence = excluded.last_sequence, is_pending = 1`,
     sessionId,
@@ -139,7 +139,7 @@ export interface Reach {
  * same events can be distributed twice. Returns how many inboxes changed.
  */
 export async function spreadToInboxes(transaction: Transaction, reaches: readonly Reach[]): Promise<number> {
-  const asked = recordsIn(transaction.dialect, '$1', {
+  const requested = recordsIn(transaction.dialect, '$1', {
     session_id: 'TEXT',
     sequence: 'BIGINT',
     changed_at: 'BIGINT',
@@ -154,7 +154,7 @@ export async function spreadToInboxes(transaction: Transaction, reaches: readonl
            ELSE COALESCE(participant.left_sequence, 0) END AS reach,
          CASE participant.status WHEN 'joined' THEN asked.changed_at WHEN 'invited' THEN asked.ended_at
            ELSE participant.left_at END AS reached_at
-       FROM ${asked} CROSS JOIN participant WHERE participant.session_id = asked.session_id
+       FROM ${requested} CROSS JOIN participant WHERE participant.session_id = asked.session_id
      ) AS reached WHERE NOT EXISTS (
        SELECT 1 FROM inbox AS its WHERE its.agent_id = reached.agent_id AND its.session_id = reached.session_id
          AND its.last_sequence >= reached.reach AND its.session_state = reached.session_state)
@@ -187,7 +187,7 @@ export interface DeliveryRow {
  * its inbox has.
  */
 export async function advanceDeliveries(transaction: Transaction, rows: readonly DeliveryRow[]): Promise<void> {
-  const asked = recordsIn(transaction.dialect, '$1', {
+  const requested = recordsIn(transaction.dialect, '$1', {
     agent_id: 'TEXT',
     session_id: 'TEXT',
     sent: 'BIGINT',
@@ -197,7 +197,7 @@ export async function advanceDeliveries(transaction: Transaction, rows: readonly
   await transaction.run(
     `INSERT INTO inbox (agent_id, session_id, session_state, changed_at, last_sequence, delivered_sequence, is_pending)
      SELECT its.agent_id, its.session_id, its.session_state, its.changed_at, asked.read_through, asked.sent, 0
-     FROM ${asked} CROSS JOIN inbox AS its
+     FROM ${requested} CROSS JOIN inbox AS its
      WHERE its.agent_id = asked.agent_id AND its.session_id = asked.session_id
      ORDER BY its.session_id, its.agent_id
      ON CONFLICT (agent_id, session_id) DO UPDATE SET
@@ -273,9 +273,9 @@ export async function listDelivered(
   sessionId: string,
   agentIds: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const asked = recordsIn(query.dialect, '$2', { agent_id: 'TEXT' });
+  const requested = recordsIn(query.dialect, '$2', { agent_id: 'TEXT' });
   const rows = await query.all<Pick<InboxRow, 'agent_id' | 'delivered_sequence'>>(
-    `SELECT inbox.agent_id, inbox.delivered_sequence FROM ${asked} CROSS JOIN inbox
+    `SELECT inbox.agent_id, inbox.delivered_sequence FROM ${requested} CROSS JOIN inbox
      WHERE inbox.agent_id = asked.agent_id AND inbox.session_id = $1`,
     sessionId,
     JSON.stringify(agentIds.map((agentId): { agent_id: SqlValue } => ({ agent_id: agentId }))),

@@ -11,10 +11,10 @@ export function insertRow<Row extends { readonly [Name in keyof Row]: SqlValue }
   columns: readonly (keyof Row & string)[],
   conflict?: string,
 ): Promise<number> {
-  const places = columns.map((_, index) => `$${index + 1}`).join(', ');
+  const placeholders = columns.map((_, index) => `$${index + 1}`).join(', ');
   const rest = conflict === undefined ? '' : ` ON CONFLICT ${conflict}`;
   return transaction.run(
-    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${places})${rest}`,
+    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${placeholders})${rest}`,
     ...columns.map((column) => row[column]),
   );
 }

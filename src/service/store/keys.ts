@@ -70,7 +70,9 @@ export async function seal(query: Query, purpose: KeyPurpose, text: string): Pro
 }
 
 /** Whether `given`, base64url as a caller sent it, equals `expected`; in constant time. */
-export function isSeal(given: string, expected: Buffer): boolean {
-  const bytes = Buffer.from(given, 'base64url');
-  return bytes.length === expected.length && timingSafeEqual(bytes, expected) && bytes.toString('base64url') === given;
+export function isSeal(received: string, expected: Buffer): boolean {
+  const bytes = Buffer.from(received, 'base64url');
+  return (
+    bytes.length === expected.length && timingSafeEqual(bytes, expected) && bytes.toString('base64url') === received
+  );
 }

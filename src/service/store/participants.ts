@@ -2,7 +2,7 @@ import type { ParticipantStatus, SessionState } from '../../wire/schemas/session
 import type { Dialect, Query, Transaction } from '../core/database.js';
 
 /** The values of a JSON list, each as `value`; each database has its own name for it. */
-export function valuesOf(dialect: Dialect, list: string): string {
+export function toValues(dialect: Dialect, list: string): string {
   return dialect === 'sqlite' ? `json_each(${list})` : `json_array_elements_text(${list}::json)`;
 }
 
@@ -86,7 +86,7 @@ export function listParticipationsOfAccountIn(
   sessionIds: readonly string[],
 ): Promise<OwnParticipationRow[]> {
   return query.all<OwnParticipationRow>(
-    `${OWN_PARTICIPATION} FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant
+    `${OWN_PARTICIPATION} FROM ${toValues(query.dialect, '$2')} AS asked CROSS JOIN participant
        JOIN session ON session.id = participant.session_id JOIN agent ON agent.id = participant.agent_id
      WHERE participant.session_id = asked.value AND agent.account_id = $1 ORDER BY participant.position`,
     accountId,
@@ -131,7 +131,7 @@ export async function countParticipants(
   handles: readonly string[],
 ): Promise<{ readonly count: number; readonly known: number }> {
   const row = await query.get<{ count: number; known: number }>(
-    `SELECT count(*) AS count, CAST(COALESCE(sum(CASE WHEN handle IN (SELECT value FROM ${valuesOf(query.dialect, '$2')})
+    `SELECT count(*) AS count, CAST(COALESCE(sum(CASE WHEN handle IN (SELECT value FROM ${toValues(query.dialect, '$2')})
        THEN 1 ELSE 0 END), 0) AS BIGINT) AS known
      FROM participant WHERE session_id = $1`,
     sessionId,
@@ -143,7 +143,7 @@ export async function countParticipants(
 /** Which of these agents take part now, invited or joined. */
 export async function listPresent(query: Query, sessionId: string, agentIds: readonly string[]): Promise<Set<string>> {
   const rows = await query.all<AgentIdRow>(
-    `SELECT participant.agent_id FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant
+    `SELECT participant.agent_id FROM ${toValues(query.dialect, '$2')} AS asked CROSS JOIN participant
      WHERE participant.session_id = $1 AND participant.agent_id = asked.value AND participant.status <> 'left'`,
     sessionId,
     JSON.stringify(agentIds),
@@ -181,7 +181,7 @@ export async function listParticipantsOf(
   sessionIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly ParticipantRow[]>> {
   const rows = await query.all<ParticipantRow>(
-    `SELECT participant.* FROM ${valuesOf(query.dialect, '$1')} AS asked CROSS JOIN participant
+    `SELECT participant.* FROM ${toValues(query.dialect, '$1')} AS asked CROSS JOIN participant
      WHERE participant.session_id = asked.value ORDER BY participant.position`,
     JSON.stringify(sessionIds),
   );
@@ -341,7 +341,7 @@ export function listSharedActive(
   otherIds: readonly string[],
 ): Promise<ParticipantRow[]> {
   return query.all<ParticipantRow>(
-    `SELECT other.* FROM ${valuesOf(query.dialect, '$2')} AS asked CROSS JOIN participant AS other
+    `SELECT other.* FROM ${toValues(query.dialect, '$2')} AS asked CROSS JOIN participant AS other
        JOIN participant AS mine ON mine.session_id = other.session_id AND mine.agent_id = $1
      WHERE other.agent_id = asked.value AND other.session_state = 'active' AND other.status <> 'left'
        AND mine.status <> 'left'

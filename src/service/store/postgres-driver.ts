@@ -24,34 +24,34 @@ const LOST: ReadonlySet<string> = new Set([
 const LOST_MESSAGE =
   /^(Connection terminated|Client (was closed|has encountered a connection error)|timeout expired|Query read timeout)/;
 
-export function codeOf(error: unknown): string {
+export function getCode(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /** A write that failed this way was not committed, and a retry may succeed. */
 export function isCollision(error: unknown, tries: number): boolean {
-  const isLate = codeOf(error) === UNIQUE_VIOLATION && tries < UNIQUE_TRIES_MAX;
-  return COLLISIONS.has(codeOf(error)) || isLate || isStalePlan(error);
+  const isLate = getCode(error) === UNIQUE_VIOLATION && tries < UNIQUE_TRIES_MAX;
+  return COLLISIONS.has(getCode(error)) || isLate || isStalePlan(error);
 }
 
 export function isStalePlan(error: unknown): boolean {
-  return codeOf(error) === FEATURE_NOT_SUPPORTED;
+  return getCode(error) === FEATURE_NOT_SUPPORTED;
 }
 
 /** Whether the connection failed rather than the statement. */
 export function isLostConnection(error: unknown): boolean {
   if (isDatabaseLost(error) && error.code === 'NO_CONNECTION') return true;
-  return LOST.has(codeOf(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
+  return LOST.has(getCode(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
 }
 
 /** The server refuses writes: after a failover the connection may lead to a standby. */
 export function isReadOnly(error: unknown): boolean {
-  return codeOf(error) === '25006';
+  return getCode(error) === '25006';
 }
 
 /** The server has no space for the write: insufficient_resources, system_error. */
 export function isOutOfSpace(error: unknown): boolean {
-  return /^5[38]/.test(codeOf(error));
+  return /^5[38]/.test(getCode(error));
 }
 
 /** The driver knew that the connection was gone before it sent the statement. */
@@ -84,13 +84,13 @@ const REASON: Readonly<Record<string, string>> = {
 /** Why a database could not be opened, worded for the person who starts the service; other errors are rethrown. */
 export function explainUnusable(address: DatabaseAddress, error: unknown): unknown {
   if (isUnusable(error)) return error;
-  const reason = REASON[codeOf(error)] ?? reasonInWords(error);
+  const reason = REASON[getCode(error)] ?? explainReason(error);
   if (reason === undefined) return error;
   return new OperatorError('DATABASE_NOT_USABLE', `The database ${address.shown} cannot be used: ${reason}.`, error);
 }
 
-function reasonInWords(error: unknown): string | undefined {
-  if (error instanceof AggregateError) return REASON[codeOf(error.errors[0])];
+function explainReason(error: unknown): string | undefined {
+  if (error instanceof AggregateError) return REASON[getCode(error.errors[0])];
   if (!(error instanceof Error)) return undefined;
   if (/timeout/i.test(error.message)) return REASON['ETIMEDOUT'];
   if (/SSL/.test(error.message)) return 'it does not speak TLS';
@@ -189,7 +189,7 @@ const types: pg.CustomTypesConfig = {
  * Statements here take the first rows of an index in its order; a planner that expects few rows would rather gather and
  * sort all of them, which is wrong for a long session (D-186).
  */
-function settingsOf(schema: string, { statementTimeoutMs, lockTimeoutMs }: PostgresLimits): string {
+function toSettings(schema: string, { statementTimeoutMs, lockTimeoutMs }: PostgresLimits): string {
   return [
     `SET statement_timeout = ${statementTimeoutMs}`,
     `SET lock_timeout = ${lockTimeoutMs}`,
@@ -291,7 +291,7 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
  * a server that loses acknowledged writes, or to another schema.
  */
 export async function prepareConnection(client: pg.ClientBase, schema: string, limits: PostgresLimits): Promise<void> {
-  await client.query(settingsOf(schema, limits));
+  await client.query(toSettings(schema, limits));
   const { rows } = await client.query(SETTINGS_QUERY);
   assertSettings(rows[0], schema);
 }

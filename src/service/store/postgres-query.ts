@@ -35,13 +35,13 @@ interface Answer {
 export type Ask = (statement: { name: string; text: string; values: (string | number | null)[] }) => Promise<Answer>;
 
 /** One name per text, so that every connection prepares it once. The texts come from this program only. */
-const nameOf = new Map<string, string>();
+const namesByText = new Map<string, string>();
 
 function nameFor(sql: string): string {
-  const known = nameOf.get(sql);
+  const known = namesByText.get(sql);
   if (known !== undefined) return known;
-  const name = `asp_${nameOf.size}`;
-  nameOf.set(sql, name);
+  const name = `asp_${namesByText.size}`;
+  namesByText.set(sql, name);
   return name;
 }
 

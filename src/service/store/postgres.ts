@@ -148,7 +148,7 @@ export function createOutage({ clock, onChange }: OutageOptions): Outage {
   let sinceMs = 0;
   let probedAtMs = 0;
   let succeededAtMs = clock.monotonic();
-  let isTold = false;
+  let isReported = false;
   const isLong = (): boolean => fault !== undefined && clock.monotonic() - sinceMs >= PATIENCE_MS;
   return {
     admit() {
@@ -160,14 +160,14 @@ export function createOutage({ clock, onChange }: OutageOptions): Outage {
     succeeded() {
       succeededAtMs = clock.monotonic();
       fault = undefined;
-      if (isTold) onChange(undefined);
-      isTold = false;
+      if (isReported) onChange(undefined);
+      isReported = false;
     },
     failed(error) {
       if (fault === undefined) sinceMs = clock.monotonic();
       fault = error;
-      if (!isLong() || isTold) return;
-      isTold = true;
+      if (!isLong() || isReported) return;
+      isReported = true;
       onChange(error);
     },
     get isLong() {

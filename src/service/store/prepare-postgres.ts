@@ -4,7 +4,7 @@ import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { SCHEMA_LOCK } from './lock-names.js';
 import type { Driver } from './postgres-driver.js';
-import { assertSettings, codeOf, readSettings } from './postgres-driver.js';
+import { assertSettings, getCode, readSettings } from './postgres-driver.js';
 import { createQuery, lockNames } from './postgres-query.js';
 import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
 
@@ -62,12 +62,12 @@ async function createSchema(query: Query, client: Client, schema: string, mustEx
  * belong to a connection. While two others hold the connection that this one got, such a pooler must give it another.
  */
 async function requireSession(driver: Driver, client: Client): Promise<void> {
-  const before = await processOf(client);
+  const before = await findProcess(client);
   const after = await driver.useClient(
     (second) =>
       driver.useClient(async (third) => {
         for (const other of [second, third]) await begin(driver, other);
-        const now = await processOf(client);
+        const now = await findProcess(client);
         for (const other of [second, third]) await other.query('ROLLBACK');
         return now;
       }, POOLER_ANSWERS_WITHIN_MS),
@@ -87,9 +87,9 @@ function noSession(cause?: unknown): OperatorError {
 async function begin({ limits }: Driver, client: Client): Promise<void> {
   try {
     await client.query('BEGIN');
-    await processOf(client);
+    await findProcess(client);
   } catch (error) {
-    if (codeOf(error) === PROTOCOL_VIOLATION) throw noSession(error);
+    if (getCode(error) === PROTOCOL_VIOLATION) throw noSession(error);
     if (!(error instanceof Error && error.message.startsWith('Query read timeout'))) throw error;
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
@@ -100,7 +100,7 @@ async function begin({ limits }: Driver, client: Client): Promise<void> {
   }
 }
 
-async function processOf(client: Client): Promise<number> {
+async function findProcess(client: Client): Promise<number> {
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
   return rows[0]?.pid ?? 0;
 }
@@ -109,7 +109,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
   try {
     await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
   } catch (error) {
-    if (!IS_THERE_NOW.includes(codeOf(error))) throw error;
+    if (!IS_THERE_NOW.includes(getCode(error))) throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Query, SqlValue, Transaction } from '../core/database.js';
 import { recordsIn } from './inboxes.js';
-import { valuesOf } from './participants.js';
-import type { ListPlace } from './sessions.js';
+import { toValues } from './participants.js';
+import type { ListPosition } from './sessions.js';
 
 export type SearchKind = 'agent' | 'person';
 
@@ -23,12 +23,12 @@ export async function replaceSearchTerms(
 }
 
 /** A position in the order of words. */
-export interface TermPlace {
+export interface TermPosition {
   readonly term: string;
   readonly subject_id: string;
 }
 
-export interface TermRow extends TermPlace {
+export interface TermRow extends TermPosition {
   /** Its subject has words with all the other beginnings too, and did not appear under an earlier word. */
   readonly is_match: number;
 }
@@ -40,7 +40,7 @@ export function listTerms(
   query: Query,
   kind: SearchKind,
   prefixes: readonly [string, ...string[]],
-  after: TermPlace,
+  after: TermPosition,
   limit: number,
 ): Promise<TermRow[]> {
   const [first, ...others] = prefixes;
@@ -103,7 +103,7 @@ const MINE = `inbox CROSS JOIN participant AS mine
 export function listReadableSessions(
   query: Query,
   scope: SearchScope,
-  place: ListPlace,
+  position: ListPosition,
   limit: number,
 ): Promise<ReadableSessionRow[]> {
   const { condition, parameters } = readable(scope);
@@ -113,7 +113,7 @@ export function listReadableSessions(
       `SELECT inbox.session_id, inbox.changed_at FROM ${MINE} AND ${condition}`,
       ...parameters,
     );
-  const [changedAt, sessionId, count] = [place.changedAt, place.sessionId, limit].map(
+  const [changedAt, sessionId, count] = [position.changedAt, position.sessionId, limit].map(
     (value) => `$${parameters.push(value)}`,
   );
   return query.all<ReadableSessionRow>(
@@ -165,12 +165,12 @@ export interface SearchedSession {
 export function listCandidates(
   query: Query,
   sessions: readonly SearchedSession[],
-  words: readonly [string, ...string[]],
+  terms: readonly [string, ...string[]],
   before: number,
   limit: number,
 ): Promise<FoundEventRow[]> {
   const { gather } = TEXTS[query.dialect];
-  const [first, ...others] = words.map(codeOf);
+  const [first, ...others] = terms.map(toCode);
   const holdsOthers = others.map(
     (_, index) => `AND CASE WHEN EXISTS (SELECT 1 FROM message_word AS other WHERE other.session = met.session
       AND other.word = $${5 + index} AND other.position = met.position) THEN 1 ELSE 0 END = 1`,
@@ -182,7 +182,7 @@ export function listCandidates(
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM (
        SELECT CAST(each.value AS BIGINT) AS position FROM ${recordsIn(query.dialect, '$1', { code: 'BIGINT', until: 'BIGINT' })}
-       CROSS JOIN ${valuesOf(query.dialect, `(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
+       CROSS JOIN ${toValues(query.dialect, `(SELECT ${gather}(newest.position) FROM (${newest}) AS newest)`)} AS each
        ORDER BY 1 DESC LIMIT $4
      ) AS found CROSS JOIN event WHERE event.position = found.position ORDER BY event.position DESC`,
     listSearched(sessions),
@@ -203,9 +203,9 @@ export async function countCandidates(
   const row = await query.get<{ count: number }>(
     `SELECT CAST(sum((SELECT count(*) FROM (
        SELECT 1 FROM message_word AS met WHERE met.session = CAST(asked.value AS INTEGER) AND met.word = $2 LIMIT $3
-     ) AS counted)) AS BIGINT) AS count FROM ${valuesOf(query.dialect, '$1')} AS asked`,
+     ) AS counted)) AS BIGINT) AS count FROM ${toValues(query.dialect, '$1')} AS asked`,
     listCodes(sessionIds),
-    codeOf(word),
+    toCode(word),
     atMost,
   );
   return row?.count ?? 0;
@@ -266,18 +266,18 @@ export function listUnindexedOf(
   );
 }
 
-export async function indexWords(
+export async function indexTerms(
   transaction: Transaction,
   event: Pick<FoundEventRow, 'position' | 'session_id'>,
-  words: readonly string[],
+  terms: readonly string[],
 ): Promise<void> {
   await transaction.run(
     `INSERT INTO message_word (session, word, position)
      SELECT CAST($1 AS INTEGER), CAST(word.value AS INTEGER), CAST($2 AS BIGINT)
-     FROM ${valuesOf(transaction.dialect, '$3')} AS word`,
-    codeOf(event.session_id),
+     FROM ${toValues(transaction.dialect, '$3')} AS word`,
+    toCode(event.session_id),
     event.position,
-    listCodes(words),
+    listCodes(terms),
   );
 }
 
@@ -285,17 +285,17 @@ export async function indexWords(
 function listSearched(sessions: readonly SearchedSession[]): string {
   const untils = new Map<number, number>();
   for (const { session_id: id, until } of sessions)
-    untils.set(codeOf(id), Math.max(until, untils.get(codeOf(id)) ?? 0));
+    untils.set(toCode(id), Math.max(until, untils.get(toCode(id)) ?? 0));
   return JSON.stringify([...untils].sort(([one], [other]) => one - other).map(([code, until]) => ({ code, until })));
 }
 
 /** Each once, in order, so that those of a session are written next to each other. */
 function listCodes(texts: readonly string[]): string {
-  return JSON.stringify([...new Set(texts.map(codeOf))].sort((one, other) => one - other));
+  return JSON.stringify([...new Set(texts.map(toCode))].sort((one, other) => one - other));
 }
 
 /** A 32-bit hash of a session or a word (FNV-1a): rows of numbers are a third as large. */
-function codeOf(text: string): number {
+function toCode(text: string): number {
   let code = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) code = Math.imul(code ^ text.charCodeAt(index), 0x01000193);
   return code | 0;
@@ -318,7 +318,7 @@ const IS_UNSPACED = new RegExp(`^${UNSPACED.source}$`, 'u');
 const TERM_MAX_LENGTH = 64;
 
 /** The words of a text in stored form: folded in case, width and accents, split at anything else. */
-export function searchTermsOf(text: string): string[] {
+export function toSearchTerms(text: string): string[] {
   const folded = text.normalize('NFKD').toLowerCase().replace(MARK, '').replace(UNSPACED, ' $& ');
   return folded
     .split(SEPARATORS)
@@ -327,10 +327,10 @@ export function searchTermsOf(text: string): string[] {
 }
 
 /** The query: each run between spaces is a phrase, and all of them must occur. */
-export function searchPhrasesOf(text: string): string[][] {
+export function toSearchPhrases(text: string): string[][] {
   return text
     .split(/\s+/)
-    .map(searchTermsOf)
+    .map(toSearchTerms)
     .filter((phrase) => phrase.length > 0);
 }
 
@@ -346,19 +346,19 @@ export function holdsPhrases(terms: readonly string[], phrases: readonly (readon
  * otherwise a search for a word of two characters would look at all texts that contain both anywhere.
  */
 export function wordsToIndex(terms: readonly string[]): string[] {
-  return [...new Set([...terms, ...pairsOf(terms)])];
+  return [...new Set([...terms, ...toPairs(terms)])];
 }
 
 /** The words that every text with these phrases contains, not necessarily next to each other. */
 export function wordsToFind(phrases: readonly (readonly string[])[]): string[] {
-  const words = phrases.flatMap((phrase) => {
-    const pairs = pairsOf(phrase);
+  const terms = phrases.flatMap((phrase) => {
+    const pairs = toPairs(phrase);
     return [...pairs, ...phrase.filter((term) => !pairs.some((pair) => pair.includes(term)))];
   });
-  return [...new Set(words)];
+  return [...new Set(terms)];
 }
 
-function pairsOf(terms: readonly string[]): string[] {
+function toPairs(terms: readonly string[]): string[] {
   return terms.flatMap((term, index) => {
     const next = terms[index + 1];
     return next !== undefined && IS_UNSPACED.test(term) && IS_UNSPACED.test(next) ? [term + next] : [];

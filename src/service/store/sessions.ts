@@ -1,6 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Query, SqlValue, Transaction } from '../core/database.js';
-import { valuesOf } from './participants.js';
+import { toValues } from './participants.js';
 
 export interface SessionRow {
   readonly id: string;
@@ -70,12 +70,12 @@ export interface ListedRow extends SessionRow {
 }
 
 /** The position of a row in a list: most recently changed first, ties by session id. */
-export interface ListPlace {
+export interface ListPosition {
   readonly changedAt: number;
   readonly sessionId: string;
 }
 
-export const LIST_START: ListPlace = { changedAt: Number.MAX_SAFE_INTEGER, sessionId: '' };
+export const LIST_START: ListPosition = { changedAt: Number.MAX_SAFE_INTEGER, sessionId: '' };
 
 const LISTED = `SELECT session.*, inbox.changed_at
   FROM inbox JOIN session ON session.id = inbox.session_id
@@ -88,10 +88,10 @@ export function listSessionsOfAgent(
   query: Query,
   agentId: string,
   state: SessionState | undefined,
-  place: ListPlace,
+  position: ListPosition,
   limit: number,
 ): Promise<ListedRow[]> {
-  const parameters: SqlValue[] = [agentId, place.changedAt, place.sessionId, limit];
+  const parameters: SqlValue[] = [agentId, position.changedAt, position.sessionId, limit];
   if (state === undefined) return query.all<ListedRow>(LISTED + ORDER, ...parameters);
   return query.all<ListedRow>(LISTED + inState('$5') + ORDER, ...parameters, state);
 }
@@ -120,10 +120,10 @@ export function listFilteredSessions(
   query: Query,
   { accountId, agentId, isAlone }: { readonly accountId: string; readonly agentId: string; readonly isAlone: boolean },
   { state, counterpart, since, isAnswered = false }: SessionFilter,
-  place: ListPlace,
+  position: ListPosition,
   limit: number,
 ): Promise<FilteredRow[]> {
-  const parameters: SqlValue[] = [agentId, place.changedAt, place.sessionId, limit];
+  const parameters: SqlValue[] = [agentId, position.changedAt, position.sessionId, limit];
   const put = (value: SqlValue): string => `$${parameters.push(value)}`;
   const unwanted: string[] = [];
   if (!isAlone)
@@ -171,7 +171,7 @@ export function listInvitedSessions(
   return query.all<ListedRow>(
     `SELECT session.*, found.changed_at FROM (
        SELECT inbox.session_id, MAX(inbox.changed_at) AS changed_at FROM agent
-       CROSS JOIN ${valuesOf(query.dialect, `(SELECT ${gather}(newest.session_id) FROM (${newest}) AS newest)`)} AS each
+       CROSS JOIN ${toValues(query.dialect, `(SELECT ${gather}(newest.session_id) FROM (${newest}) AS newest)`)} AS each
        CROSS JOIN inbox
        WHERE agent.account_id = $1 AND agent.removed_at IS NULL
          ${agentId === undefined ? '' : `AND agent.id = $${parameters.push(agentId)}`}
@@ -191,7 +191,7 @@ export async function listSeen(
   sessionIds: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
   const rows = await query.all<{ session_id: string; sequence: number }>(
-    `SELECT seen_session.session_id, seen_session.sequence FROM ${valuesOf(query.dialect, '$2')} AS asked
+    `SELECT seen_session.session_id, seen_session.sequence FROM ${toValues(query.dialect, '$2')} AS asked
      CROSS JOIN seen_session WHERE seen_session.account_id = $1 AND seen_session.session_id = asked.value`,
     accountId,
     JSON.stringify(sessionIds),

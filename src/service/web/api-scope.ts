@@ -19,7 +19,7 @@ export function acceptTypes(scope: FastifyInstance, types: string[]): void {
 }
 
 /** The host that pages show as the service's own. */
-export function placeOf({ context }: Pick<AuthorizationServer, 'context'>): string {
+export function getHost({ context }: Pick<AuthorizationServer, 'context'>): string {
   return new URL(context.settings.addresses.webUrl).host;
 }
 

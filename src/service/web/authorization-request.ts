@@ -127,9 +127,9 @@ function readState(parameters: Parameters): string | null {
 }
 
 function readAgentHandle(parameters: Parameters): Handle | null {
-  const given = parameters.one('agent_handle');
-  if (given === undefined) return null;
-  const handle = given.startsWith('@') ? given : `@${given}`;
+  const requested = parameters.one('agent_handle');
+  if (requested === undefined) return null;
+  const handle = requested.startsWith('@') ? requested : `@${requested}`;
   if (!isHandle(handle)) throw new OAuthError('invalid_request', 'The agent_handle is not a handle.');
   return handle;
 }

@@ -24,9 +24,9 @@ import {
 } from '../store/authorizations.js';
 import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js';
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
-import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, placeOf, refuseOtherMethods } from './api-scope.js';
+import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, refuseOtherMethods } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
-import { durationInWords } from './form.js';
+import { describeDuration } from './form.js';
 import { pageHeaders, renderErrorPage } from './layout.js';
 import { enterByLink, setNewPassword, showNewPassword, showSignIn, signIn, signOut, signUp } from './sign-in.js';
 
@@ -49,15 +49,15 @@ export function registerAuthorizationServer(
 /** Public documents, which caches may keep for a while. */
 function registerPublished(scope: FastifyInstance, server: AuthorizationServer): void {
   const { addresses } = server.context.settings;
-  const pathOf = (resource: string): string => new URL(resource).pathname;
+  const toPath = (resource: string): string => new URL(resource).pathname;
   const documents: Record<string, () => unknown> = {
     [SERVER_METADATA_PATH]: () => serverMetadata(addresses),
     // Below each resource, and where RFC 9728 §3.1 puts it.
     [`/v1${RESOURCE_METADATA_PATH}`]: () => restMetadata(addresses, server.context.database.epoch().token),
-    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.baseUrl)}`]: () =>
+    [`${RESOURCE_METADATA_PATH}${toPath(addresses.baseUrl)}`]: () =>
       restMetadata(addresses, server.context.database.epoch().token),
     [`${SOCKET_PATH}${RESOURCE_METADATA_PATH}`]: () => socketMetadata(addresses),
-    [`${RESOURCE_METADATA_PATH}${pathOf(addresses.wsUrl)}`]: () => socketMetadata(addresses),
+    [`${RESOURCE_METADATA_PATH}${toPath(addresses.wsUrl)}`]: () => socketMetadata(addresses),
     [PATH.keySet]: () => server.keys.publicKeySet(),
   };
   for (const [path, read] of Object.entries(documents)) {
@@ -128,7 +128,7 @@ const DEFAULT_ADVICE = 'Nothing was changed. Start again from the application.';
 
 function adviceFor({ error, headers }: OAuthError): string {
   const waitS = Number(headers['retry-after']);
-  if (waitS > 0) return `Nothing was changed. Wait ${durationInWords(waitS)}, then start again from the application.`;
+  if (waitS > 0) return `Nothing was changed. Wait ${describeDuration(waitS)}, then start again from the application.`;
   return ADVICE[error] ?? DEFAULT_ADVICE;
 }
 
@@ -146,7 +146,7 @@ function answerPageError(
   if (known === undefined) log.error('page_failed', thrown);
   const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const page = renderErrorPage({
-    place: placeOf(server),
+    host: getHost(server),
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
     message: error.description,
     advice: adviceFor(error),

@@ -11,7 +11,7 @@ import { isFromThisMachine } from '../http/app.js';
 import { isDocumentUrl } from '../oauth/client-documents.js';
 import { type AnswerTarget, describeRedirectUri, withParameters } from '../oauth/clients.js';
 import { isForAccount, PATH, parseScopes } from '../oauth/metadata.js';
-import { bodyOf, OAuthError, type Parameters, queryOf, readParameters } from '../oauth/parameters.js';
+import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../oauth/parameters.js';
 import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
 import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
 import { type AccountRow, findAccount } from '../store/accounts.js';
@@ -22,7 +22,7 @@ import {
   insertAuthorizationCode,
 } from '../store/authorizations.js';
 import { markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
-import { placeOf, redirect } from './api-scope.js';
+import { getHost, redirect } from './api-scope.js';
 import {
   type AnswerAddress,
   type AuthorizationRequest,
@@ -38,7 +38,7 @@ import {
   type Browser,
   findAccountOf,
   forgedForm,
-  isCsrfOf,
+  matchesCsrf,
   meetBrowser,
   readBrowser,
   requireSameOrigin,
@@ -46,7 +46,7 @@ import {
 import { hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderFace, strangersText, TICK } from './html.js';
 import { layOut, pageHeaders, renderErrorPage } from './layout.js';
-import { sendSignInPage, visitorOf } from './sign-in.js';
+import { describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
 export const NEW_AGENT = 'new';
@@ -60,7 +60,7 @@ export interface ConsentAgent {
 }
 
 export interface ConsentPage {
-  readonly place: string;
+  readonly host: string;
   readonly request: string;
   readonly csrf: string;
   readonly decidePath: string;
@@ -104,7 +104,7 @@ ${agents !== undefined && renderPicker(page, agents)}
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
   return layOut({
     title: page.mistakes.length > 0 ? `Problem: ${title}` : title,
-    place: page.place,
+    host: page.host,
     main,
     below,
   });
@@ -209,7 +209,7 @@ export async function showAuthorization(
  */
 async function readRequest(server: AuthorizationServer, request: FastifyRequest): Promise<ReadRequest> {
   const { context } = server;
-  const parameters = readParameters(queryOf(request.raw.url ?? ''));
+  const parameters = readParameters(getQuery(request.raw.url ?? ''));
   const [clientId, ...others] = parameters.every('client_id');
   if (clientId !== undefined && others.length === 0)
     await server.clientDocuments.learn(clientId, () => takeForAddress(context, 'fetchClientDocument', request));
@@ -223,7 +223,7 @@ export async function showStoredRequest(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { context } = server;
-  const id = readParameters(queryOf(request.raw.url ?? '')).one('request');
+  const id = readParameters(getQuery(request.raw.url ?? '')).one('request');
   const browser = readBrowser(server, request);
   const { row, client } = await context.database.read(async (query) => {
     const stored = await requireStoredRequest(context, query, browser?.hash, id);
@@ -277,7 +277,7 @@ async function sendConsentPage(
     : await server.context.database.read(listFor(account, row.agent_handle));
   const answerTarget = describeRedirectUri(row.redirect_uri);
   const page = renderConsentPage({
-    place: placeOf(server),
+    host: getHost(server),
     request: id,
     csrf: browser.csrfFor(id),
     decidePath: PATH.authorize,
@@ -297,24 +297,25 @@ async function sendConsentPage(
 
 /** As many agents as the page can show, always including the requested one. */
 const listFor =
-  (account: AccountRow, asked: Handle | null) =>
+  (account: AccountRow, requested: Handle | null) =>
   async (query: Query): Promise<AgentRow[]> => {
     const agents = await listAgentsOfAccount(query, account.id);
-    if (asked === null || agents.some(({ handle }) => handle === asked)) return agents;
-    const named = await findAgentByHandle(query, asked);
+    if (requested === null || agents.some(({ handle }) => handle === requested)) return agents;
+    const named = await findAgentByHandle(query, requested);
     return named?.account_id === account.id ? [named, ...agents] : agents;
   };
 
 /** Preselects the requested agent, or the only one. Otherwise the person chooses. */
-function preselect(asked: Handle | null, account: AccountRow, agents: readonly AgentRow[]) {
+function preselect(requested: Handle | null, account: AccountRow, agents: readonly AgentRow[]) {
   const [first, ...others] = agents;
-  if (asked !== null) {
-    const { owner, name } = splitHandle(asked);
-    if (agents.some(({ handle }) => handle === asked)) return { chosen: asked, missingHandle: undefined, filled: {} };
+  if (requested !== null) {
+    const { owner, name } = splitHandle(requested);
+    if (agents.some(({ handle }) => handle === requested))
+      return { chosen: requested, missingHandle: undefined, filled: {} };
     const isOwn = owner === account.username;
     return {
       chosen: isOwn || first === undefined ? NEW_AGENT : undefined,
-      missingHandle: asked,
+      missingHandle: requested,
       filled: isOwn ? { name } : {},
     };
   }
@@ -330,10 +331,11 @@ export async function decide(
 ): Promise<FastifyReply> {
   const { context } = server;
   requireSameOrigin(server, request);
-  const form = readParameters(bodyOf(request));
+  const form = readParameters(getBody(request));
   const id = form.one('request');
   const browser = readBrowser(server, request);
-  if (browser === undefined || id === undefined || !isCsrfOf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
+  if (browser === undefined || id === undefined || !matchesCsrf(browser, id, form.one('csrf')))
+    throw forgedForm('csrf');
 
   const { row, client, account } = await context.database.read(async (query) => {
     const stored = await requireStoredRequest(context, query, browser.hash, id);
@@ -343,7 +345,7 @@ export async function decide(
   });
   if (account === undefined) return redirect(reply, `${PATH.consent}?request=${id}`);
   const address = { redirectUri: row.redirect_uri, state: row.state };
-  const tell = (outcome: string): void =>
+  const logOutcome = (outcome: string): void =>
     context.log.security?.('consent', {
       account: account.username,
       address: request.ip,
@@ -353,7 +355,7 @@ export async function decide(
     });
   const record = (transaction: Transaction, kind: ActivityKind): Promise<void> =>
     recordActivity(context, transaction, {
-      ...visitorOf(request),
+      ...describeVisitor(request),
       accountId: account.id,
       kind,
       detail: client.name,
@@ -363,7 +365,7 @@ export async function decide(
       await answerOnce(transaction, row);
       await record(transaction, 'app-denied');
     });
-    tell('denied');
+    logOutcome('denied');
     return answerWithError(server, reply, address, denied('The request was denied.'));
   }
   const approved = await context.database.write(async (transaction) => {
@@ -372,7 +374,7 @@ export async function decide(
     return result;
   });
   if ('code' in approved) {
-    tell('allowed');
+    logOutcome('allowed');
     return answerWithCode(server, reply, address, approved.code);
   }
   return sendConsentPage(server, reply.code(400), { browser, id, row, client }, account, {
@@ -481,23 +483,23 @@ export async function approveLocally(
   const { context } = server;
   const read = await readRequest(server, request);
   if (read.kind === 'refused') return answerWithError(server, reply, read.address, read.error);
-  const { request: asked } = read;
-  const owner = await context.database.read((query) => findLocalOwner(query, asked));
+  const { request: requested } = read;
+  const owner = await context.database.read((query) => findLocalOwner(query, requested));
   if (owner === undefined) {
-    return answerWithError(server, reply, asked, denied('No local account of this service has that agent.'));
+    return answerWithError(server, reply, requested, denied('No local account of this service has that agent.'));
   }
   const code = await context.database.write((transaction) =>
     issueCode(context, transaction, {
-      clientId: asked.client.id,
-      redirectUri: asked.redirectUri,
-      scope: asked.scopes.join(' '),
-      codeChallenge: asked.codeChallenge,
-      resources: JSON.stringify(asked.resources),
+      clientId: requested.client.id,
+      redirectUri: requested.redirectUri,
+      scope: requested.scopes.join(' '),
+      codeChallenge: requested.codeChallenge,
+      resources: JSON.stringify(requested.resources),
       accountId: owner.accountId,
-      agentId: isForAccount(asked.scopes) ? null : owner.agentId,
+      agentId: isForAccount(requested.scopes) ? null : owner.agentId,
     }),
   );
-  return answerWithCode(server, reply, asked, code);
+  return answerWithCode(server, reply, requested, code);
 }
 
 function requireLocalUser(server: AuthorizationServer, request: FastifyRequest): void {
@@ -505,8 +507,8 @@ function requireLocalUser(server: AuthorizationServer, request: FastifyRequest):
   if (settings.isBehindProxy || !isFromThisMachine(request.raw)) {
     throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
   }
-  const given = BEARER.exec(request.headers.authorization ?? '')?.[1];
-  if (given === undefined || !isSameSecret(given, server.localSecret)) {
+  const received = BEARER.exec(request.headers.authorization ?? '')?.[1];
+  if (received === undefined || !isSameSecret(received, server.localSecret)) {
     throw new OAuthError('access_denied', 'The secret of the local service is missing or wrong.', undefined, {
       status: 401,
       headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
@@ -568,7 +570,7 @@ function answerWithCode(
   { redirectUri, state }: AnswerAddress,
   code: string,
 ): FastifyReply {
-  return redirect(reply, withParameters(redirectUri, { code, state, iss: issuerOf(server) }));
+  return redirect(reply, withParameters(redirectUri, { code, state, iss: getIssuer(server) }));
 }
 
 /** Sends the browser back to the client with an error (RFC 6749 §4.1.2.1; RFC 9207 §2). */
@@ -586,7 +588,7 @@ function locationOfError(
   { redirectUri, state }: AnswerAddress,
   { error, description }: OAuthError,
 ): string {
-  return withParameters(redirectUri, { error, error_description: description, state, iss: issuerOf(server) });
+  return withParameters(redirectUri, { error, error_description: description, state, iss: getIssuer(server) });
 }
 
 /**
@@ -603,7 +605,7 @@ function answerUnaskedError(
   const target = describeRedirectUri(address.redirectUri);
   if (target.kind === 'program') return answerWithError(server, reply, address, error);
   const page = renderErrorPage({
-    place: placeOf(server),
+    host: getHost(server),
     title: 'This request cannot continue',
     message: error.description,
     advice: 'The app sent an invalid request. If you trust the address below, you can go there and report it.',
@@ -620,6 +622,6 @@ function denied(description: string): OAuthError {
   return new OAuthError('access_denied', description);
 }
 
-function issuerOf({ context }: AuthorizationServer): string {
+function getIssuer({ context }: AuthorizationServer): string {
   return context.settings.addresses.authUrl;
 }

@@ -27,10 +27,10 @@ export interface Browser {
 
 /** The browser that sent a request, if it has the cookie. */
 export function readBrowser(server: PageServer, request: FastifyRequest): Browser | undefined {
-  const { name } = cookieOf(server);
+  const { name } = getCookie(server);
   for (const part of (request.headers.cookie ?? '').split(';')) {
     const [key, value = ''] = part.trim().split('=');
-    if (key === name && SECRET.test(value)) return browserOf(value);
+    if (key === name && SECRET.test(value)) return toBrowser(value);
   }
   return undefined;
 }
@@ -43,17 +43,17 @@ export function meetBrowser(server: PageServer, request: FastifyRequest, reply: 
 /** Gives the browser a new secret. State tied to the old one must be tied to the new one or deleted. */
 export function renewBrowser(server: PageServer, reply: FastifyReply, lifetimeMs?: number): Browser {
   const secret = createSecret(server.context.random, 'browser');
-  const { name, isSecure } = cookieOf(server);
+  const { name, isSecure } = getCookie(server);
   const parts = [`${name}=${secret}`, 'Path=/', 'HttpOnly', 'SameSite=Lax'];
   if (isSecure) parts.push('Secure');
   if (lifetimeMs !== undefined) parts.push(`Max-Age=${Math.floor(lifetimeMs / 1000)}`);
   reply.header('set-cookie', parts.join('; '));
-  return browserOf(secret);
+  return toBrowser(secret);
 }
 
 /** Whether a form carries the secret of its page. */
-export function isCsrfOf(browser: Browser, request: string | undefined, given: string | undefined): boolean {
-  return given !== undefined && isSameSecret(given, browser.csrfFor(request));
+export function matchesCsrf(browser: Browser, request: string | undefined, received: string | undefined): boolean {
+  return received !== undefined && isSameSecret(received, browser.csrfFor(request));
 }
 
 export async function findAccountOf(
@@ -64,7 +64,7 @@ export async function findAccountOf(
   return browser === undefined ? undefined : findSignedInAccount(query, browser.hash, server.context.clock.now());
 }
 
-function browserOf(secret: string): Browser {
+function toBrowser(secret: string): Browser {
   const seal = (text: string): string => createHmac('sha256', secret).update(text).digest('base64url');
   return {
     hash: hashSecret(secret),
@@ -74,7 +74,7 @@ function browserOf(secret: string): Browser {
 }
 
 /** Cookies ignore ports, so two services on one loopback address need two names; `__Host-` needs https. */
-function cookieOf({ context }: PageServer): { name: string; isSecure: boolean } {
+function getCookie({ context }: PageServer): { name: string; isSecure: boolean } {
   const { protocol, port } = new URL(context.settings.addresses.webUrl);
   if (protocol === 'https:') return { name: '__Host-asp_session', isSecure: true };
   return { name: `asp_session_${port || '80'}`, isSecure: false };

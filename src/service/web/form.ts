@@ -32,13 +32,13 @@ export interface Field {
 function tie(
   { id, hint }: { readonly id: string; readonly hint?: Html | string },
   mistakes: readonly Mistake[],
-): { readonly words: Html; readonly attributes: Html } {
+): { readonly notes: Html; readonly attributes: Html } {
   const mistake = mistakes.find((candidate) => candidate.field === id);
   const described = [hint !== undefined && `${id}-hint`, mistake !== undefined && `${id}-mistake`].filter(
     (part) => part !== false,
   );
   return {
-    words: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
+    notes: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
 ${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mistake.message}</span>`}`,
     attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
   };
@@ -47,13 +47,13 @@ ${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mista
 /** A labeled field, tied to its hint and its mistake. */
 export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
   const { id, prefix, isIdentifier = false, isRequired = true, suggestions } = field;
-  const { words, attributes } = tie(field, mistakes);
+  const { notes, attributes } = tie(field, mistakes);
   const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
     autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
     ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${field.hasFocus === true && html` autofocus`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
   return html`<div class="field">
 <label for="${id}">${field.label}</label>
-${words}
+${notes}
 ${prefix === undefined ? input : html`<div class="joined"><span aria-hidden="true">${prefix}</span>${input}</div>`}
 ${suggestions !== undefined && html`<datalist id="${id}-suggestions">${suggestions.map((one) => html`<option value="${one}"></option>`)}</datalist>`}
 </div>`;
@@ -72,9 +72,9 @@ export interface Selection {
 
 export function renderSelection(selection: Selection, chosen: string | undefined, mistakes: readonly Mistake[]): Html {
   const { id, name, label, nothing, isRequired = true, options } = selection;
-  const { words, attributes } = tie(selection, mistakes);
+  const { notes, attributes } = tie(selection, mistakes);
   return html`<div class="field"><label for="${id}">${label}</label>
-${words}
+${notes}
 <select id="${id}" name="${name}"${isRequired && html` required`}${attributes}><option value="">${nothing}</option>${options.map((option) => html`<option value="${option.value}"${option.value === chosen && html` selected`}>${option.label}</option>`)}</select></div>`;
 }
 
@@ -92,9 +92,9 @@ export interface Area {
 /** A labeled field with several lines. A browser drops one line end after the tag, so one is added. */
 export function renderArea(area: Area, mistakes: readonly Mistake[]): Html {
   const { id, name, label, value, maxLength, rows, isCode = false } = area;
-  const { words, attributes } = tie(area, mistakes);
+  const { notes, attributes } = tie(area, mistakes);
   return html`<div class="field"><label for="${id}">${label}</label>
-${words}
+${notes}
 <textarea id="${id}" name="${name}" rows="${rows}" maxlength="${maxLength}" autocomplete="off"${isCode && html` class="mono" spellcheck="false"`}${attributes}>
 ${value}</textarea></div>`;
 }
@@ -117,7 +117,7 @@ export interface Choices {
 /** Exactly one applies; each has its name and its value as an id. */
 export function renderChoices({ name, legend, choices }: Choices, chosen: string, mistakes: readonly Mistake[]): Html {
   const tied = choices.map((choice) => ({ ...choice, ...tie({ id: `${name}-${choice.value}` }, mistakes) }));
-  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="choices">${tied.map(
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ notes }) => notes)}<div class="choices">${tied.map(
     ({ value, label, about, isDisabled = false, attributes }) =>
       html`<div class="choice"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}${isDisabled && html` disabled`}${attributes}><span class="who"><b>${label}</b><span class="soft small">${about}</span></span></label></div>`,
   )}</div></fieldset>`;
@@ -133,7 +133,7 @@ export function renderTicks(
     const id = `${name}-${index}`;
     return { ...choice, id, ...tie({ id }, mistakes) };
   });
-  return html`<fieldset><legend>${legend}</legend>${tied.map(({ words }) => words)}<div class="ticks-in">${tied.map(
+  return html`<fieldset><legend>${legend}</legend>${tied.map(({ notes }) => notes)}<div class="ticks-in">${tied.map(
     ({ id, value, label, attributes }) =>
       renderTick({ id, name, value, label, isTicked: ticked.includes(value) }, attributes),
   )}</div></fieldset>`;
@@ -174,7 +174,7 @@ export function hiddenEntries(entries: readonly (readonly [name: string, value: 
 }
 
 /** How long someone must wait, for people: in seconds, minutes or hours. */
-export function durationInWords(seconds: number): string {
+export function describeDuration(seconds: number): string {
   if (seconds <= 90) return counted(seconds, 'second');
   const minutes = Math.ceil(seconds / 60);
   return minutes <= 90 ? counted(minutes, 'minute') : counted(Math.ceil(minutes / 60), 'hour');

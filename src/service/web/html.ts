@@ -25,11 +25,11 @@ const SHOWN_LENGTH_MAX = 80;
 
 /** A name that a stranger chose: it cannot reorder, hide or crowd out its surroundings. */
 export function strangersText(text: string, maxLength?: number): Html {
-  return html`<bdi>${strangersWords(text, maxLength)}</bdi>`;
+  return html`<bdi>${untrustedText(text, maxLength)}</bdi>`;
 }
 
 /** The same where markup is not possible: in the title of a tab. */
-export function strangersWords(text: string, maxLength = SHOWN_LENGTH_MAX): string {
+export function untrustedText(text: string, maxLength = SHOWN_LENGTH_MAX): string {
   const visible = [...text.replace(/\s+/g, ' ').replace(INVISIBLE, '').trim()];
   return visible.length > maxLength ? `${visible.slice(0, maxLength).join('')}…` : visible.join('');
 }

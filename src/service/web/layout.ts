@@ -41,7 +41,7 @@ export function renderScript(script: string): Html {
 export type Allowance = Readonly<Record<string, readonly string[]>>;
 
 /** The name of an inline text in a content security policy. */
-export function policyHashOf(text: string): string {
+export function toPolicyHash(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
@@ -50,7 +50,7 @@ export function policyHashOf(text: string): string {
  * is sent.
  */
 export function headersFor(style: string): (allowed?: Allowance) => Record<string, string> {
-  const styleHash = policyHashOf(style);
+  const styleHash = toPolicyHash(style);
   return (allowed = {}) => documentHeaders(styleHash, allowed);
 }
 
@@ -84,15 +84,15 @@ const headersWith = headersFor(STYLE);
 export interface Page {
   readonly title: string;
   /** The host of the service, so that people see whose page this is. */
-  readonly place: string;
+  readonly host: string;
   readonly main: Html;
   readonly below?: Html;
 }
 
 /** A document with a single card. */
-export function layOut({ title, place, main, below }: Page): string {
+export function layOut({ title, host, main, below }: Page): string {
   const body = html`<body>
-<header class="masthead">${MARK}<strong>asp</strong><span class="place">${place}</span></header>
+<header class="masthead">${MARK}<strong>asp</strong><span class="place">${host}</span></header>
 <main class="sheet">${main}</main>
 ${below !== undefined && html`<footer class="below">${below}</footer>`}
 </body>`;
@@ -108,7 +108,7 @@ export function pageHeaders(formTargets: readonly string[] = []): Record<string,
 }
 
 export interface ErrorPage {
-  readonly place: string;
+  readonly host: string;
   readonly title: string;
   /** What happened, and what to do next; public text only. */
   readonly message: string;
@@ -120,16 +120,16 @@ export interface ErrorPage {
 }
 
 /** An error that is not sent back to the app that caused it; a person may pass it on. */
-export function renderErrorPage({ place, title, message, advice, code, onward }: ErrorPage): string {
+export function renderErrorPage({ host, title, message, advice, code, onward }: ErrorPage): string {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
 ${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span></p>
 </div>`;
-  return layOut({ title: `Problem: ${title}`, place, main });
+  return layOut({ title: `Problem: ${title}`, host, main });
 }
 
 export interface SignedInPage {
-  readonly place: string;
+  readonly host: string;
   readonly csrf: string;
   readonly signOutPath: string;
   readonly dashboardPath: string;
@@ -137,34 +137,34 @@ export interface SignedInPage {
 }
 
 /** There is nothing left to do in this browser. */
-export function renderSignedInPage({ place, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
+export function renderSignedInPage({ host, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>You are signed in</h1>
 <p class="soft">As <bdi>${account.displayName}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions"><a class="button primary" href="${dashboardPath}">Dashboard</a><button class="button plain">Sign out</button></div></form>
 </div>`;
-  return layOut({ title: 'You are signed in', place, main });
+  return layOut({ title: 'You are signed in', host, main });
 }
 
 export interface SignedOutPage {
-  readonly place: string;
+  readonly host: string;
   readonly signInPath: string;
   readonly form: { readonly path: string; readonly entries: readonly (readonly [name: string, value: string])[] };
 }
 
 /** The sign-in ended while someone filled in a form. */
-export function renderSignedOutPage({ place, signInPath, form }: SignedOutPage): string {
+export function renderSignedOutPage({ host, signInPath, form }: SignedOutPage): string {
   const title = 'You were signed out';
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>What you typed is kept on this page. Sign in in a new tab, then come back and continue.</p></div>
 <form method="post" action="${form.path}">${hiddenEntries(form.entries)}<div class="actions"><a class="button primary" href="${signInPath}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
 </div>`;
-  return layOut({ title: `Problem: ${title}`, place, main });
+  return layOut({ title: `Problem: ${title}`, host, main });
 }
 
 /** The account was deleted, and the browser signed out. */
-export function renderDeletedPage({ place, username }: { readonly place: string; readonly username: string }): string {
+export function renderDeletedPage({ host, username }: { readonly host: string; readonly username: string }): string {
   const main = html`<div class="stack"><h1>Your account was deleted</h1>
 <p class="soft"><span class="mono wrap">@${username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
-  return layOut({ title: 'Your account was deleted', place, main });
+  return layOut({ title: 'Your account was deleted', host, main });
 }

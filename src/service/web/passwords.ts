@@ -5,7 +5,7 @@ import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
-import { type Attempts, networkOf, UNCOUNTED, widerNetworkOf } from '../oauth/attempts.js';
+import { type Attempts, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import { type AccountRow, findAccountByUsername, updatePasswordHash } from '../store/accounts.js';
@@ -87,7 +87,7 @@ export async function hashPassword(password: string): Promise<string> {
 const NOBODY = `scrypt$${COST.N}$${COST.r}$${COST.p}$${Buffer.alloc(SALT_BYTES).toString('base64url')}$${Buffer.alloc(KEY_BYTES).toString('base64url')}`;
 
 /** Whether `password` matches the hash; never for an account without a password, and just as slowly. */
-export async function isPasswordOf(hash: string | null | undefined, password: string): Promise<boolean> {
+export async function matchesPassword(hash: string | null | undefined, password: string): Promise<boolean> {
   const [, N, r, p, salt = '', key = ''] = (hash ?? NOBODY).split('$');
   const cost = { ...COST, N: Number(N), r: Number(r), p: Number(p) };
   const expected = Buffer.from(key, 'base64url');
@@ -211,8 +211,8 @@ export async function checkPassword(
   { ip }: FastifyRequest,
   { username, password }: { readonly username: string; readonly password: string },
 ): Promise<PasswordCheck> {
-  const network = networkOf(ip);
-  const wider = widerNetworkOf(ip) ?? '';
+  const network = toNetwork(ip);
+  const wider = toWiderNetwork(ip) ?? '';
   // A typed username of any length takes at most this much space.
   const name = hashSecret(username);
   const subject = hashSecret(`${username} ${network}`);
@@ -220,7 +220,7 @@ export async function checkPassword(
     const found = await findAccountByUsername(query, username);
     return { account: found, addresses: await listSignInAddresses(query, found?.id ?? '') };
   });
-  const isKnown = server.rightSignIns.has(subject) || addresses.some((address) => networkOf(address) === network);
+  const isKnown = server.rightSignIns.has(subject) || addresses.some((address) => toNetwork(address) === network);
   const attempts: (readonly [Attempts, string])[] = [
     [server.signInsOfAccount, subject],
     [server.signInsOfAddress, network],
@@ -240,7 +240,7 @@ export async function checkPassword(
     return { kind: 'refused', waitS };
   }
   for (const [counted, of] of attempts) counted.add(of);
-  const isRight = await isPasswordOf(account?.password_hash, password);
+  const isRight = await matchesPassword(account?.password_hash, password);
   if (account === undefined || !isRight) {
     if (account !== undefined) await recordWrongPassword(server.context, account.id, ip);
     fail(account === undefined ? 'no_such_account' : 'wrong_password');

@@ -6,7 +6,7 @@ import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
 import { PATH } from '../oauth/metadata.js';
-import { bodyOf, type Parameters, queryOf, readParameters } from '../oauth/parameters.js';
+import { getBody, getQuery, type Parameters, readParameters } from '../oauth/parameters.js';
 import { hashSecret } from '../oauth/secret.js';
 import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
 import {
@@ -21,14 +21,14 @@ import { rebindAuthorizationRequests } from '../store/authorizations.js';
 import { deleteAccountSession, insertAccountSession } from '../store/browser-sessions.js';
 import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
-import { placeOf, redirect } from './api-scope.js';
+import { getHost, redirect } from './api-scope.js';
 import { requireStoredRequest } from './authorization-request.js';
 import {
   ACCOUNT_SESSION_LIFETIME_MS,
   type Browser,
   findAccountOf,
   forgedForm,
-  isCsrfOf,
+  matchesCsrf,
   meetBrowser,
   type PageServer,
   readBrowser,
@@ -36,13 +36,13 @@ import {
   renewBrowser,
   requireSameOrigin,
 } from './browser.js';
-import { durationInWords, type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
+import { describeDuration, type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { type Html, html, strangersText } from './html.js';
 import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layout.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
 export interface SignInPage {
-  readonly place: string;
+  readonly host: string;
   /** The app that waits for an answer, if there is one. */
   readonly clientName: string | undefined;
   readonly request: string | undefined;
@@ -80,15 +80,15 @@ ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 }
 ${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
-  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, place: page.place, main });
+  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, host: page.host, main });
 }
 
-function renderPurpose({ clientName, form, place }: SignInPage): Html {
+function renderPurpose({ clientName, form, host }: SignInPage): Html {
   if (clientName !== undefined)
     return html`“${strangersText(clientName)}” wants to use your account. You decide on the next page.`;
   return form === 'sign-up'
     ? html`Create agents and see their conversations.`
-    : html`Sign in to <span class="wrap">${place}</span>.`;
+    : html`Sign in to <span class="wrap">${host}</span>.`;
 }
 
 function renderSignInForm(page: SignInPage): Html {
@@ -150,7 +150,7 @@ const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentif
 const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
 
 export interface NewPasswordPage {
-  readonly place: string;
+  readonly host: string;
   readonly csrf: string;
   readonly path: string;
   /** The secret of the link that leads here. */
@@ -160,7 +160,7 @@ export interface NewPasswordPage {
 }
 
 /** A new password for someone who has forgotten theirs. */
-export function renderNewPasswordPage({ place, csrf, path, once, username, mistakes }: NewPasswordPage): string {
+export function renderNewPasswordPage({ host, csrf, path, once, username, mistakes }: NewPasswordPage): string {
   const title = 'Choose a new password';
   const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
   const main = html`<div class="stack">
@@ -172,7 +172,7 @@ ${hidden({ once, csrf })}
 ${renderField({ ...password, hint: 'At least 8 characters.' }, mistakes)}
 <div class="actions single"><button class="button primary">Set password</button></div>
 </form></div>`;
-  return layOut({ title: mistakes.length > 0 ? `Problem: ${title}` : title, place, main });
+  return layOut({ title: mistakes.length > 0 ? `Problem: ${title}` : title, host, main });
 }
 
 /** In this order: most browsers also claim to be the ones below them. */
@@ -194,7 +194,7 @@ const SYSTEMS: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 
 /** The common name of the browser with this `User-Agent`, such as `Firefox on Linux`. */
-export function browserNameOf(userAgent = ''): string {
+export function parseBrowserName(userAgent = ''): string {
   const find = (names: typeof BROWSERS): string | undefined => names.find(([pattern]) => pattern.test(userAgent))?.[1];
   const browser = find(BROWSERS) ?? 'Unknown browser';
   const system = find(SYSTEMS);
@@ -221,12 +221,12 @@ export async function enterAs(
       id_hash: browser.hash,
       account_id: account.id,
       address: ip.replace(/^::ffff:(?=\d+\.)/, ''),
-      browser_name: browserNameOf(headers['user-agent']),
+      browser_name: parseBrowserName(headers['user-agent']),
       created_at: now,
       expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
     });
     await recordActivity(server.context, transaction, {
-      ...visitorOf(reply.request),
+      ...describeVisitor(reply.request),
       accountId: account.id,
       kind: 'signed-in',
     });
@@ -235,8 +235,8 @@ export async function enterAs(
 }
 
 /** Where a request came from, for the activity log. */
-export function visitorOf({ ip, headers }: FastifyRequest): Pick<Activity, 'address' | 'browserName'> {
-  return { address: ip, browserName: browserNameOf(headers['user-agent']) };
+export function describeVisitor({ ip, headers }: FastifyRequest): Pick<Activity, 'address' | 'browserName'> {
+  return { address: ip, browserName: parseBrowserName(headers['user-agent']) };
 }
 
 export const DISPLAY_NAME_MAX_LENGTH = 100;
@@ -256,9 +256,9 @@ export async function showSignIn(
 ): Promise<FastifyReply> {
   const browser = meetBrowser(server, request, reply);
   const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
-  const asked = readParameters(queryOf(request.raw.url ?? ''));
-  const returnTo = asked.one('return_to');
-  const invitation = asked.one('invitation');
+  const requested = readParameters(getQuery(request.raw.url ?? ''));
+  const returnTo = requested.one('return_to');
+  const invitation = requested.one('invitation');
   if (account === undefined)
     return sendSignInPage(
       server,
@@ -268,7 +268,7 @@ export async function showSignIn(
     );
   if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
   const page = renderSignedInPage({
-    place: placeOf(server),
+    host: getHost(server),
     csrf: browser.csrfFor(undefined),
     signOutPath: PATH.signOut,
     dashboardPath: PATH.dashboard,
@@ -324,7 +324,7 @@ export async function signUp(
   if (mode === 'off') return refuseSignUp(server, reply, sent);
   const mistakes = findMistakes(username, displayName, password);
   if (mistakes.length > 0) return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes, filled });
-  const waitS = await waitOf(takeForAddress(context, 'signUp', request));
+  const waitS = await measureWait(takeForAddress(context, 'signUp', request));
   if (waitS > 0) return refuseHurry(server, reply, sent, { form: 'sign-up', waitS, filled });
   const now = context.clock.now();
   const invited =
@@ -340,7 +340,11 @@ export async function signUp(
       const made = await createAccount(context, transaction, person);
       if (invited !== undefined && !(await useEntryLink(transaction, invited.id, made.id, now)))
         throw new ServiceError('FORBIDDEN');
-      await recordActivity(context, transaction, { ...visitorOf(request), accountId: made.id, kind: 'signed-up' });
+      await recordActivity(context, transaction, {
+        ...describeVisitor(request),
+        accountId: made.id,
+        kind: 'signed-up',
+      });
       return made;
     });
     context.log.security?.('signed_up', { account: username, address: request.ip, outcome: 'done' });
@@ -382,10 +386,10 @@ export async function signOut(
 
 export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
   requireSameOrigin(server, request);
-  const form = readParameters(bodyOf(request));
+  const form = readParameters(getBody(request));
   const browser = readBrowser(server, request);
   const id = form.one('request');
-  if (browser === undefined || !isCsrfOf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
+  if (browser === undefined || !matchesCsrf(browser, id, form.one('csrf'))) throw forgedForm('csrf');
   return { form, browser, request: id };
 }
 
@@ -421,7 +425,7 @@ function findMistakes(username: string, displayName: string, password: string): 
 }
 
 /** Whole seconds until a call is possible; 0 if it was made. */
-async function waitOf(taken: Promise<void>): Promise<number> {
+async function measureWait(taken: Promise<void>): Promise<number> {
   try {
     await taken;
     return 0;
@@ -437,7 +441,7 @@ async function refuseHurry(
   sent: SentForm,
   { form, waitS, filled }: Pick<Required<Correction>, 'form' | 'filled'> & { readonly waitS: number },
 ): Promise<FastifyReply> {
-  const message = `Too many attempts. Try again in ${durationInWords(waitS)}.`;
+  const message = `Too many attempts. Try again in ${describeDuration(waitS)}.`;
   const later = reply.code(429).header('retry-after', String(waitS));
   return showAgain(server, later, sent, { form, mistakes: [{ message }], filled });
 }
@@ -479,7 +483,7 @@ export async function sendSignInPage(
     hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
   }));
   const page = renderSignInPage({
-    place: placeOf(server),
+    host: getHost(server),
     clientName: shown.waiting?.clientName,
     request: shown.waiting?.id,
     returnTo: shown.returnTo,
@@ -503,7 +507,7 @@ export async function enterByLink(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { database } = server.context;
-  const secret = readParameters(queryOf(request.raw.url ?? '')).one('once');
+  const secret = readParameters(getQuery(request.raw.url ?? '')).one('once');
   const isHere = isFromThisMachine(request.raw);
   const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
   if (accountId === undefined) return refuseLink(server, reply);
@@ -515,7 +519,7 @@ export async function enterByLink(
 
 function refuseLink(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
   const page = renderErrorPage({
-    place: placeOf(server),
+    host: getHost(server),
     title: 'This link has expired',
     message: 'Sign-in links work once, for one minute, on the machine that created them.',
     advice: 'Run “asp serve open” again for a new one.',
@@ -531,7 +535,7 @@ export async function showNewPassword(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const once = readParameters(queryOf(request.raw.url ?? '')).one('once') ?? '';
+  const once = readParameters(getQuery(request.raw.url ?? '')).one('once') ?? '';
   const found = await server.context.database.read((query) => findLinked(server, query, once));
   if (found === undefined) return refuse(server, reply);
   return show(server, reply, { browser: meetBrowser(server, request, reply), once, account: found.account });
@@ -556,7 +560,11 @@ export async function setNewPassword(
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
     await setPassword(context, transaction, { accountId: account.id, passwordHash });
-    await recordActivity(context, transaction, { ...visitorOf(request), accountId: account.id, kind: 'password-link' });
+    await recordActivity(context, transaction, {
+      ...describeVisitor(request),
+      accountId: account.id,
+      kind: 'password-link',
+    });
     return true;
   });
   if (!isSet) return refuse(server, reply);
@@ -587,7 +595,7 @@ function show(
   { browser, once, account, mistake }: Shown,
 ): FastifyReply {
   const page = renderNewPasswordPage({
-    place: placeOf(server),
+    host: getHost(server),
     csrf: browser.csrfFor(undefined),
     path: PATH.newPassword,
     once,
@@ -599,7 +607,7 @@ function show(
 
 function refuse(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
   const page = renderErrorPage({
-    place: placeOf(server),
+    host: getHost(server),
     title: 'This link has expired',
     message: 'Password links work once, for one hour.',
     advice: 'Ask the operator of this service for a new one.',

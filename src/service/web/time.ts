@@ -61,11 +61,11 @@ export function renderClock(epochMs: number): Html {
 
 /** The day in UTC, which it says; with a script it may be a different one. */
 export function renderDay(epochMs: number): Html {
-  return renderMoment(epochMs, 'day', `${dayOf(epochMs)}, UTC`);
+  return renderMoment(epochMs, 'day', `${toDay(epochMs)}, UTC`);
 }
 
 /** The same for all moments of one day in UTC. */
-export function dayOf(epochMs: number): string {
+export function toDay(epochMs: number): string {
   return UTC.day.format(epochMs);
 }
 

@@ -19,7 +19,7 @@ import {
   TAKEN_PER_CALL_MAX,
   TOPIC_MAX_LENGTH,
 } from '../limit.js';
-import { attachmentIdsOf } from '../message.js';
+import { listAttachmentIds } from '../message.js';
 import { SCOPES } from '../scope.js';
 import { InboundPolicy, Visibility } from './agent.js';
 import { SessionState } from './session.js';
@@ -188,11 +188,11 @@ export type Part = z.infer<typeof Part>;
 const Parts = z.array(Part).check(
   z.minLength(1),
   z.refine(
-    (parts) => attachmentIdsOf(parts).length <= ATTACHMENTS_PER_MESSAGE_MAX,
+    (parts) => listAttachmentIds(parts).length <= ATTACHMENTS_PER_MESSAGE_MAX,
     `at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments per message`,
   ),
   z.refine(
-    (parts) => new Set(attachmentIdsOf(parts)).size === attachmentIdsOf(parts).length,
+    (parts) => new Set(listAttachmentIds(parts)).size === listAttachmentIds(parts).length,
     'use each attachment only once',
   ),
 );

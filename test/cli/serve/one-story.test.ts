@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { machineOf } from '../../../src/cli/context/machine.js';
+import { readMachine } from '../../../src/cli/context/machine.js';
 import { createHome, type Ended, type Home, json, startServe } from '../../acceptance/program.js';
 
 interface Failure {
@@ -36,7 +36,7 @@ describe.runIf(process.platform === 'linux')('a process that ended', () => {
   it('does not keep the process alive while it is not awaited', async () => {
     const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const [line] = await once(parent.stdout, 'data');
-    const { isProcessAlive } = machineOf(process);
+    const { isProcessAlive } = readMachine(process);
     await expect.poll(() => isProcessAlive(Number(line))).toBe(false);
     expect(isProcessAlive(parent.pid ?? 0)).toBe(true);
     parent.kill('SIGKILL');

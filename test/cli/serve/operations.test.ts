@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { SETTING, SETTING_NAMES, variableOf } from '../../../src/cli/commands/serve/settings.js';
+import { SETTING, SETTING_NAMES, toVariable } from '../../../src/cli/commands/serve/settings.js';
 import { request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { freshHome, optionsOf, runWords } from '../captured-run.js';
@@ -46,7 +46,7 @@ describe('docs/operations.md', () => {
 
   it('names every setting with its variable and what holds without it', () => {
     for (const name of SETTING_NAMES) {
-      expect(PAGE).toContain(`| \`--${name}\` | \`${variableOf(name)}\` |`);
+      expect(PAGE).toContain(`| \`--${name}\` | \`${toVariable(name)}\` |`);
       const { standard } = SETTING[name];
       const row = PAGE.split('\n').find((line) => line.startsWith(`| \`--${name}\``)) ?? '';
       if (typeof standard !== 'string' && typeof standard !== 'number') continue;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { optionName } from '../../../src/cli/command.js';
-import { SETTING_NAMES, variableOf } from '../../../src/cli/commands/serve/settings.js';
+import { SETTING_NAMES, toVariable } from '../../../src/cli/commands/serve/settings.js';
 import { PROGRAM } from '../../../src/cli/program.js';
 import { freshHome, type RunOptions, runWords } from '../captured-run.js';
 
@@ -152,6 +152,6 @@ describe('the settings of a service', () => {
     const { code, err } = await runWords('serve --print-config', { environment: { ASP_SERVE_PROT: '1' } });
     expect(code).toBe(0);
     expect(err).toContain('ASP_SERVE_PROT is not a setting of asp serve and is ignored. Did you mean ASP_SERVE_PORT?');
-    for (const name of SETTING_NAMES) expect(variableOf(name)).toMatch(/^ASP_SERVE_[A-Z_]+$/);
+    for (const name of SETTING_NAMES) expect(toVariable(name)).toMatch(/^ASP_SERVE_[A-Z_]+$/);
   });
 });

@@ -117,8 +117,8 @@ describe('the refresh token of a login', () => {
     await signIn(service, place.context, HANDLE);
     const token = refreshTokenIn();
     const other = await startTestService({ areLimitsOn: false });
-    const addressesOf = () => ({ baseUrl: service.baseUrl, authUrl: new URL(other.baseUrl).origin });
-    const { context, bodies } = watched({ ...place.context, addressesOf });
+    const findAddresses = () => ({ baseUrl: service.baseUrl, authUrl: new URL(other.baseUrl).origin });
+    const { context, bodies } = watched({ ...place.context, findAddresses });
     const removal = await openLogins(context).remove(key);
     await other.stop();
     expect(removal).toMatchObject({ isRevoked: false, isDeleted: true, revocationError: { code: 'ASP_DISCOVERY' } });

@@ -9,7 +9,7 @@ import { createMemoryLimits, unlimited } from '../../../src/service/core/rate-li
 import { createHeldBytes } from '../../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../../src/service/http/app.js';
 import { createLocalBus, createSharedBus } from '../../../src/service/messaging/shared-bus.js';
-import { addressesOf, composeService, type RunningService } from '../../../src/service/service.js';
+import { composeService, type RunningService, toAddresses } from '../../../src/service/service.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
 import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
@@ -27,7 +27,7 @@ import type { Life, World } from './world.js';
 
 const PLACE = { host: '127.0.0.1', isBehindProxy: false };
 const PORT = 8744;
-export const ADDRESSES = addressesOf(PLACE, PORT);
+export const ADDRESSES = toAddresses(PLACE, PORT);
 
 /** What a run of the service is given besides chance. */
 export interface Setting {

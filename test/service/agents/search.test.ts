@@ -12,8 +12,8 @@ import {
 import type { AccountRow } from '../../../src/service/store/accounts.js';
 import {
   holdsPhrases,
-  searchPhrasesOf,
-  searchTermsOf,
+  toSearchPhrases,
+  toSearchTerms,
   wordsToFind,
   wordsToIndex,
 } from '../../../src/service/store/search.js';
@@ -282,7 +282,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
 
 describe('Search › the words of a text', () => {
   it('are folded in case, width and accents', () => {
-    expect(searchTermsOf('Ünï-code ＦＵＬＬ İstanbul x_y 3.14 ①')).toEqual([
+    expect(toSearchTerms('Ünï-code ＦＵＬＬ İstanbul x_y 3.14 ①')).toEqual([
       'uni',
       'code',
       'full',
@@ -293,20 +293,20 @@ describe('Search › the words of a text', () => {
       '14',
       '1',
     ]);
-    expect(searchTermsOf('日本go')).toEqual(['日', '本', 'go']);
-    expect(searchTermsOf(' \u0000!? ')).toEqual([]);
+    expect(toSearchTerms('日本go')).toEqual(['日', '本', 'go']);
+    expect(toSearchTerms(' \u0000!? ')).toEqual([]);
   });
 
   it('are kept once each, with the pairs of a script without spaces', () => {
-    expect(wordsToIndex(searchTermsOf('go 日本語 go'))).toEqual(['go', '日', '本', '語', '日本', '本語']);
-    expect(wordsToFind(searchPhrasesOf('日本語 go-go 鳥'))).toEqual(['日本', '本語', 'go', '鳥']);
-    expect(wordsToFind(searchPhrasesOf('go日本'))).toEqual(['日本', 'go']);
+    expect(wordsToIndex(toSearchTerms('go 日本語 go'))).toEqual(['go', '日', '本', '語', '日本', '本語']);
+    expect(wordsToFind(toSearchPhrases('日本語 go-go 鳥'))).toEqual(['日本', '本語', 'go', '鳥']);
+    expect(wordsToFind(toSearchPhrases('go日本'))).toEqual(['日本', 'go']);
   });
 
   it('phrases are words next to each other', () => {
-    const terms = searchTermsOf('one two one three');
-    expect(holdsPhrases(terms, searchPhrasesOf('one-three two'))).toBe(true);
-    expect(holdsPhrases(terms, searchPhrasesOf('two-three'))).toBe(false);
+    const terms = toSearchTerms('one two one three');
+    expect(holdsPhrases(terms, toSearchPhrases('one-three two'))).toBe(true);
+    expect(holdsPhrases(terms, toSearchPhrases('two-three'))).toBe(false);
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { browserNameOf } from '../../../src/service/web/sign-in.js';
+import { parseBrowserName } from '../../../src/service/web/sign-in.js';
 
 const WEBKIT = 'AppleWebKit/537.36 (KHTML, like Gecko)';
 
@@ -23,5 +23,5 @@ it.each([
   ['Unknown browser', '<script>alert(1)</script>'],
   ['Unknown browser', undefined],
 ])('a browser is called %s', (name, userAgent) => {
-  expect(browserNameOf(userAgent)).toBe(name);
+  expect(parseBrowserName(userAgent)).toBe(name);
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { widerNetworkOf } from '../../../src/service/oauth/attempts.js';
+import { toWiderNetwork } from '../../../src/service/oauth/attempts.js';
 import { createTestClock } from '../../support/clock.js';
 import { type Answer, request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -56,7 +56,7 @@ describe('the wider network of an address', () => {
     ['2001:db8:1:ffff::1', '2001:db8:1::/48'],
     ['::ffff:192.0.2.7', undefined],
     ['192.0.2.7', undefined],
-  ])('%s: %s', (address, network) => expect(widerNetworkOf(address)).toBe(network));
+  ])('%s: %s', (address, network) => expect(toWiderNetwork(address)).toBe(network));
 
   it('makes a site with thousands of small networks wait', { timeout: 120_000 }, async () => {
     const service = await startTestService({ isBehindProxy: true });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { networkOf } from '../../../src/service/oauth/attempts.js';
+import { toNetwork } from '../../../src/service/oauth/attempts.js';
 
 describe('the subject of a limit by address', () => {
   it.each([
@@ -18,10 +18,10 @@ describe('the subject of a limit by address', () => {
     ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
     ['unknown', 'unknown'],
   ])('%s: %s', (address, network) => {
-    expect(networkOf(address)).toBe(network);
+    expect(toNetwork(address)).toBe(network);
   });
 
   it('is another for the network beside it', () => {
-    expect(networkOf('2001:db8:1:3::1')).not.toBe(networkOf('2001:db8:1:2::1'));
+    expect(toNetwork('2001:db8:1:3::1')).not.toBe(toNetwork('2001:db8:1:2::1'));
   });
 });

@@ -3,7 +3,7 @@ import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js
 import { findAccount } from '../../../src/service/store/accounts.js';
 import { findSignedInAccount, insertAccountSession } from '../../../src/service/store/browser-sessions.js';
 import { putOAuthClient } from '../../../src/service/store/oauth-clients.js';
-import { findPasswordMistake, hashPassword, isPasswordOf, setPassword } from '../../../src/service/web/passwords.js';
+import { findPasswordMistake, hashPassword, matchesPassword, setPassword } from '../../../src/service/web/passwords.js';
 import { openStage } from '../sessions/stage.js';
 import { createBrowser } from './browser.js';
 import { type Desk, openDesk } from './desk.js';
@@ -125,7 +125,7 @@ describe('A new password', () => {
     expect(signedIn).toEqual(['maria', undefined, 'other']);
     expect(stage.signals).toContainEqual({ kind: 'revoked', grantId: familyId });
     const stored = await stage.read((query) => findAccount(query, account.id));
-    expect(await isPasswordOf(stored?.password_hash, 'correct horse battery')).toBe(true);
+    expect(await matchesPassword(stored?.password_hash, 'correct horse battery')).toBe(true);
     await stage.close();
   });
 });

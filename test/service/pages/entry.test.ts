@@ -15,7 +15,7 @@ const eventOf = (said: object): EventEnvelope => ({
 });
 const entryOf = (said: object, isWhole: boolean): string => {
   const event = eventOf(said);
-  return renderEntry({ event, place: { path: '/p', username: 'ada', through: 100, isWhole } }).markup;
+  return renderEntry({ event, where: { path: '/p', username: 'ada', through: 100, isWhole } }).markup;
 };
 
 /** As large as a message may be, and as deep: laid out on lines of their own its brackets take sixty times the room. */
@@ -95,9 +95,9 @@ describe('Two thousand hostile texts', () => {
       const message = { id: 'msg_01ARZ3NDEKTSV4RRFFQ69G5FAV', sender: '@eve.bot', content, metadata: { [text]: text } };
       const event = eventOf({ ...message, metadata: { ...message.metadata, in_reply_to: text, sent_by: text } });
       const pictures = new Map([[id, size]]);
-      const place = { path: '/p', username: 'ada', through: 100, canReply: true, pictures };
-      expect(findForeign(renderEntry({ event, place }, event).markup)).toEqual([]);
-      expect(findForeign(renderEntry({ event, place: { ...place, isWhole: true } }).markup)).toEqual([]);
+      const where = { path: '/p', username: 'ada', through: 100, canReply: true, pictures };
+      expect(findForeign(renderEntry({ event, where }, event).markup)).toEqual([]);
+      expect(findForeign(renderEntry({ event, where: { ...where, isWhole: true } }).markup)).toEqual([]);
     }
   });
 
@@ -106,8 +106,8 @@ describe('Two thousand hostile texts', () => {
       const payload = { by: text, invitee: text, agent: text, ended_by: text, reopened_by: text };
       for (const type of ['session.invited', 'session.left', 'session.ended', text]) {
         const event = { ...eventOf({}), type, payload };
-        const place = { path: '/p', username: 'ada', through: 100 };
-        expect(findForeign(renderEntry({ event, place }).markup)).toEqual([]);
+        const where = { path: '/p', username: 'ada', through: 100 };
+        expect(findForeign(renderEntry({ event, where }).markup)).toEqual([]);
       }
     }
   });

@@ -15,7 +15,7 @@ describe('What is wrong with a form as a whole', () => {
 
 describe('The agents of a consent page', () => {
   const pageOf = (count: number, chosen?: string): ConsentPage => ({
-    place: 'asp.example',
+    host: 'asp.example',
     request: 'r',
     csrf: 'c',
     decidePath: '/decide',

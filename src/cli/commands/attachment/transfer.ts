@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import type { Client, Upload } from '../../../client/client.js';
 import { isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
-import { ATTACHMENT_TYPE, attachmentTypeOfName, hasSignatureOf } from '../../../wire/attachment.js';
+import { ATTACHMENT_TYPE, attachmentTypeOfName, matchesSignature } from '../../../wire/attachment.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
 import type { Attachment } from '../../../wire/schemas/attachment.js';
 import { chosenKey } from '../../context/calls.js';
@@ -51,7 +51,7 @@ function check(filename: string, size: number, head: Uint8Array, openBytes: () =
     });
   if (size > ATTACHMENT_MAX_BYTES) throw tooLarge(filename, ATTACHMENT_MAX_BYTES);
   if (size === 0) throw usageError(`${filename} is empty. Nothing was sent.`);
-  if (!hasSignatureOf(type, head))
+  if (!matchesSignature(type, head))
     throw new CliError('ASP_FILE_TYPE', {
       message: `${filename} is not a valid ${type} file. Nothing was sent.`,
       why: 'its contents do not match its extension.',
@@ -130,8 +130,8 @@ const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
  * A name that stays in its folder on every system, derived from a file name of a service: the last path part, without
  * anything that a shell, a terminal or a file system could misinterpret.
  */
-export function safeFilename(given: string): string {
-  const last = given.normalize('NFC').split(/[/\\]/).at(-1) ?? '';
+export function safeFilename(path: string): string {
+  const last = path.normalize('NFC').split(/[/\\]/).at(-1) ?? '';
   const plain = last
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .replace(/[^\p{L}\p{M}\p{N} ._-]+/gu, '_')

@@ -59,7 +59,7 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
   const handle = args.argument('handle');
   // The first step already set the agent and the scopes.
   for (const other of ['scopes', 'account', 'read-only', 'callback-port'] as const) args.refuseBoth('finish', other);
-  if (handle !== undefined && args.isGiven('finish'))
+  if (handle !== undefined && args.isSet('finish'))
     throw usageError('--finish and a handle cannot be used together.', { why: 'pass the handle to --start.' });
   const { ACCOUNT_SCOPES, AGENT_SCOPES, readScopes } = await import('./login.js');
   const isReadOnly = args.flag('read-only');

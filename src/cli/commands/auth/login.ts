@@ -2,9 +2,9 @@ import type { Login } from '../../../client/credentials/login.js';
 import { ACCOUNT_SCOPES, AGENT_SCOPES, isAccountScope, isScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { approveLocally, awaitCallback, listenOnLoopback, localRecordOf, onlyAgent } from '../../login/loopback.js';
+import { approveLocally, awaitCallback, listenOnLoopback, onlyAgent, readLocalRecord } from '../../login/loopback.js';
 import { completeSignIn, finishSignIn, keepPending, prepareSignIn, requestSignIn } from '../../login/sign-in.js';
-import { loginWords } from '../../profile/resolve-profile.js';
+import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
 
 /** Nothing listens there between the two steps: the browser shows an error, and the user pastes its address back. */
@@ -12,9 +12,10 @@ const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
 
 export async function login(context: Context, options: LoginOptions): Promise<void> {
   if (options.isStart) return start(context, options);
-  if (options.finish !== undefined) return tell(context, await finishSignIn(context, options.finish, options.store));
+  if (options.finish !== undefined)
+    return announce(context, await finishSignIn(context, options.finish, options.store));
   const signIn = context.globals.isYes ? signInLocally : signInByBrowser;
-  await tell(context, await signIn(context, options));
+  await announce(context, await signIn(context, options));
 }
 
 async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
@@ -23,7 +24,7 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
   const loopback = await listenOnLoopback(options.callbackPort);
   try {
     const request = await requestSignIn(signIn, loopback.redirectUri);
-    const again = loginWords(handle, options.scopes);
+    const again = loginArgs(handle, options.scopes);
     const browser = { isWanted: options.opensBrowser, command: options.browserCommand, again };
     const callback = await awaitCallback(context, request, loopback, browser);
     return await completeSignIn(signIn, request, callback);
@@ -34,7 +35,7 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
 
 async function signInLocally(context: Context, options: LoginOptions): Promise<Login> {
   const { baseUrl } = await context.profile();
-  const record = await localRecordOf(context, baseUrl);
+  const record = await readLocalRecord(context, baseUrl);
   const handle = options.handle ?? context.globals.as ?? (await onlyAgent(context, record, options.scopes));
   const signIn = await prepareSignIn(context, { ...options, handle });
   const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
@@ -60,10 +61,10 @@ async function start(context: Context, options: LoginOptions): Promise<void> {
   await context.output.note(`  ${next.join(' ')}`);
 }
 
-async function tell(context: Context, login: Login): Promise<void> {
+async function announce(context: Context, login: Login): Promise<void> {
   const { handle, baseUrl, store, scopes } = login;
-  const place = store === 'keychain' ? 'the keychain' : 'a file that only you can read';
-  await context.output.note(`Signed in at ${baseUrl}. The login is stored in ${place}.`);
+  const where = store === 'keychain' ? 'the keychain' : 'a file that only you can read';
+  await context.output.note(`Signed in at ${baseUrl}. The login is stored in ${where}.`);
   await context.output.document({ handle, base_url: baseUrl, store, scopes }, (safe) => safe.handle ?? '(account)');
   if (handle === null) return;
   const winner = ['ASP_TOKEN', 'ASP_CLIENT_ID'].find((name) => (context.environment[name] ?? '') !== '');

@@ -5,9 +5,9 @@ import { listRegistrations } from '../../../client/credentials/register-client.j
 import { RequestError } from '../../../client/http/request-error.js';
 import { isScope, splitScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { loginContextOf } from '../../context/login-place.js';
+import { createLoginContext } from '../../context/login-place.js';
 import { CliError, usageError } from '../../errors.js';
-import { handlesOf, resolveAgent } from '../../profile/resolve-profile.js';
+import { listHandles, resolveAgent } from '../../profile/resolve-profile.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
 
 /**
@@ -41,7 +41,7 @@ export async function requireStoredLogin(
   const profile = await context.profile();
   const { globals, environment, projectFile } = context;
   const logins = await context.logins();
-  const storedHandles = async (): Promise<string[]> => handlesOf(await logins.list(profile.baseUrl));
+  const storedHandles = async (): Promise<string[]> => listHandles(await logins.list(profile.baseUrl));
   const sources = { flag: handle ?? globals.as, environment, profile, projectFile, storedHandles };
   const agent = await resolveAgent(sources, 'stored');
   const handles = isCertain && agent.isFirstLogin ? await storedHandles() : [];
@@ -73,16 +73,16 @@ const STATE = {
 /** `auth status` */
 export async function listLogins(context: Context): Promise<void> {
   const logins = await (await context.logins()).list();
-  const loginContext = await loginContextOf(context);
+  const loginContext = await createLoginContext(context);
   const { profiles } = await context.config();
-  const profileOf = ({ baseUrl }: Login): string | null =>
+  const findProfile = ({ baseUrl }: Login): string | null =>
     Object.entries(profiles).find(([, { base_url }]) => base_url === baseUrl)?.[0] ?? null;
   const items = [];
   for (const login of logins) {
     const { state, expiresAtMs } = await inspectLogin(loginContext, login);
     items.push({
       handle: login.handle,
-      profile: profileOf(login),
+      profile: findProfile(login),
       base_url: login.baseUrl,
       store: login.store,
       scopes: login.scopes,
@@ -129,7 +129,11 @@ export async function refreshStoredLogin(context: Context, { handle, scopes }: R
       next: ['asp', 'login', login.handle ?? ''],
     });
   const { signal, output, clock } = context;
-  const { token } = await refreshLogin(await loginContextOf(context), login, 'api', { isForced: true, scopes, signal });
+  const { token } = await refreshLogin(await createLoginContext(context), login, 'api', {
+    isForced: true,
+    scopes,
+    signal,
+  });
   const granted = token.scope === undefined ? (scopes ?? login.scopes) : splitScope(token.scope);
   await output.note(`New access token, expires ${relativeTime(token.expiresAtMs, clock.now())}: ${granted.join(' ')}`);
   const { baseUrl: base_url } = login;
@@ -141,7 +145,7 @@ export async function refreshStoredLogin(context: Context, { handle, scopes }: R
 
 /** `auth clients` */
 export async function listClients(context: Context): Promise<void> {
-  const registrations = await listRegistrations(await loginContextOf(context));
+  const registrations = await listRegistrations(await createLoginContext(context));
   const items = registrations.map(({ clientId, issuer, registeredAtMs }) => ({
     client_id: clientId,
     issuer,
@@ -183,7 +187,7 @@ export async function logout(context: Context, options: LogoutOptions): Promise<
   for (const login of chosen) {
     const item = await signOut(context, logins, login, options, chosen.length === 1);
     items.push(item);
-    await context.output.note(sentenceOf(item, login, options));
+    await context.output.note(describeSignedOut(item, login, options));
   }
   if (items.length === 0) await context.output.note('There was no login.');
   await context.output.list({ items, next_cursor: null }, [
@@ -252,7 +256,7 @@ async function signOut(
   return { ...about, revoked: isRevoked, deleted: true, error };
 }
 
-function sentenceOf(item: SignedOut, login: Login, { isLocalOnly }: LogoutOptions): string {
+function describeSignedOut(item: SignedOut, login: Login, { isLocalOnly }: LogoutOptions): string {
   const who = `${item.handle ?? 'The account'} at ${item.base_url}`;
   if (!item.deleted) return `${who}: still here. ${item.error ?? ''}`.trimEnd();
   if (item.revoked) return `${who}: revoked at the service and deleted here.`;

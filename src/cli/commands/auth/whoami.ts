@@ -5,13 +5,13 @@ import { splitScope } from '../../../wire/scope.js';
 import { agentChoice, credentialKind, describeSource } from '../../context/build-credential.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { loginContextOf } from '../../context/login-place.js';
+import { createLoginContext } from '../../context/login-place.js';
 import { CliError, usageError } from '../../errors.js';
 import {
   agentCandidates,
-  handlesOf,
   type Layer,
-  loginWords,
+  listHandles,
+  loginArgs,
   profileCandidates,
   type ResolvedProfile,
   survey,
@@ -47,7 +47,7 @@ async function agentLayers(context: Context, profile: ResolvedProfile | undefine
 }
 
 async function storedHandlesAt(context: Context, { baseUrl }: ResolvedProfile): Promise<string[]> {
-  return handlesOf(await (await context.logins()).list(baseUrl));
+  return listHandles(await (await context.logins()).list(baseUrl));
 }
 
 /** The settings for each kind of credential; for a secret, only whether it is set. */
@@ -111,7 +111,7 @@ export async function whoami(context: Context, options: WhoamiOptions): Promise<
     );
   }
   await output.document(who, (safe) => safe.handle);
-  if (!options.isShort && output.format === 'human') await output.note(factsOf(who, context.clock.now()));
+  if (!options.isShort && output.format === 'human') await output.note(describeFacts(who, context.clock.now()));
 }
 
 type TellableLayer = ReturnType<typeof outwardly>;
@@ -127,7 +127,7 @@ async function tellNobody({ output }: Context, layers: readonly Layer[]): Promis
 async function askService(context: Context): Promise<Whoami> {
   const agent = await read(context, 'getActingAgent', {});
   const profile = await context.profile();
-  const login = await loginOf(context, agent.canonical_handle);
+  const login = await findLogin(context, agent.canonical_handle);
   const token = await (await context.credential()).accessToken('api', { signal: context.signal });
   return {
     handle: agent.canonical_handle,
@@ -158,13 +158,13 @@ async function askThisMachine(context: Context): Promise<Whoami> {
   const { handle } = await context.agent();
   if (handle === undefined)
     throw usageError(`Cannot tell offline which agent ${source} acts as.`, { next: ['asp', 'whoami'] });
-  const login = await loginOf(context, handle);
+  const login = await findLogin(context, handle);
   if (login === undefined && source === 'login')
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `Not signed in as ${handle} at ${profile.baseUrl}.`,
-      next: loginWords(handle),
+      next: loginArgs(handle),
     });
-  const inspection = login === undefined ? undefined : await inspectLogin(await loginContextOf(context), login);
+  const inspection = login === undefined ? undefined : await inspectLogin(await createLoginContext(context), login);
   return {
     handle,
     agent_id: login?.agentId ?? null,
@@ -179,13 +179,13 @@ async function askThisMachine(context: Context): Promise<Whoami> {
 }
 
 /** The stored login of the credential, if it has one. */
-async function loginOf(context: Context, handle: string): Promise<Login | undefined> {
+async function findLogin(context: Context, handle: string): Promise<Login | undefined> {
   const profile = await context.profile();
   if (credentialKind(context.environment, profile) !== 'login') return undefined;
   return (await context.logins()).find({ baseUrl: profile.baseUrl, handle });
 }
 
-function factsOf({ profile, base_url, source, store, scopes, expires_at }: Whoami, nowMs: number): string {
+function describeFacts({ profile, base_url, source, store, scopes, expires_at }: Whoami, nowMs: number): string {
   return [
     profile === base_url ? base_url : `${profile} (${base_url})`,
     store === null

@@ -34,7 +34,7 @@ export const chat = command({
   parse: (args) => ({
     name: readSessionName(args.argument('session')),
     last: args.count('last', { max: LAST_MAX }) ?? LAST_DEFAULT,
-    showsUnread: !args.isGiven('last'),
+    showsUnread: !args.isSet('last'),
     topic: args.text('topic'),
     joins: args.flag('join'),
   }),

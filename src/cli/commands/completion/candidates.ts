@@ -22,7 +22,7 @@ export type MemoryName = 'agents' | 'attachments' | 'blocked' | 'entries' | 'han
 type Kind = ListName | MemoryName | 'commands' | 'fields' | 'files' | 'folders' | 'settingValues';
 
 /** Everything that is known about the program at build time, as plain data. */
-export interface KnownWords {
+export interface Vocabulary {
   readonly nouns: Program['nouns'];
   readonly commands: readonly Pick<Command, 'path' | 'aliases' | 'summary' | 'arguments' | 'options'>[];
   /** Options of every command. */
@@ -71,6 +71,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
         '@file',
         'account',
         'address',
+        'amount',
         'client-id',
         'count',
         'cursor',
@@ -132,30 +133,30 @@ const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
 /** Placeholders that accept several values in one word, separated by commas. */
 const WITH_COMMAS = ['to', 'handle', 'handles', 'sessions', 'ids', 'entries', 'blocked', 'list', 'names', 'types'];
 
-interface Place {
+interface ParsedLine {
   /** In its canonical spelling; empty until a command is complete. */
   readonly path: string;
-  readonly command: KnownWords['commands'][number] | undefined;
+  readonly command: Vocabulary['commands'][number] | undefined;
   /** The words of the path, as typed. */
   readonly typed: readonly string[];
   readonly args: readonly string[];
-  readonly given: ReadonlySet<string>;
+  readonly usedOptions: ReadonlySet<string>;
   /** The option whose value comes next. */
   readonly pending: Option | undefined;
   readonly isAfterDashes: boolean;
 }
 
 /** The candidates for `typed`, after the words before it. `recall` returns what this machine knows, on demand. */
-export function offerWords(
-  known: KnownWords,
+export function offerCandidates(
+  known: Vocabulary,
   recall: (name: MemoryName) => readonly Candidate[],
   before: readonly string[],
   typed: string,
 ): Offer {
-  const place = findPlace(known, before);
-  const { command, pending, path } = place;
-  if (place.isAfterDashes) return { candidates: [] };
-  const ask: Ask = { known, recall, place };
+  const parsed = parseLine(known, before);
+  const { command, pending, path } = parsed;
+  if (parsed.isAfterDashes) return { candidates: [] };
+  const ask: Ask = { known, recall, parsed };
   if (pending !== undefined) return offerValue(ask, pending, typed);
   const [, attached = '', flag = ''] = /^((--[^=]+)=|-\w(?=.))/.exec(typed) ?? [];
   if (attached !== '') {
@@ -163,43 +164,44 @@ export function offerWords(
     if (option !== undefined && optionName(option.flags).takesValue)
       return withPrefix(attached, offerValue(ask, option, typed.slice(attached.length)));
   }
-  if (typed.startsWith('-')) return { candidates: offerOptions(known, place, typed) };
-  const words = place.args.length > 0 ? [] : offerCommands(known, place.typed, typed);
+  if (typed.startsWith('-')) return { candidates: offerOptions(known, parsed, typed) };
+  const words = parsed.args.length > 0 ? [] : offerCommands(known, parsed.typed, typed);
   const positional = command?.arguments ?? [];
   const last = positional.at(-1)?.usage.includes('...') === true ? positional.length - 1 : positional.length;
-  const argument = positional[Math.min(place.args.length, last)];
+  const argument = positional[Math.min(parsed.args.length, last)];
   if (argument === undefined) return { candidates: words };
-  const values = offerKinds(ask, path, argument.usage, typed, place.args);
+  const values = offerKinds(ask, path, argument.usage, typed, parsed.args);
   return { ...values, candidates: [...words, ...values.candidates] };
 }
 
 /** Plural nouns are offered to those who type them. */
-function offerCommands(known: KnownWords, before: readonly string[], typed: string): Candidate[] {
-  const words = nextWords(commandNames(known), before, typed);
-  return words.length > 0 ? words : nextWords(pluralNames(known), before, typed);
+function offerCommands(known: Vocabulary, before: readonly string[], typed: string): Candidate[] {
+  const words = nextArgs(commandNames(known), before, typed);
+  return words.length > 0 ? words : nextArgs(pluralNames(known), before, typed);
 }
 
 interface Ask {
-  readonly known: KnownWords;
+  readonly known: Vocabulary;
   readonly recall: (name: MemoryName) => readonly Candidate[];
-  readonly place: Place;
+  readonly parsed: ParsedLine;
 }
 
-function findPlace(known: KnownWords, words: readonly string[]): Place {
+function parseLine(known: Vocabulary, words: readonly string[]): ParsedLine {
   const spellings = [...spellingsIn(known)];
   const typed: string[] = [];
   const args: string[] = [];
-  const given = new Set<string>();
-  let command: Place['command'];
+  const usedOptions = new Set<string>();
+  let command: ParsedLine['command'];
   let pending: Option | undefined;
   for (const word of words) {
     if (pending !== undefined) {
       pending = undefined;
       continue;
     }
-    if (word === '--') return { path: command?.path ?? '', command, typed, args, given, pending, isAfterDashes: true };
+    if (word === '--')
+      return { path: command?.path ?? '', command, typed, args, usedOptions, pending, isAfterDashes: true };
     if (word.startsWith('-') && word !== '-') {
-      pending = readOptions(known, command, word, given);
+      pending = readOptions(known, command, word, usedOptions);
       continue;
     }
     const next = [...typed, word];
@@ -210,13 +212,13 @@ function findPlace(known: KnownWords, words: readonly string[]): Place {
       command = fitting.find(([spelling]) => spelling === next.join(' '))?.[1];
     }
   }
-  return { path: command?.path ?? '', command, typed, args, given, pending, isAfterDashes: false };
+  return { path: command?.path ?? '', command, typed, args, usedOptions, pending, isAfterDashes: false };
 }
 
 const isBelow = (spelling: string, words: readonly string[]): boolean =>
   `${spelling} `.startsWith(words.map((word) => `${word} `).join(''));
 
-function* spellingsIn({ commands, nouns }: KnownWords): Iterable<[string, KnownWords['commands'][number]]> {
+function* spellingsIn({ commands, nouns }: Vocabulary): Iterable<[string, Vocabulary['commands'][number]]> {
   for (const command of commands) {
     const [noun = '', ...verbs] = command.path.split(' ');
     const plural = verbs.length === 0 ? undefined : nouns.find((each) => each.noun === noun)?.plural;
@@ -230,15 +232,15 @@ function* spellingsIn({ commands, nouns }: KnownWords): Iterable<[string, KnownW
  * word, if one lacks its value.
  */
 function readOptions(
-  known: KnownWords,
-  command: Place['command'],
+  known: Vocabulary,
+  command: ParsedLine['command'],
   word: string,
-  given: Set<string>,
+  usedOptions: Set<string>,
 ): Option | undefined {
   const note = (flag: string): Option | undefined => {
     const option = findOption(known, command, flag);
     if (option === undefined) return undefined;
-    given.add(optionName(option.flags).long);
+    usedOptions.add(optionName(option.flags).long);
     return optionName(option.flags).takesValue ? option : undefined;
   };
   if (word.startsWith('--')) {
@@ -253,19 +255,19 @@ function readOptions(
   return undefined;
 }
 
-const optionsAt = ({ everywhere }: KnownWords, command: Place['command']): readonly Option[] =>
+const optionsAt = ({ everywhere }: Vocabulary, command: ParsedLine['command']): readonly Option[] =>
   [...(command?.options ?? []), ...everywhere].filter(({ isHidden }) => isHidden !== true);
 
-function findOption(known: KnownWords, command: Place['command'], flag: string): Option | undefined {
+function findOption(known: Vocabulary, command: ParsedLine['command'], flag: string): Option | undefined {
   return optionsAt(known, command).find(({ flags }) => {
     const { short, long } = optionName(flags);
     return flag === short || flag === `--${long}`;
   });
 }
 
-function offerOptions(known: KnownWords, { command, given }: Place, typed: string): Candidate[] {
+function offerOptions(known: Vocabulary, { command, usedOptions }: ParsedLine, typed: string): Candidate[] {
   const left = optionsAt(known, command).filter(
-    ({ flags, isRepeatable }) => isRepeatable === true || !given.has(optionName(flags).long),
+    ({ flags, isRepeatable }) => isRepeatable === true || !usedOptions.has(optionName(flags).long),
   );
   const long = left.map(({ flags, about }): Candidate => [`--${optionName(flags).long}`, about]);
   const short = left.flatMap(({ flags, about }): Candidate[] => {
@@ -283,14 +285,14 @@ const withPrefix = (prefix: string, offer: Offer): Offer => ({
   candidates: offer.candidates.map(([value, about]) => [prefix + value, about]),
 });
 
-const commandNames = ({ commands, nouns }: KnownWords): Candidate[] => [
+const commandNames = ({ commands, nouns }: Vocabulary): Candidate[] => [
   ...nouns.map(({ noun, summary }): Candidate => [noun, summary]),
   ...commands.flatMap(({ path, aliases, summary }) =>
     [path, ...aliases].map((spelling): Candidate => [spelling, summary]),
   ),
 ];
 
-const pluralNames = (known: KnownWords): Candidate[] =>
+const pluralNames = (known: Vocabulary): Candidate[] =>
   known.nouns.flatMap(({ noun, plural, summary }): Candidate[] =>
     plural === undefined
       ? []
@@ -306,7 +308,7 @@ const pluralNames = (known: KnownWords): Candidate[] =>
  * The next words of the names that begin with the words so far; a word that is not the last of a name is described by
  * what follows it.
  */
-function nextWords(names: readonly Candidate[], before: readonly string[], typed: string): Candidate[] {
+function nextArgs(names: readonly Candidate[], before: readonly string[], typed: string): Candidate[] {
   const found = new Map<string, string>();
   const following = new Map<string, string[]>();
   for (const [name, about] of names) {
@@ -329,30 +331,31 @@ function offerValue(ask: Ask, option: Option, typed: string): Offer {
       ),
     };
   const [, placeholder = ''] = /(<[^>]+>)$/.exec(option.flags) ?? [];
-  const isOwn = ask.place.command?.options.includes(option) === true;
-  return offerKinds(ask, isOwn ? ask.place.path : '', placeholder, typed, []);
+  const isOwn = ask.parsed.command?.options.includes(option) === true;
+  return offerKinds(ask, isOwn ? ask.parsed.path : '', placeholder, typed, []);
 }
 
 /** The kinds and the literal words of `<file|->`, `[handles...]`, `<dir|memory>`. */
 export function readPlaceholder(path: string, usage: string): { name: string; kinds: Kind[]; literals: string[] } {
   const name = usage.replace(/^[<[]|(\.\.\.)?[>\]]$/g, '');
   const parts = name.split('|');
-  const kindsOf = (part: string): readonly Kind[] | undefined => AT_COMMAND[`${path} <${part}>`] ?? PLACEHOLDERS[part];
+  const findKinds = (part: string): readonly Kind[] | undefined =>
+    AT_COMMAND[`${path} <${part}>`] ?? PLACEHOLDERS[part];
   return {
     name: parts[0] ?? '',
-    kinds: parts.flatMap((part) => kindsOf(part) ?? []),
-    literals: parts.filter((part) => kindsOf(part) === undefined),
+    kinds: parts.flatMap((part) => findKinds(part) ?? []),
+    literals: parts.filter((part) => findKinds(part) === undefined),
   };
 }
 
-function offerKinds(ask: Ask, path: string, usage: string, typed: string, given: readonly string[]): Offer {
+function offerKinds(ask: Ask, path: string, usage: string, typed: string, usedOptions: readonly string[]): Offer {
   const { name, kinds, literals } = readPlaceholder(path, usage);
   const paths = kinds.includes('files') ? 'files' : kinds.includes('folders') ? 'folders' : undefined;
   // A shell offers files if it gets nothing else.
   const words = literals.filter((word) => (paths === undefined || typed !== '') && word.startsWith(typed));
   const comma = WITH_COMMAS.includes(name) ? typed.lastIndexOf(',') + 1 : 0;
-  const listed = [...given.flatMap((each) => each.split(',')), ...typed.slice(0, comma).split(',')];
-  const found = kinds.flatMap((kind) => valuesOf(ask, kind, typed.slice(comma)));
+  const listed = [...usedOptions.flatMap((each) => each.split(',')), ...typed.slice(0, comma).split(',')];
+  const found = kinds.flatMap((kind) => listValues(ask, kind, typed.slice(comma)));
   const unique = new Map(found.toReversed());
   const values = [...new Set(found.map(([value]) => value))]
     .filter((value) => !listed.some((each) => each.replace(/^@/, '') === value.replace(/^@/, '')))
@@ -363,17 +366,17 @@ function offerKinds(ask: Ask, path: string, usage: string, typed: string, given:
 
 const HANDLES: readonly Kind[] = ['agents', 'blocked', 'entries', 'handles'];
 
-function valuesOf({ known, recall, place }: Ask, kind: Kind, typed: string): Candidate[] {
-  const { args, path } = place;
+function listValues({ known, recall, parsed }: Ask, kind: Kind, typed: string): Candidate[] {
+  const { args, path } = parsed;
   switch (kind) {
     case 'files':
     case 'folders':
       return [];
     case 'commands':
-      return nextWords(commandNames(known), args, typed);
+      return nextArgs(commandNames(known), args, typed);
     case 'schemas':
     case 'topics':
-      return nextWords(known.lists[kind], args, typed);
+      return nextArgs(known.lists[kind], args, typed);
     case 'fields':
       return matching(
         (known.fields[path] ?? []).map((field) => [field, '']),
@@ -402,7 +405,7 @@ function asTyped(handles: readonly Candidate[], typed: string): Candidate[] {
 }
 
 /** The settings, including those of the existing profiles. */
-function settingKeys({ lists }: KnownWords, recall: Ask['recall']): Candidate[] {
+function settingKeys({ lists }: Vocabulary, recall: Ask['recall']): Candidate[] {
   const profiles = recall('profiles').filter(([name]) => name !== 'local');
   return lists.keys.flatMap(([key, about]) =>
     key.includes('<name>')

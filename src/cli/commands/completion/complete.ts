@@ -3,9 +3,9 @@ import { join } from 'node:path';
 
 import { readSmallFile, recall } from '../../context/completion-memory.js';
 import { LOCAL, PROFILE_NAME } from '../../profile/config.js';
-import { type Paths, type Place, pathsOf } from '../../profile/paths.js';
-import { handleOf } from '../../values.js';
-import { type Candidate, type KnownWords, type MemoryName, offerWords } from './candidates.js';
+import { type Host, type Paths, resolvePaths } from '../../profile/paths.js';
+import { parseHandle } from '../../values.js';
+import { type Candidate, type MemoryName, offerCandidates, type Vocabulary } from './candidates.js';
 import { readLine } from './shell-line.js';
 
 /**
@@ -17,7 +17,7 @@ import { readLine } from './shell-line.js';
  * the words of the line, the last one up to the cursor; for PowerShell, `more` is the number of words before it,
  * because some versions drop an empty word.
  */
-export function complete(args: readonly string[], known: KnownWords, at: Place): string {
+export function complete(args: readonly string[], known: Vocabulary, at: Host): string {
   const [shell = '', ...rest] = args;
   const more = rest[0] === '--' ? undefined : rest.shift();
   const words = rest[0] === '--' ? rest.slice(1) : rest;
@@ -25,7 +25,7 @@ export function complete(args: readonly string[], known: KnownWords, at: Place):
   if (line?.isPath === true) return ':files\n';
   const count = shell === 'powershell' ? Number(more) : words.length - 1;
   const [before, typed] = line === undefined ? [words.slice(0, count), words[count] ?? ''] : [line.before, line.typed];
-  const { candidates, paths } = offerWords(known, (name) => readMemory(pathsOf(at), name), before, typed);
+  const { candidates, paths } = offerCandidates(known, (name) => readMemory(resolvePaths(at), name), before, typed);
   const lines = candidates.map(([value, about]) => `${line?.spell(value) ?? value}\t${about}\n`);
   return `${lines.join('')}:${paths ?? ''}\n`;
 }
@@ -36,7 +36,7 @@ function readMemory({ configFile, stateDirectory }: Paths, name: MemoryName): re
   if (name === 'agents') return logins;
   const kinds = name === 'handles' ? (['handles', 'entries'] as const) : [name];
   const remembered = kinds.flatMap((kind) => recall(stateDirectory, kind));
-  const isWanted = (text: string): boolean => name !== 'handles' || handleOf(text) !== undefined;
+  const isWanted = (text: string): boolean => name !== 'handles' || parseHandle(text) !== undefined;
   return [
     ...remembered.flatMap(({ name: each, about }): Candidate[] => (isWanted(each) ? [[each, about ?? '']] : [])),
     ...logins,
@@ -82,7 +82,7 @@ function readLogins(stateDirectory: string | undefined): Candidate[] {
     return files.slice(0, LOGINS_MAX).flatMap((file): Candidate[] => {
       const login = readMembers(join(folder, file));
       const handle = textIn(login, 'handle');
-      return handleOf(handle) === handle ? [[handle, `signed in at ${textIn(login, 'baseUrl')}`]] : [];
+      return parseHandle(handle) === handle ? [[handle, `signed in at ${textIn(login, 'baseUrl')}`]] : [];
     });
   } catch {
     return [];

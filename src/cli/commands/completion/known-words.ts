@@ -8,7 +8,7 @@ import { CODING_AGENTS } from '../connect/coding-agents.js';
 import { MEANING } from '../help/explain.js';
 import { TOPICS } from '../help/topics.js';
 import { everySchema, findFields } from '../schema/schemas.js';
-import type { Candidate, KnownWords } from './candidates.js';
+import type { Candidate, Vocabulary } from './candidates.js';
 import { SHELLS } from './completion.js';
 
 const plain = (values: readonly string[]): Candidate[] => values.map((value) => [value, '']);
@@ -17,7 +17,7 @@ const plain = (values: readonly string[]): Candidate[] => values.map((value) => 
  * Everything that completions know before the user types. The build writes it into the program, because collecting it
  * takes long.
  */
-export function collectKnownWords({ nouns, commands }: Program): KnownWords {
+export function collectVocabulary({ nouns, commands }: Program): Vocabulary {
   const shown = commands.filter(({ isHidden }) => !isHidden);
   return {
     nouns,

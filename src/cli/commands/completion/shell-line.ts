@@ -24,11 +24,11 @@ const SPECIAL: Readonly<Record<string, RegExp>> = { '"': /["$`\\]/g, "'": /[']/g
 
 /** Splits a line like the shell. Parts that only the shell can evaluate (`$variables`, `$(commands)`) stay as typed. */
 export function readLine(shell: 'bash' | 'fish', line: string, breaks: string): Line {
-  const words: Word[] = [];
+  const args: Word[] = [];
   let word: Word | undefined;
   const begin = (isRedirection = false): Word => {
     const begun = { text: '', from: 0, quote: '', isRedirection };
-    words.push(begun);
+    args.push(begun);
     return begun;
   };
   for (let at = 0; at < line.length; at += 1) {
@@ -60,7 +60,7 @@ export function readLine(shell: 'bash' | 'fish', line: string, breaks: string): 
     }
   }
   const current = word ?? { text: '', from: 0, quote: '' };
-  const earlier = word === undefined ? words : words.slice(0, -1);
+  const earlier = word === undefined ? args : args.slice(0, -1);
   const plain = earlier.filter(({ isRedirection }, at) => !isRedirection && earlier[at - 1]?.isRedirection !== true);
   const named = plain.findIndex(({ text }) => /(^|\/)asp(\.js)?$/.test(text));
   const special = SPECIAL[current.quote] ?? PLAIN;

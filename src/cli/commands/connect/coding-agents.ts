@@ -2,7 +2,7 @@ import { isAbsolute, join } from 'node:path';
 
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { quoteWords } from '../../terminal/failure.js';
+import { quoteArgs } from '../../terminal/failure.js';
 import type { Entry } from './config-entry.js';
 import { SKILL_NAME, SKILL_TEXT } from './skill-text.js';
 
@@ -20,9 +20,9 @@ export type Wanted =
 /** How a coding agent starts `asp`. */
 export interface Launch {
   readonly command: string;
-  readonly words: readonly string[];
+  readonly args: readonly string[];
   /** The profile and the agent. */
-  readonly place: readonly string[];
+  readonly scope: readonly string[];
   readonly version: string;
 }
 
@@ -50,7 +50,7 @@ export interface Folders {
 
 const SERVER = 'asp';
 
-const mcpServer = ({ command, words, place }: Launch) => ({ command, args: [...words, 'mcp', ...place] });
+const mcpServer = ({ command, args, scope }: Launch) => ({ command, args: [...args, 'mcp', ...scope] });
 
 const claudeFolder = ({ named }: Folders): string => named('CLAUDE_CONFIG_DIR', '.claude');
 const codexFolder = ({ named }: Folders): string => named('CODEX_HOME', '.codex');
@@ -71,7 +71,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     skills: { user: (folders) => join(claudeFolder(folders), 'skills'), project: '.claude/skills' },
     files(folders, launch) {
       const plugin = join(claudeFolder(folders), 'skills', SKILL_NAME);
-      const tail = [launch.command, ...launch.words, 'tail', '--for-agent', '--join', ...launch.place];
+      const tail = [launch.command, ...launch.args, 'tail', '--for-agent', '--join', ...launch.scope];
       const manifest = {
         name: SKILL_NAME,
         version: launch.version,
@@ -79,7 +79,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
         mcpServers: { [SERVER]: mcpServer(launch) },
       };
       const monitors = [
-        { name: 'inbox', description: 'messages of other agents (asp)', command: quoteWords(tail), when: 'always' },
+        { name: 'inbox', description: 'messages of other agents (asp)', command: quoteArgs(tail), when: 'always' },
       ];
       return [
         { kind: 'whole', path: join(plugin, 'SKILL.md'), text: SKILL_TEXT },
@@ -96,7 +96,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     measuredWith: '0.16.0 of the adapter',
     skills: { user: (folders) => join(codexFolder(folders), 'skills'), project: '.codex/skills' },
     files: (folders, launch) => [
-      skillOf(join(codexFolder(folders), 'skills')),
+      toSkillFile(join(codexFolder(folders), 'skills')),
       {
         kind: 'entry',
         path: join(codexFolder(folders), 'config.toml'),
@@ -115,7 +115,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
       const { command, args } = mcpServer(launch);
       const value = { type: 'local', command: [command, ...args], enabled: true };
       return [
-        skillOf(join(openCodeFolder(folders), 'skills')),
+        toSkillFile(join(openCodeFolder(folders), 'skills')),
         {
           kind: 'entry',
           path: join(openCodeFolder(folders), 'opencode.json'),
@@ -133,7 +133,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     measuredWith: undefined,
     skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
     files: ({ home }, launch) => [
-      skillOf(join(home, '.gemini', 'skills')),
+      toSkillFile(join(home, '.gemini', 'skills')),
       jsonServer(join(home, '.gemini', 'settings.json'), launch),
     ],
   },
@@ -149,7 +149,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
 ];
 
 /** The skill in a folder of skills. */
-export function skillOf(folder: string): Wanted {
+export function toSkillFile(folder: string): Wanted {
   return { kind: 'whole', path: join(folder, SKILL_NAME, 'SKILL.md'), text: SKILL_TEXT };
 }
 
@@ -162,15 +162,15 @@ function jsonServer(path: string, launch: Launch): Wanted {
 }
 
 /** @throws CliError `ASP_CONFIG` for a user without a home directory */
-export function foldersOf({ machine: { homeDirectory: home }, environment }: Context): Folders {
+export function findFolders({ machine: { homeDirectory: home }, environment }: Context): Folders {
   if (home === undefined)
     throw new CliError('ASP_CONFIG', {
       message: 'This user has no home directory.',
       why: 'coding agents have their settings there. Set HOME.',
     });
   const named: Folders['named'] = (variable, ...standard) => {
-    const given = environment[variable];
-    return given !== undefined && isAbsolute(given) ? given : join(home, ...standard);
+    const value = environment[variable];
+    return value !== undefined && isAbsolute(value) ? value : join(home, ...standard);
   };
   return { home, named };
 }

@@ -71,7 +71,7 @@ export function removeEntry(text: string, entry: Entry, change: Change): Removal
     .filter((at) => at >= 0 && text.startsWith(change.inserted, at))
     .map((at) => text.slice(0, at) + change.removed + text.slice(at + change.inserted.length));
   if (entry.format === 'json')
-    candidates.push(applyEdits(text, modify(text, [...entry.path], undefined, layoutOf(text))));
+    candidates.push(applyEdits(text, modify(text, [...entry.path], undefined, detectLayout(text))));
   const restored = candidates.find(isRight);
   return restored === undefined ? { kind: 'changed' } : { kind: 'removed', text: restored };
 }
@@ -96,7 +96,7 @@ function addToJson(text: string, { path, value }: Entry, values: Values): string
   const around = path.slice(0, -1).map((_, at) => findAt(values, path.slice(0, at + 1)));
   if (around.some((each) => each !== undefined && !isValues(each))) return undefined;
   const [mark, rest] = text.startsWith('\ufeff') ? ['\ufeff', text.slice(1)] : ['', text];
-  return mark + applyEdits(rest, modify(rest, [...path], value, layoutOf(rest)));
+  return mark + applyEdits(rest, modify(rest, [...path], value, detectLayout(rest)));
 }
 
 /** A table at the end is valid wherever its name is free. */
@@ -111,7 +111,7 @@ const nested = (path: readonly string[], value: unknown): unknown =>
   path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
 
 /** Indentation and line ends as they are in the text. */
-function layoutOf(text: string) {
+function detectLayout(text: string) {
   const indent = /^[ \t]+(?=\S)/m.exec(text)?.[0] ?? '  ';
   const isTabs = indent.startsWith('\t');
   const formattingOptions = {

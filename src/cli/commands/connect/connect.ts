@@ -48,16 +48,16 @@ export const connect = command({
   },
   async run(context, { agent, isDry, isForced }) {
     if (agent === undefined) return listAgents(context);
-    const [{ foldersOf }, { writeFiles }] = await Promise.all([
+    const [{ findFolders }, { writeFiles }] = await Promise.all([
       import('./coding-agents.js'),
       import('./written-files.js'),
     ]);
     const found = await findAgent(agent);
-    const launch = await launchOf(context);
+    const launch = await planLaunch(context);
     const steps = await writeFiles(
       context,
       { agent: found.id, isDry, isForced },
-      found.files(foldersOf(context), launch),
+      found.files(findFolders(context), launch),
     );
     await printSteps(context, found.id, isDry, steps);
     if (isDry) return;
@@ -128,17 +128,19 @@ export const skillInstall = command({
     isForced: args.flag('force'),
   }),
   async run(context, { agent, isProject, isDry, isForced }) {
-    const [{ foldersOf, skillOf }, { writeFiles }, { join }] = await Promise.all([
+    const [{ findFolders, toSkillFile }, { writeFiles }, { join }] = await Promise.all([
       import('./coding-agents.js'),
       import('./written-files.js'),
       import('node:path'),
     ]);
     const { id, name, skills } = await findAgent(agent);
     if (skills === undefined) throw usageError(`asp does not know a skill folder of ${name}.`);
-    const folder = isProject ? join(context.machine.workingDirectory, skills.project) : skills.user(foldersOf(context));
+    const folder = isProject
+      ? join(context.machine.workingDirectory, skills.project)
+      : skills.user(findFolders(context));
     // What is in a project belongs to it, and asp disconnect leaves it there.
     const owner = isProject ? `${id} ${folder}` : id;
-    const steps = await writeFiles(context, { agent: owner, isDry, isForced, isAddition: true }, [skillOf(folder)]);
+    const steps = await writeFiles(context, { agent: owner, isDry, isForced, isAddition: true }, [toSkillFile(folder)]);
     await printSteps(context, id, isDry, steps);
   },
 });
@@ -156,7 +158,7 @@ async function findAgent(text: string): Promise<CodingAgent> {
 }
 
 /** How the coding agent starts asp as the acting agent. */
-async function launchOf(context: Context): Promise<Launch & { readonly handle: string }> {
+async function planLaunch(context: Context): Promise<Launch & { readonly handle: string }> {
   const { handle } = await context.agent();
   if (handle === undefined)
     throw new CliError('ASP_CONFIG', {
@@ -165,8 +167,8 @@ async function launchOf(context: Context): Promise<Launch & { readonly handle: s
       next: ['asp', 'login'],
     });
   const { name } = await context.profile();
-  const [program, ...words] = await findProgram(context);
-  return { handle, command: program, words, place: ['-p', name, '--as', handle], version: context.version };
+  const [program, ...args] = await findProgram(context);
+  return { handle, command: program, args, scope: ['-p', name, '--as', handle], version: context.version };
 }
 
 /** `asp` if it is on the PATH; otherwise this Node.js with this script. */

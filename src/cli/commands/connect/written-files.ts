@@ -103,7 +103,7 @@ async function withRecord(
       throw unwritable(error);
     }
   };
-  if (isDry) return planned(await readRecord(path)).map(stepOf);
+  if (isDry) return planned(await readRecord(path)).map(toStep);
   const { clock, random, signal } = context;
   const work = async (): Promise<FileStep[]> => {
     const files = await readRecord(path);
@@ -118,7 +118,7 @@ async function withRecord(
     await carryOut(plans);
     await record([...others, ...next]);
     for (const { folders } of gone) for (const folder of folders) removeEmpty(folder);
-    return plans.map(stepOf);
+    return plans.map(toStep);
   };
   return withProcessLock({ clock, random }, `connect\n${path}`, work, signal);
 }
@@ -280,16 +280,16 @@ function removeEmpty(folder: string): void {
   }
 }
 
-function stepOf({ path, before, after, note }: Plan): FileStep {
+function toStep({ path, before, after, note }: Plan): FileStep {
   const action =
     before === after ? 'keep' : before === undefined ? 'create' : after === undefined ? 'remove' : 'change';
-  return { path, action, diff: diffOf(before ?? '', after ?? ''), note };
+  return { path, action, diff: formatDiff(before ?? '', after ?? ''), note };
 }
 
 /** The lines around which both texts are the same, like `diff -U0`. */
-function diffOf(before: string, after: string): string {
-  const linesOf = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
-  const [old, now] = [linesOf(before), linesOf(after)];
+function formatDiff(before: string, after: string): string {
+  const splitLines = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
+  const [old, now] = [splitLines(before), splitLines(after)];
   let start = 0;
   while (start < Math.min(old.length, now.length) && old[start] === now[start]) start += 1;
   let end = 0;

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { quoteWords } from '../../terminal/failure.js';
+import { quoteArgs } from '../../terminal/failure.js';
 
 const SERVE = ['serve', '--demo', '--port', '0', '--data', 'memory', '--quiet'];
 
@@ -50,7 +50,7 @@ async function show(
   remark: string | undefined,
   args: readonly string[],
 ): Promise<Step> {
-  await announce(context, remark, quoteWords(['asp', ...args]));
+  await announce(context, remark, quoteArgs(['asp', ...args]));
   const step = await stage.play(args);
   if (step.exit_code === 0) return step;
   throw new CliError('ASP_BUG', { message: `The demo stopped: ${step.command} exited with ${step.exit_code}.` });
@@ -115,14 +115,14 @@ async function openStage(context: Context): Promise<Stage> {
         });
       });
       await service.written();
-      return service.stepOf(null);
+      return service.createStep(null);
     },
     async play(args) {
       const program = start(args);
       const code = await program.ended;
       await program.written();
       context.signal.throwIfAborted();
-      return program.stepOf(code);
+      return program.createStep(code);
     },
     async close() {
       const cancel = context.clock.schedule(PATIENCE_MS, stopNow);
@@ -140,7 +140,7 @@ interface StagedProgram {
   readonly child: ChildProcessByStdio<null, Readable, Readable>;
   readonly ended: Promise<number | null>;
   readonly shown: Readonly<Record<'stdout' | 'stderr', string>>;
-  stepOf(exitCode: number | null): Step;
+  createStep(exitCode: number | null): Step;
   /** Resolves once all of it was passed on. */
   written(): Promise<void>;
 }
@@ -149,10 +149,10 @@ interface StagedProgram {
 function startProgram(
   context: Context,
   args: readonly string[],
-  place: { readonly cwd: string; readonly env: Record<string, string> },
+  host: { readonly cwd: string; readonly env: Record<string, string> },
 ): StagedProgram {
   const [program = '', script = ''] = context.machine.commandLine;
-  const child = spawn(program, [script, ...args], { ...place, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(program, [script, ...args], { ...host, stdio: ['ignore', 'pipe', 'pipe'] });
   const shown = { stdout: '', stderr: '' };
   let writing = Promise.resolve();
   for (const name of ['stdout', 'stderr'] as const)
@@ -165,8 +165,12 @@ function startProgram(
     child.once('error', () => resolve(null));
     child.once('close', (code) => resolve(code));
   });
-  const stepOf = (exit_code: number | null): Step => ({ command: quoteWords(['asp', ...args]), exit_code, ...shown });
-  return { child, ended, shown, stepOf, written: () => writing };
+  const createStep = (exit_code: number | null): Step => ({
+    command: quoteArgs(['asp', ...args]),
+    exit_code,
+    ...shown,
+  });
+  return { child, ended, shown, createStep, written: () => writing };
 }
 
 /**

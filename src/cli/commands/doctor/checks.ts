@@ -6,7 +6,7 @@ import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
-import { loginContextOf, loginsAt } from '../../context/login-place.js';
+import { createLoginContext, loginsAt } from '../../context/login-place.js';
 import { CliError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 
@@ -33,7 +33,7 @@ const problem = (check: string, says: string, fix?: readonly string[]): Finding 
 });
 
 /** The message of an error. */
-function reasonOf(error: unknown): string {
+function getReason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -101,7 +101,7 @@ async function checkSettings(context: Context): Promise<Finding> {
     const folder = file === undefined ? '' : `; ${file.path} overrides some here`;
     return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
   } catch (error) {
-    return problem('settings', reasonOf(error), ['asp', 'config', 'path']);
+    return problem('settings', getReason(error), ['asp', 'config', 'path']);
   }
 }
 
@@ -180,11 +180,11 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     baseUrl = profile.baseUrl;
   } catch (error) {
     const next = error instanceof CliError ? error.next : undefined;
-    return [problem('profile', reasonOf(error), next)];
+    return [problem('profile', getReason(error), next)];
   }
   const findings = [ok('profile', `${(await context.profile()).name} (${baseUrl})`)];
   try {
-    const { issuer } = await discoverFor(await loginContextOf(context), baseUrl, {
+    const { issuer } = await discoverFor(await createLoginContext(context), baseUrl, {
       isForced: true,
       retries: 0,
       signal: context.signal,
@@ -193,7 +193,7 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     findings.push(await checkClock(context, baseUrl));
   } catch (error) {
     const code = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
-    findings.push(problem('service', reasonOf(error), code === undefined ? undefined : ['asp', 'explain', code]));
+    findings.push(problem('service', getReason(error), code === undefined ? undefined : ['asp', 'explain', code]));
   }
   return findings;
 }
@@ -202,9 +202,9 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
 async function checkClock(context: Context, baseUrl: string): Promise<Finding> {
   const transport = await context.transport();
   const { headers } = await transport.send({ method: 'GET', url: `${baseUrl}/agents/me`, signal: context.signal });
-  const told = Date.parse(headers['date'] ?? '');
-  const apartMs = Math.abs(told - context.clock.now());
-  if (Number.isNaN(told)) return ok('clock', 'the service does not send its time');
+  const serviceTime = Date.parse(headers['date'] ?? '');
+  const apartMs = Math.abs(serviceTime - context.clock.now());
+  if (Number.isNaN(serviceTime)) return ok('clock', 'the service does not send its time');
   return apartMs <= CLOCK_TOLERANCE_MS
     ? ok('clock', 'matches the service')
     : warning('clock', `differs from the service by ${Math.round(apartMs / 1000)} s`);
@@ -219,7 +219,7 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
   if (kind !== 'login')
     return [ok('sign-in', `not needed: the credential is ${kind === 'command' ? 'a command' : 'in the environment'}`)];
   try {
-    const loginContext = await loginContextOf(context);
+    const loginContext = await createLoginContext(context);
     await openLogins(loginContext).probe();
     const findings = [
       ok('store', loginContext.kind === 'keychain' ? 'the keychain works' : 'a file that only you can read'),
@@ -239,6 +239,6 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     }
     return findings;
   } catch (error) {
-    return [problem('store', reasonOf(error), ['asp', 'login', '--store', 'file'])];
+    return [problem('store', getReason(error), ['asp', 'login', '--store', 'file'])];
   }
 }

@@ -1,5 +1,5 @@
 import { command, describeTable } from '../../command.js';
-import { inPlace } from '../../context/in-place.js';
+import { withScopeOptions } from '../../context/in-place.js';
 import { CliError } from '../../errors.js';
 
 const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
@@ -22,7 +22,7 @@ export const doctor = command({
     const { findProblems } = await import('./checks.js');
     const items = (await findProblems(context, isFixing)).map(({ fix, ...item }) => ({
       ...item,
-      fix: fix === undefined ? null : inPlace(fix, context.globals),
+      fix: fix === undefined ? null : withScopeOptions(fix, context.globals),
     }));
     await context.output.list({ items, next_cursor: null }, [
       { title: 'check', value: ({ check }) => check },

@@ -2,7 +2,7 @@ import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { type ErrorCode, errorRow, isErrorCode } from '../../../wire/error.js';
 import type { OAuthExitCode } from '../../../wire/oauth.js';
 import type { Context } from '../../context/context.js';
-import { exitCodeOf } from '../../context/describe-failure.js';
+import { toExitCode } from '../../context/describe-failure.js';
 import { type OwnErrorCode, usageError } from '../../errors.js';
 import { suggest } from '../../values.js';
 
@@ -194,7 +194,7 @@ export async function printMeaning(context: Context, code: KnownCode): Promise<v
   const { means, helps } = MEANING[code];
   const document = {
     code,
-    exit_code: exitCodeOf(code, undefined),
+    exit_code: toExitCode(code, undefined),
     http_status: row?.status ?? null,
     retry: row?.retry ?? null,
     means,

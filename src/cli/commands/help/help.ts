@@ -34,13 +34,13 @@ export const help = command({
     const [first] = topic;
     if (first === undefined) return show(pages.overview(program, overview, version, style, width));
     const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
-    const { command: found, path, stray } = await findCommand(program, topic);
+    const { command: found, path, unknownWord } = await findCommand(program, topic);
     const shown = [
       ...(found === undefined
         ? []
         : [pages.commandHelp(found, style, width) + pages.commandsBelow(program, path.join(' '), style, width)]),
       ...(found === undefined &&
-      stray === undefined &&
+      unknownWord === undefined &&
       path[0] !== undefined &&
       (text === undefined || path[0] === first)
         ? [pages.nounHelp(program, path[0], style, width)]

@@ -23,8 +23,8 @@ export interface Newest {
  */
 export async function askNewest(context: Context): Promise<Newest> {
   const { environment, version } = context;
-  const said = environment['npm_config_registry'] || environment['NPM_CONFIG_REGISTRY'] || REGISTRY;
-  const registry = secureUrl(said, 'npm registry').href.replace(/\/*$/, '/');
+  const configured = environment['npm_config_registry'] || environment['NPM_CONFIG_REGISTRY'] || REGISTRY;
+  const registry = secureUrl(configured, 'npm registry').href.replace(/\/*$/, '/');
   const { status, body } = await ask(context, `${registry}asp-cli/latest`, registry);
   const newest = status === 200 ? versionIn(body) : undefined;
   if (newest === undefined)

@@ -96,7 +96,7 @@ interface Received {
 interface Log {
   readonly name: string;
   readonly me: string;
-  readonly place: Place | undefined;
+  readonly record: PositionRecord | undefined;
   readonly events: Received[];
   /** How many events came before the first one that is kept. */
   dropped: number;
@@ -121,7 +121,7 @@ export async function openInbox(context: Context, me: string, signal: AbortSigna
   const log: Log = {
     name: randomToken(random, 6).replace(/[^A-Za-z0-9]/g, '0'),
     me,
-    place: await openPlace(context, me),
+    record: await openRecord(context, me),
     events: [],
     dropped: 0,
     bytes: 0,
@@ -136,7 +136,7 @@ export async function openInbox(context: Context, me: string, signal: AbortSigna
   return {
     async read(wanted, cancelled) {
       if (!log.isFollowing) void follow(log, client, signal);
-      const start = positionOf(log, wanted.after);
+      const start = parsePosition(log, wanted.after);
       const time = new AbortController();
       const waitMs = Math.max(wanted.waitMs, log.isConnected ? 0 : CONNECTING_MS);
       const cancel = clock.schedule(waitMs, () => time.abort());
@@ -147,18 +147,18 @@ export async function openInbox(context: Context, me: string, signal: AbortSigna
           wanted,
           AbortSignal.any([cancelled, time.signal]),
         );
-        const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < endOf(log), missed };
+        const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < getEnd(log), missed };
         return { page, delivered: () => moveTo(log, position) };
       } finally {
         cancel();
       }
     },
-    close: async () => log.place?.close(),
+    close: async () => log.record?.close(),
   };
 }
 
 /** The unread part of each session: everything after its cursor. Sessions without unread events are not in it. */
-interface Place {
+interface PositionRecord {
   readonly cursors: ReadonlyMap<string, Cursor>;
   put(sessionId: string, cursor: Cursor): void;
   forget(sessionId: string): void;
@@ -166,7 +166,7 @@ interface Place {
 }
 
 /** One process at a time keeps the position of an agent; undefined for a second one, and if nothing can be stored. */
-async function openPlace(context: Context, me: string): Promise<Place | undefined> {
+async function openRecord(context: Context, me: string): Promise<PositionRecord | undefined> {
   const { output } = context;
   const note = (why: string): Promise<void> =>
     output.note(`Events left unread when these tools end will not be read again: ${why}`);
@@ -178,14 +178,14 @@ async function openPlace(context: Context, me: string): Promise<Place | undefine
       return undefined;
     }
     await makePrivateDirectory(dirname(path));
-    return createPlace(await openCursorFile(path), release, note);
+    return createRecord(await openCursorFile(path), release, note);
   } catch (error) {
     await note(error instanceof Error ? error.message : String(error));
     return undefined;
   }
 }
 
-function createPlace(file: CursorFile, release: () => void, note: (why: string) => Promise<void>): Place {
+function createRecord(file: CursorFile, release: () => void, note: (why: string) => Promise<void>): PositionRecord {
   const cursors = new Map(Object.entries(file.cursors));
   let isKept = true;
   const keep = (change: () => void): void => {
@@ -213,24 +213,24 @@ function createPlace(file: CursorFile, release: () => void, note: (why: string) 
 }
 
 /** Events caused by this agent do not wake a waiting reader. */
-function noteUnread({ place, me }: Log, { event, epoch }: Received): void {
-  if (place === undefined || place.cursors.has(event.session_id) || findActor(event) === me) return;
-  place.put(event.session_id, { after: event.sequence - 1, epoch });
-  const [oldest] = place.cursors.keys();
-  if (place.cursors.size > UNREAD_SESSIONS_MAX && oldest !== undefined) place.forget(oldest);
+function noteUnread({ record, me }: Log, { event, epoch }: Received): void {
+  if (record === undefined || record.cursors.has(event.session_id) || findActor(event) === me) return;
+  record.put(event.session_id, { after: event.sequence - 1, epoch });
+  const [oldest] = record.cursors.keys();
+  if (record.cursors.size > UNREAD_SESSIONS_MAX && oldest !== undefined) record.forget(oldest);
 }
 
 /** Everything before `position` was read. */
 function moveTo(log: Log, position: number): void {
-  const { place, events, dropped } = log;
+  const { record, events, dropped } = log;
   const read = events.slice(Math.max(0, log.position - dropped), Math.max(0, position - dropped));
   if (position <= log.position) return;
   log.position = position;
-  if (place === undefined) return;
+  if (record === undefined) return;
   const unread = new Set(events.slice(Math.max(0, position - dropped)).map(({ event }) => event.session_id));
   for (const [sessionId, { event, epoch }] of new Map(read.map((one) => [one.event.session_id, one])))
-    if (log.isCaughtUp && !unread.has(sessionId)) place.forget(sessionId);
-    else if (place.cursors.has(sessionId)) place.put(sessionId, { after: event.sequence, epoch });
+    if (log.isCaughtUp && !unread.has(sessionId)) record.forget(sessionId);
+    else if (record.cursors.has(sessionId)) record.put(sessionId, { after: event.sequence, epoch });
 }
 
 async function collect(log: Log, start: number, wanted: Wanted, until: AbortSignal) {
@@ -240,7 +240,7 @@ async function collect(log: Log, start: number, wanted: Wanted, until: AbortSign
   const { events } = page;
   for (let position = start + missed; ; ) {
     position = Math.max(position, log.dropped);
-    for (; position < endOf(log) && !page.isFull(); position += 1) {
+    for (; position < getEnd(log) && !page.isFull(); position += 1) {
       const event = log.events[position - log.dropped]?.event;
       if (event !== undefined) page.add(event);
     }
@@ -271,13 +271,13 @@ function createPage({ limit, maxChars, isWanted }: Wanted) {
   };
 }
 
-const endOf = ({ dropped, events }: Log): number => dropped + events.length;
+const getEnd = ({ dropped, events }: Log): number => dropped + events.length;
 
-function positionOf(log: Log, after: string | undefined): number {
+function parsePosition(log: Log, after: string | undefined): number {
   if (after === undefined) return log.position;
   const [name, number = ''] = after.split('-');
   const position = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
-  if (name === log.name && position <= endOf(log)) return position;
+  if (name === log.name && position <= getEnd(log)) return position;
   throw usageError(`'${after}' is not a cursor of this server.`, {
     why: 'cursors over all sessions are valid only while the server runs. Read without one, or read one session after a sequence.',
   });
@@ -309,17 +309,17 @@ async function follow(log: Log, client: () => Promise<Client>, signal: AbortSign
 }
 
 /** After the end of the log, or else after the read position. */
-function whereToBegin({ place, events }: Log): Readonly<Record<string, Cursor>> {
-  const cursors = new Map(place?.cursors);
+function whereToBegin({ record, events }: Log): Readonly<Record<string, Cursor>> {
+  const cursors = new Map(record?.cursors);
   for (const { event, epoch } of events) cursors.set(event.session_id, { after: event.sequence, epoch });
   return Object.fromEntries(cursors);
 }
 
 function takeItem(log: Log, item: TailItem): void {
-  const { place } = log;
-  if (item.kind === 'gap' && item.to === null) place?.forget(item.sessionId);
-  if (item.kind === 'restored' && (place?.cursors.get(item.sessionId)?.after ?? 0) > item.after)
-    place?.put(item.sessionId, { after: item.after, epoch: item.epoch });
+  const { record } = log;
+  if (item.kind === 'gap' && item.to === null) record?.forget(item.sessionId);
+  if (item.kind === 'restored' && (record?.cursors.get(item.sessionId)?.after ?? 0) > item.after)
+    record?.put(item.sessionId, { after: item.after, epoch: item.epoch });
   if (item.kind === 'ready') {
     log.isConnected = true;
     log.isCaughtUp = true;
@@ -361,7 +361,7 @@ export async function readSession(
 
 async function readFrom(client: Client, sessionId: string, wanted: Wanted, until: AbortSignal): Promise<EventPage> {
   const { after, waitMs } = wanted;
-  const start: TailStart = { sessionId, after: sequenceOf(after) };
+  const start: TailStart = { sessionId, after: parseSequence(after) };
   const page = createPage(wanted);
   const { events } = page;
   let cursor = start.after ?? 0;
@@ -381,7 +381,7 @@ async function readFrom(client: Client, sessionId: string, wanted: Wanted, until
   return { events, next_cursor: String(cursor), has_more: hasMore, missed: 0 };
 }
 
-function sequenceOf(after: string | undefined): number {
+function parseSequence(after: string | undefined): number {
   if (after === undefined) return 0;
   if (/^\d{1,15}$/.test(after)) return Number(after);
   throw usageError(`'${after}' is not a sequence of a session.`, {

@@ -1,4 +1,4 @@
-import { HOPS, hopsOf, type LimitName, type LimitRules, openLimits } from '../../../agent/limits.js';
+import { HOPS, type LimitName, type LimitRules, openLimits, readHops } from '../../../agent/limits.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
@@ -56,7 +56,7 @@ export async function openSendLimits(
         ticket.close(false);
         throw limitError(broken, sessionId);
       }
-      const hops = answered === undefined ? [] : [`${HOPS}=${hopsOf(answered) + 1}`];
+      const hops = answered === undefined ? [] : [`${HOPS}=${readHops(answered) + 1}`];
       const metadata = given === undefined ? hops : (sentBefore.get(given) ?? []);
       return {
         metadata,
@@ -74,7 +74,7 @@ export async function openSendLimits(
 }
 
 /** The session that a target of `send` names; a handle, or several, begin a new one. */
-export function sessionOf(target: unknown): string | undefined {
+export function parseSession(target: unknown): string | undefined {
   return typeof target === 'string' && target.startsWith(ID_PREFIX.session) ? target : undefined;
 }
 

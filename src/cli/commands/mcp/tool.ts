@@ -110,7 +110,7 @@ export function commandTool<Path extends CommandPath, Input extends z.ZodMiniObj
     input,
     isIdempotent: tool.isIdempotent ?? isRead,
     output: COMMAND_OUTPUT[tool.command],
-    args: (given) => args(given as z.infer<Input>),
+    args: (received) => args(received as z.infer<Input>),
     rules: (given) => ({ ...keyRules(given), ...rules?.(given as z.infer<Input>) }),
   };
 }

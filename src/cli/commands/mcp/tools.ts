@@ -284,7 +284,7 @@ const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
     }),
     args: ({ attachment_id: id, filename }) => ({
       positional: [id],
-      options: filename === undefined ? { dir: folder.path } : { output: folder.placeOf(filename) },
+      options: filename === undefined ? { dir: folder.path } : { output: folder.resolvePath(filename) },
     }),
   }),
 ];

@@ -7,7 +7,7 @@ import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
-import { type AcpEnded, type AcpProcess, type AcpReply, shownWords, startAcpProcess } from './acp-process.js';
+import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess, toShownText } from './acp-process.js';
 import { frameMessage, NO_REPLY } from './frame.js';
 import type { RunRules } from './run.js';
 import type { CommandGuard } from './run-command.js';
@@ -28,7 +28,7 @@ export interface AcpAgentParts {
   readonly me: string;
   readonly rules: Extract<RunRules, { protocol: 'acp' }>;
   readonly guard: CommandGuard;
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
   /** Its sessions are kept beside the progress. */
   readonly progressPath: string;
   /** Ends the start. */
@@ -83,7 +83,7 @@ interface Turn {
   readonly onTaken: () => void;
   readonly kinds: Map<string, string>;
   /** Everything said since the last tool call; what came before it was thinking aloud. */
-  words: string;
+  text: string;
   earlier: string;
   size: number;
   allowed: number;
@@ -209,7 +209,7 @@ class AcpAgent implements Responder {
 
   /** `again`: it failed because of another session's turn, which is not counted. */
   async #turn(event: Incoming, tries: number, signal: AbortSignal, onTaken: () => void): Promise<Produced | 'again'> {
-    const { context, me, rules, relationOf } = this.#parts;
+    const { context, me, rules, findRelation } = this.#parts;
     const { session_id: sessionId, payload } = event;
     signal.throwIfAborted();
     const connection = await this.connect();
@@ -219,7 +219,7 @@ class AcpAgent implements Responder {
         eventId: event.event_id,
         onTaken,
         kinds: new Map(),
-        words: '',
+        text: '',
         earlier: '',
         size: 0,
         allowed: 0,
@@ -248,7 +248,7 @@ class AcpAgent implements Responder {
       acpId = opened;
       const isRepeated = this.#sessions.begin(sessionId, acpId, event.event_id);
       await this.#sessions.written();
-      const relation = await relationOf(payload.sender);
+      const relation = await findRelation(payload.sender);
       const text = messageText(payload.content);
       const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
       const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
@@ -282,12 +282,12 @@ class AcpAgent implements Responder {
       if (stopped !== undefined) return ended(stopped);
       if (turn.size > MESSAGE_BODY_MAX_BYTES)
         return ended(`the agent said more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
-      const said = (turn.words.trim() === '' ? turn.earlier : turn.words).trim();
+      const answer = (turn.text.trim() === '' ? turn.earlier : turn.text).trim();
       const isOver =
-        stopReason === 'cancelled' || stopReason === 'refusal' || (stopReason !== 'end_turn' && said === '');
-      if (isOver) return ended(`the turn ended without an answer (${shownWords(stopReason)})`);
+        stopReason === 'cancelled' || stopReason === 'refusal' || (stopReason !== 'end_turn' && answer === '');
+      if (isOver) return ended(`the turn ended without an answer (${toShownText(stopReason)})`);
       const facts = this.#factsOf(turn, opened, stopReason, usage?.totalTokens);
-      return { kind: 'printed', exitCode: null, text: said === NO_REPLY ? '' : said, tries, turn: facts };
+      return { kind: 'printed', exitCode: null, text: answer === NO_REPLY ? '' : answer, tries, turn: facts };
     } finally {
       for (const stop of stops) stop();
       if (acpId !== undefined) this.#turns.delete(acpId);
@@ -299,10 +299,10 @@ class AcpAgent implements Responder {
     const { context } = this.#parts;
     const known = open.get(sessionId);
     if (known !== undefined) return known;
-    const place = { cwd: context.machine.workingDirectory, mcpServers: [] };
+    const parameters = { cwd: context.machine.workingDirectory, mcpServers: [] };
     const earlier = this.#sessions.find(sessionId);
     if (earlier !== undefined && canLoad !== undefined) {
-      const loaded = await process.request(canLoad, { ...place, sessionId: earlier });
+      const loaded = await process.request(canLoad, { ...parameters, sessionId: earlier });
       if (loaded.kind === 'ended' || (loaded.kind === 'refused' && loaded.code === AUTH_REQUIRED)) return loaded;
       if (loaded.kind === 'result') {
         open.set(sessionId, earlier);
@@ -311,7 +311,7 @@ class AcpAgent implements Responder {
       await context.output.note(`${sessionId}: the agent could not continue it (${loaded.why}); it starts over.`);
     } else if (earlier !== undefined)
       await context.output.note(`${sessionId}: the agent program cannot load sessions; this one starts over.`);
-    const created = await process.request('session/new', place);
+    const created = await process.request('session/new', parameters);
     if (created.kind !== 'result') return created;
     const { data } = NewSessionReply.safeParse(created.result);
     if (data === undefined) return { kind: 'refused', code: 0, why: 'a new session without an id' };
@@ -345,11 +345,11 @@ class AcpAgent implements Responder {
     if (update.sessionUpdate === 'agent_message_chunk') {
       const { data: chunk } = TextChunk.safeParse(update.content);
       turn.size += Buffer.byteLength(chunk?.text ?? '');
-      if (turn.size <= MESSAGE_BODY_MAX_BYTES) turn.words += chunk?.text ?? '';
+      if (turn.size <= MESSAGE_BODY_MAX_BYTES) turn.text += chunk?.text ?? '';
     }
-    if (update.sessionUpdate === 'tool_call' && turn.words.trim() !== '') {
-      turn.earlier = turn.words;
-      turn.words = '';
+    if (update.sessionUpdate === 'tool_call' && turn.text.trim() !== '') {
+      turn.earlier = turn.text;
+      turn.text = '';
     }
     const { toolCallId, kind } = update;
     if (typeof toolCallId === 'string' && typeof kind === 'string' && turn.kinds.size < TOOL_CALLS_MAX)
@@ -359,7 +359,7 @@ class AcpAgent implements Responder {
   #takeUsage(acpId: string, update: object): void {
     const { data } = UsageUpdate.safeParse(update);
     if (data === undefined) return;
-    const cost = data.cost ? { amount: data.cost.amount, currency: shownWords(data.cost.currency) } : null;
+    const cost = data.cost ? { amount: data.cost.amount, currency: toShownText(data.cost.currency) } : null;
     this.#usage.delete(acpId);
     this.#usage.set(acpId, { context_used: data.used, context_size: data.size, cost });
     const [oldest] = this.#usage.keys();
@@ -378,10 +378,10 @@ class AcpAgent implements Responder {
       turn !== undefined && kind !== undefined && rules.allow.includes(kind) ? find('allow_once') : undefined;
     const chosen = granted ?? find('reject_once') ?? find('reject_always');
     if (turn !== undefined) turn[granted === undefined ? 'refused' : 'allowed'] += 1;
-    const what = `${shownWords(kind ?? 'of no kind')}: ${shownWords(toolCall.title ?? toolCall.toolCallId)}`;
-    const told = `${turn?.eventId ?? 'outside a turn'}: the agent asked for permission (${what}).`;
-    if (granted === undefined) await context.output.note(`${told} It was refused.`);
-    else await context.output.detail(`${told} --allow ${kind} granted it.`);
+    const what = `${toShownText(kind ?? 'of no kind')}: ${toShownText(toolCall.title ?? toolCall.toolCallId)}`;
+    const prefix = `${turn?.eventId ?? 'outside a turn'}: the agent asked for permission (${what}).`;
+    if (granted === undefined) await context.output.note(`${prefix} It was refused.`);
+    else await context.output.detail(`${prefix} --allow ${kind} granted it.`);
     return {
       outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
     };

@@ -15,7 +15,7 @@ const LINE_MAX_BYTES = 8 * 1024 * 1024;
 const SHOWN_MAX = 200;
 
 /** Words of the agent program, for a line of ours. */
-export const shownWords = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
+export const toShownText = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
 
 /** What a request came to. */
 export type AcpReply =
@@ -80,7 +80,7 @@ export function startAcpProcess(
   let lastId = 0;
   let stopped: string | undefined;
   let isGone = false;
-  let isNoiseTold = false;
+  let isNoiseReported = false;
 
   const kill = (signal: NodeJS.Signals): void => {
     if (child.pid === undefined) return;
@@ -113,9 +113,9 @@ export function startAcpProcess(
   };
   /** Logs and greetings on standard output are common; answering them, as JSON-RPC has it, confuses the programs that print them. */
   const passOver = async (line: string): Promise<void> => {
-    const text = `The agent program printed a line that is not a message of the protocol: ${shownWords(line)}`;
-    if (isNoiseTold) return output.detail(text);
-    isNoiseTold = true;
+    const text = `The agent program printed a line that is not a message of the protocol: ${toShownText(line)}`;
+    if (isNoiseReported) return output.detail(text);
+    isNoiseReported = true;
     await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
   };
   const take = async (line: string): Promise<void> => {
@@ -131,7 +131,7 @@ export function startAcpProcess(
     if (settle === undefined) return passOver(line);
     open.delete(Number(id));
     if (error === undefined) settle({ kind: 'result', result });
-    else settle({ kind: 'refused', code: error.code, why: shownWords(error.message) });
+    else settle({ kind: 'refused', code: error.code, why: toShownText(error.message) });
   };
 
   const closed = new Promise<CommandEnd | string>((resolve) => {

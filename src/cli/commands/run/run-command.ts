@@ -103,7 +103,7 @@ async function runOnce(
     if (CANNOT_RUN[exitCode ?? 0] === undefined) onTaken();
     if (stopped !== undefined) return { kind: 'failed', exitCode, why: stopped };
     if (exitCode !== 0) return { kind: 'failed', exitCode, why: `the command ${describeEnd(end)}` };
-    const text = textOf(bytes);
+    const text = decodeText(bytes);
     if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
     return { kind: 'printed', exitCode, text };
   } finally {
@@ -125,7 +125,7 @@ async function collect(stream: Readable, onTooMuch: () => void): Promise<Buffer>
 }
 
 /** Strips one trailing line feed. Undefined if the output is blank or not UTF-8. */
-function textOf(bytes: Buffer): string | undefined {
+function decodeText(bytes: Buffer): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');
     return text.trim() === '' ? '' : text;

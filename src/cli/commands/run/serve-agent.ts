@@ -71,15 +71,15 @@ async function followAndAnswer(
     await progress.written();
     const relationsUntil = (signal: AbortSignal): FindRelation => createRelations({ context, client, me, signal });
     const { rules } = options;
-    const relationOf = relationsUntil(hard.signal);
-    responder = await startResponder({ context, me, rules, guard, relationOf, progressPath: path, signal: soft });
+    const findRelation = relationsUntil(hard.signal);
+    responder = await startResponder({ context, me, rules, guard, findRelation, progressPath: path, signal: soft });
     await answerAll({
       client,
       me,
       progress,
       progressPath: path,
       respond: responder.respond,
-      relationOf: relationsUntil(soft),
+      findRelation: relationsUntil(soft),
       async onReady() {
         await readyFile.write(readyText(context));
         const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
@@ -100,7 +100,7 @@ interface ResponderParts {
   readonly me: string;
   readonly rules: RunOptions['rules'];
   readonly guard: CommandGuard;
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
   readonly progressPath: string;
   readonly signal: AbortSignal;
 }

@@ -50,8 +50,8 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
 }
 
 /** Whether to accept an invitation first: from the option, or from the user's answer. */
-async function wantsToJoin(context: Context, sessionId: string, isSaid: boolean): Promise<boolean> {
-  if (isSaid || !context.prompts.canAsk) return isSaid;
+async function wantsToJoin(context: Context, sessionId: string, isConfirmed: boolean): Promise<boolean> {
+  if (isConfirmed || !context.prompts.canAsk) return isConfirmed;
   const seen = await lookAtSession(context, sessionId);
   if (seen?.mine !== 'invited' || seen.session.state !== 'active') return false;
   return context.prompts.confirm(`You are invited to ${sessionId} and have not joined. Join it?`, '--join');

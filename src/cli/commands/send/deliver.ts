@@ -12,9 +12,9 @@ import type { InitialMessage } from '../../../wire/schemas/requests.js';
 import { printRequest, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { contextOf, type ErrorContext, explain, notFound, withContext } from '../../context/explain.js';
+import { type ErrorContext, explain, findErrorContext, notFound, withContext } from '../../context/explain.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
-import { quoteWords } from '../../terminal/failure.js';
+import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
@@ -54,10 +54,10 @@ interface SendResult {
   readonly reply_matched?: boolean;
 }
 
-export async function send(given: Context, named: SendOptions): Promise<void> {
-  const options = { ...named, target: await findTarget(given, named.target) };
-  if (options.isByLines) return sendLines(given, options);
-  const context = options.files.length === 0 ? given : withOneKey(given);
+export async function send(outer: Context, named: SendOptions): Promise<void> {
+  const options = { ...named, target: await findTarget(outer, named.target) };
+  if (options.isByLines) return sendLines(outer, options);
+  const context = options.files.length === 0 ? outer : withOneKey(outer);
   const sent = await (options.isEdited ? sendDraft(context, options) : sendMessage(context, options));
   if (sent === undefined) return;
   if (sent.created_session) await rememberSession(context, { ...sent, topic: options.topic });
@@ -266,9 +266,9 @@ async function endSession(context: Context, sessionId: string, done: string): Pr
 const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
 
 /** One message for each line of standard input, in order, no faster than the session's limit. */
-async function sendLines(given: Context, options: SendOptions): Promise<void> {
-  if (given.globals.isDryRun) throw usageError('--lines cannot be combined with --dry-run.');
-  const context = withOneKey(given);
+async function sendLines(outer: Context, options: SendOptions): Promise<void> {
+  if (outer.globals.isDryRun) throw usageError('--lines cannot be combined with --dry-run.');
+  const context = withOneKey(outer);
   const sentAt: number[] = [];
   let target: Target = options.target;
   let omitted: readonly string[] | null = [];
@@ -290,7 +290,7 @@ async function sendLines(given: Context, options: SendOptions): Promise<void> {
       await showSent(context, sent);
     }
   } catch (error) {
-    throw explainLine(context, error, { sentCount, isKeyGiven: context === given });
+    throw explainLine(context, error, { sentCount, isKeyGiven: context === outer });
   }
   if (sentCount === 0) throw usageError('Standard input was empty. Nothing was sent.');
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
@@ -324,9 +324,9 @@ function explainLine(
   const outcome = error instanceof RequestError ? error.outcome : 'not_applied';
   const key =
     globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
-  const why = `pass the same lines again with ${quoteWords(key)}: lines that were sent are not sent again.`;
+  const why = `pass the same lines again with ${quoteArgs(key)}: lines that were sent are not sent again.`;
   if (sentCount === 0) {
-    const context = contextOf(error);
+    const context = findErrorContext(error);
     if (outcome !== 'unknown' || context === undefined || !(error instanceof RequestError)) return error;
     return withContext(error, { ...context, reasons: { [error.code]: why } });
   }

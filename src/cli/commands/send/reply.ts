@@ -1,7 +1,7 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { findIdKind, handleOf, readSessionName, SESSION_ABOUT } from '../../values.js';
+import { findIdKind, parseHandle, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { toSource } from './send.js';
 
 const ARGUMENTS = [
@@ -51,7 +51,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   args.refuseBoth('message', 'message-file');
   args.refuseBoth('wait', 'end');
   const positional = isLast ? first : second;
-  if (positional !== undefined && (args.isGiven('message') || args.isGiven('message-file')))
+  if (positional !== undefined && (args.isSet('message') || args.isSet('message-file')))
     throw usageError('The text is given more than once.', { why: 'use either the argument, -m or -F.' });
   const files = args.texts('file');
   const text = toSource(positional ?? args.text('message'), args.text('message-file'));
@@ -77,7 +77,7 @@ function readSession(text: string | undefined): string {
       why: 'or answer the latest message with --last.',
       next: ['asp', 'inbox'],
     });
-  const isName = handleOf(text) !== undefined || findIdKind(text) !== undefined || /^https?:/i.test(text);
+  const isName = parseHandle(text) !== undefined || findIdKind(text) !== undefined || /^https?:/i.test(text);
   if (isName) return readSessionName(text);
   throw usageError(`'${text}' is not a session.`, {
     why: 'the session comes first; --last answers the latest message.',

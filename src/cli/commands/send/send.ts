@@ -1,7 +1,7 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { findIdKind, handleOf, readHandles, readId, readSessionName } from '../../values.js';
+import { findIdKind, parseHandle, readHandles, readId, readSessionName } from '../../values.js';
 
 /** An existing session, or handles to create one for. */
 export type Target =
@@ -109,11 +109,11 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const attachmentIds = args.texts('attach').map((id) => readId('attachment', id));
   if (files.length + attachmentIds.length > ATTACHMENTS_PER_MESSAGE_MAX)
     throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
-  if (args.isGiven('filename') && !files.includes('-'))
+  if (args.isSet('filename') && !files.includes('-'))
     throw usageError('--filename names the file that --file - reads.');
   if (target.kind === 'session')
     for (const option of ['topic', 'strict'] as const)
-      if (args.isGiven(option))
+      if (args.isSet(option))
         throw usageError(`--${option} is only for a new session, but ${target.sessionId} exists.`);
   return {
     target,
@@ -138,7 +138,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
 
 /** `asp send hi alice.bot` */
 function refuseSwapped(to: string, message: string | undefined): void {
-  const isRecipient = (text: string): boolean => handleOf(text) !== undefined || findIdKind(text) === 'session';
+  const isRecipient = (text: string): boolean => parseHandle(text) !== undefined || findIdKind(text) === 'session';
   if (message === undefined || !isRecipient(message) || to.includes(',') || isRecipient(to)) return;
   throw usageError(`'${to}' is not a handle.`, {
     why: 'the recipient comes first.',

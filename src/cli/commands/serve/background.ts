@@ -43,7 +43,7 @@ export async function detach(context: Context): Promise<void> {
         return await context.output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
       }
       if (state.isEnded) {
-        throw failureOf(await readFile(log, 'utf8'));
+        throw toFailure(await readFile(log, 'utf8'));
       }
       await wait(clock, READY_POLL_MS, signal);
     }
@@ -57,30 +57,34 @@ export async function detach(context: Context): Promise<void> {
 }
 
 /** The failure that the background service reported, in either format, as a failure of this command. */
-function failureOf(said: string): CliError {
-  const line = said.trim().split('\n').at(-1) ?? '';
-  const told = line.startsWith('{') ? readLine(line) : readText(said);
-  const code = told.code !== undefined && isOwnErrorCode(told.code) ? told.code : 'ASP_CONFIG';
-  return new CliError(code, { message: told.message ?? 'The service did not start.', why: told.why, next: told.next });
+function toFailure(printed: string): CliError {
+  const line = printed.trim().split('\n').at(-1) ?? '';
+  const report = line.startsWith('{') ? readLine(line) : readText(printed);
+  const code = report.code !== undefined && isOwnErrorCode(report.code) ? report.code : 'ASP_CONFIG';
+  return new CliError(code, {
+    message: report.message ?? 'The service did not start.',
+    why: report.why,
+    next: report.next,
+  });
 }
 
-interface Told {
+interface StartReport {
   readonly code?: string | undefined;
   readonly message?: string | undefined;
   readonly why?: string | undefined;
   readonly next?: readonly string[] | undefined;
 }
 
-function readLine(line: string): Told {
+function readLine(line: string): StartReport {
   try {
-    const { error } = JSON.parse(line) as { error?: Told & { hint?: string } };
+    const { error } = JSON.parse(line) as { error?: StartReport & { hint?: string } };
     return { code: error?.code, message: error?.message, why: error?.hint, next: error?.next };
   } catch {
     return {};
   }
 }
 
-function readText(text: string): Told {
+function readText(text: string): StartReport {
   const part = (pattern: RegExp): string | undefined => pattern.exec(text)?.[1];
   return {
     code: part(/^ {2}code: (\w+)/m),
@@ -213,11 +217,11 @@ async function follow(context: Context, reader: LineReader, pid: number): Promis
 
 async function print({ output }: Context, line: string): Promise<void> {
   if (output.format === 'human') await output.text(line);
-  else await output.record({ line, entry: entryOf(line) });
+  else await output.record({ line, entry: parseEntry(line) });
 }
 
 /** With `--log json`, each line is a document. */
-function entryOf(line: string): object | null {
+function parseEntry(line: string): object | null {
   try {
     const value: unknown = JSON.parse(line);
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;

@@ -35,9 +35,10 @@ export function readFaults(source: string, text: string): FaultPlan {
 
 function readFault(source: string, item: string, kind: string, amount: string): Fault {
   const refuse = (why: string): CliError => usageError(`${source} '${item}' is not a fault.`, { why });
-  const rate = (given: string): Rate => {
-    const read = rateOf(given);
-    if (read === undefined) throw refuse(`'${given}' is not a frequency: use a percentage (10%) or a fraction (1/5).`);
+  const rate = (supplied: string): Rate => {
+    const read = parseRate(supplied);
+    if (read === undefined)
+      throw refuse(`'${supplied}' is not a frequency: use a percentage (10%) or a fraction (1/5).`);
     return read;
   };
   const status = FAULT_STATUSES.find((candidate) => String(candidate) === kind);
@@ -52,14 +53,14 @@ function readFault(source: string, item: string, kind: string, amount: string): 
   if (kind === 'drop') {
     const afterMs = durationMs(amount);
     if (afterMs !== undefined) return { kind: 'expire', afterMs };
-    if (rateOf(amount) === undefined)
+    if (parseRate(amount) === undefined)
       throw refuse('sockets drop after a time (drop:1m) or after some of all events (drop:5%, drop:1/20).');
     return { kind, rate: rate(amount) };
   }
   throw refuse(`faults: ${KINDS}, each with a frequency: 429:10%.`);
 }
 
-function rateOf(text: string): Rate | undefined {
+function parseRate(text: string): Rate | undefined {
   const share = /^(\d{1,3}(?:\.\d{1,6})?)%$/.exec(text)?.[1];
   const every = /^1\/([1-9]\d{0,8})$/.exec(text)?.[1];
   if (every !== undefined) return { every: Number(every) };
@@ -197,13 +198,13 @@ export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 export type Settings = { readonly [Name in SettingName]: (typeof SETTING)[Name]['standard'] };
 
 /** The texts of one layer, by setting. */
-export type Given = Readonly<Partial<Record<SettingName, string>>>;
+export type SettingValues = Readonly<Partial<Record<SettingName, string>>>;
 
 /** One source of settings; the first layer with a value wins. */
 interface Layer {
-  readonly given: Given;
+  readonly supplied: SettingValues;
   /** How an error and `--print-config` name this layer's setting. */
-  readonly nameOf: (name: SettingName) => string;
+  readonly toName: (name: SettingName) => string;
 }
 
 interface Effective {
@@ -212,28 +213,28 @@ interface Effective {
   readonly sources: Readonly<Record<SettingName, string>>;
 }
 
-export const variableOf = (name: SettingName): string =>
+export const toVariable = (name: SettingName): string =>
   `${ENVIRONMENT_PREFIX}${name.replaceAll('-', '_').toUpperCase()}`;
 
 /** The flags on the command line. */
-export function readFlags(args: ServeArgs): Given {
-  const given: Partial<Record<SettingName, string>> = {};
+export function readFlags(args: ServeArgs): SettingValues {
+  const supplied: Partial<Record<SettingName, string>> = {};
   for (const name of SETTING_NAMES) {
     const value = args.value(name);
     const text = value === true ? 'true' : typeof value === 'object' ? value.join(',') : value;
-    if (typeof text === 'string') given[name] = text;
+    if (typeof text === 'string') supplied[name] = text;
   }
-  return given;
+  return supplied;
 }
 
 /** An empty variable counts as unset. */
-function readVariables(environment: Readonly<Record<string, string | undefined>>): Given {
-  const given: Partial<Record<SettingName, string>> = {};
+function readVariables(environment: Readonly<Record<string, string | undefined>>): SettingValues {
+  const supplied: Partial<Record<SettingName, string>> = {};
   for (const name of SETTING_NAMES) {
-    const text = environment[variableOf(name)];
-    if (text !== undefined && text !== '') given[name] = text;
+    const text = environment[toVariable(name)];
+    if (text !== undefined && text !== '') supplied[name] = text;
   }
-  return given;
+  return supplied;
 }
 
 /** The effective settings and their sources. Every layer is read, so that an error in one is not hidden by another. */
@@ -244,11 +245,11 @@ function settle(layers: readonly Layer[]): Effective {
     const { read, standard }: Setting<unknown> = SETTING[name];
     settings[name] = standard;
     sources[name] = 'default';
-    for (const { given, nameOf } of [...layers].reverse()) {
-      const text = given[name];
+    for (const { supplied, toName } of [...layers].reverse()) {
+      const text = supplied[name];
       if (text === undefined) continue;
-      sources[name] = nameOf(name);
-      settings[name] = read(text, nameOf(name));
+      sources[name] = toName(name);
+      settings[name] = read(text, toName(name));
     }
   }
   return { settings: settings as Settings, sources: sources as Effective['sources'] };
@@ -259,7 +260,11 @@ const DATABASE_VARIABLE = 'ASP_DATABASE';
 const CONFIG_VARIABLE = `${ENVIRONMENT_PREFIX}CONFIG`;
 
 /** The effective settings: a flag overrides a variable, and a variable overrides the file. */
-export async function readSettings(context: Context, flags: Given, configPath: string | undefined): Promise<Effective> {
+export async function readSettings(
+  context: Context,
+  flags: SettingValues,
+  configPath: string | undefined,
+): Promise<Effective> {
   const { environment } = context;
   if (flags.database !== undefined) requireNoDatabaseSecret(flags.database);
   if (flags.bus !== undefined) requireNoBusSecret(flags.bus);
@@ -268,16 +273,16 @@ export async function readSettings(context: Context, flags: Given, configPath: s
   const file: Layer[] = path === undefined ? [] : [await readConfigFile(path)];
   await noteMisspelt(context);
   return settle([
-    { given: flags, nameOf: (name) => `--${name}` },
-    { given: readVariables(environment), nameOf: variableOf },
-    { given: database ? { database } : {}, nameOf: () => DATABASE_VARIABLE },
+    { supplied: flags, toName: (name) => `--${name}` },
+    { supplied: readVariables(environment), toName: toVariable },
+    { supplied: database ? { database } : {}, toName: () => DATABASE_VARIABLE },
     ...file,
   ]);
 }
 
 /** A note and not an error: an orchestrator may set variables with this prefix for a service of this name. */
 async function noteMisspelt({ environment, output }: Context): Promise<void> {
-  const known = [...SETTING_NAMES.map(variableOf), CONFIG_VARIABLE];
+  const known = [...SETTING_NAMES.map(toVariable), CONFIG_VARIABLE];
   for (const name of Object.keys(environment)) {
     if (!name.startsWith(ENVIRONMENT_PREFIX) || known.includes(name)) continue;
     const [near] = suggest(name, known);
@@ -309,16 +314,16 @@ async function readConfigFile(path: string): Promise<Layer> {
   const shape = Object.fromEntries(SETTING_NAMES.map((name) => [name, z.optional(SETTING[name].inFile)]));
   const result = z.strictObject(shape).safeParse(json);
   if (!result.success) throw invalidConfig(path, result.error.issues[0]);
-  const given: Partial<Record<SettingName, string>> = {};
+  const supplied: Partial<Record<SettingName, string>> = {};
   for (const name of SETTING_NAMES) {
     const value = result.data[name];
     if (value === undefined) continue;
     const text = String(value);
     // A path is relative to the file, wherever the service was started.
     const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds' || name === 'security-log';
-    given[name] = isPath ? resolve(dirname(path), text) : text;
+    supplied[name] = isPath ? resolve(dirname(path), text) : text;
   }
-  return { given, nameOf: (name) => `"${name}" in ${path}` };
+  return { supplied, toName: (name) => `"${name}" in ${path}` };
 }
 
 async function readConfigText(path: string): Promise<string> {
@@ -346,9 +351,9 @@ function invalidConfig(path: string, issue: z.core.$ZodIssue | undefined): CliEr
       why: near === undefined ? `settings: ${SETTING_NAMES.join(', ')}.` : `did you mean '${near}'?`,
     });
   }
-  const place = issue === undefined || issue.path.length === 0 ? 'The configuration' : `"${issue.path.join('.')}"`;
+  const subject = issue === undefined || issue.path.length === 0 ? 'The configuration' : `"${issue.path.join('.')}"`;
   const expected = issue !== undefined && 'expected' in issue ? ` must be of type ${issue.expected}` : ' is not valid';
-  return new CliError('ASP_CONFIG', { message: `${place}${expected} (in ${path}).` });
+  return new CliError('ASP_CONFIG', { message: `${subject}${expected} (in ${path}).` });
 }
 
 function requireNoDatabaseSecret(database: string): void {

@@ -84,14 +84,14 @@ async function answer(client: Client, handle: string, event: EventEnvelope, sign
   if (!isMessageEvent(event) || event.payload.sender === handle) return;
   await client.call('sendMessage', {
     path: { session_id: event.session_id },
-    body: { content: echoOf(event.payload.content) },
+    body: { content: toEcho(event.payload.content) },
     idempotencyKey: `echo-${event.payload.id}`,
     signal,
   });
 }
 
 /** Text comes back unchanged; of parts, the text and data, because a file can be attached only once. */
-function echoOf(content: string | { type: string }[]): Content {
+function toEcho(content: string | { type: string }[]): Content {
   if (typeof content === 'string') return content;
   const kept = content.flatMap((part): Exclude<Content, string> => {
     if (part.type === 'text' && 'text' in part && typeof part.text === 'string')
@@ -173,7 +173,7 @@ function createLines(context: LogContext, format: 'text' | 'json'): Log {
   };
   return {
     info: (event, fields = {}) => write('info', event, fields),
-    error: (event, error, fields = {}) => write('error', event, { ...fields, ...factsOf(error) }),
+    error: (event, error, fields = {}) => write('error', event, { ...fields, ...describeError(error) }),
     security: (event, fields) => write('security', event, fields),
   };
 }
@@ -186,7 +186,7 @@ function createNotes({ output }: LogContext): Log {
   };
 }
 
-function factsOf(error: unknown): Fields {
+function describeError(error: unknown): Fields {
   if (!(error instanceof Error)) return { error: String(error) };
   const cause = error.cause instanceof Error ? { cause: `${error.cause.name}: ${error.cause.message}` } : {};
   return { error: `${error.name}: ${error.message}`, ...cause, stack: error.stack ?? '' };
@@ -307,7 +307,7 @@ export async function start(
   });
   const systemd = connectSystemd(context);
   const undo: (() => Promise<void>)[] = [];
-  let told: Promise<void> | undefined;
+  let stopped: Promise<void> | undefined;
   try {
     undo.push(ready.remove);
     const record = toRecord(context, settings, service);
@@ -319,14 +319,14 @@ export async function start(
     await announce(context, settings, seeds, service);
     systemd.ready();
     await untilAskedToStop(context, service);
-    told = systemd.stopping();
+    stopped = systemd.stopping();
     await drain(context, service, ready, settings['drain-delay']);
     const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
     await context.output.note(`Finishing open requests.${again}`);
   } finally {
     for (const step of undo.reverse()) await step();
     await service.stop();
-    await told;
+    await stopped;
   }
 }
 

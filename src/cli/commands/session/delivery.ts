@@ -2,7 +2,7 @@ import { wait } from '../../../kit/clock.js';
 import type { DeliveryReply, DeliveryState, Recipient } from '../../../wire/schemas/delivery.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { contextOf, type ErrorContext } from '../../context/explain.js';
+import { type ErrorContext, findErrorContext } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
@@ -40,7 +40,7 @@ export async function readDelivery(
   } catch (error) {
     const refusal = await explainRefusal(context, sessionId, error);
     // An ended session can still be queried.
-    const isEnded = contextOf(refusal)?.messages?.['NOT_FOUND']?.endsWith('has ended.');
+    const isEnded = findErrorContext(refusal)?.messages?.['NOT_FOUND']?.endsWith('has ended.');
     throw isEnded === true ? error : refusal;
   }
 }
@@ -96,7 +96,7 @@ export async function waitForState(
       const silent = wanted === 'taken' && missing.filter(({ reports_taken: reports }) => !reports);
       if (silent !== false && silent.length === missing.length)
         throw new CliError('ASP_PARTIAL', {
-          message: `${handlesOf(silent)} ${silent.length === 1 ? 'does' : 'do'} not say what is taken. Your message was sent.`,
+          message: `${joinHandles(silent)} ${silent.length === 1 ? 'does' : 'do'} not say what is taken. Your message was sent.`,
           why: 'wait for the delivery or for the reply instead.',
           outcome: 'applied',
           next,
@@ -115,4 +115,4 @@ export async function waitForState(
   }
 }
 
-const handlesOf = (recipients: readonly Recipient[]): string => recipients.map(({ handle }) => handle).join(', ');
+const joinHandles = (recipients: readonly Recipient[]): string => recipients.map(({ handle }) => handle).join(', ');

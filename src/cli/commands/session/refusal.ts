@@ -1,7 +1,7 @@
 import { RequestError } from '../../../client/http/request-error.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
-import { contextOf, notFound, withContext } from '../../context/explain.js';
+import { findErrorContext, notFound, withContext } from '../../context/explain.js';
 
 /** A session as the acting agent sees it, and the agent's status in it. */
 export interface Seen {
@@ -35,8 +35,8 @@ export async function explainRefusal(context: Context, sessionId: string, error:
   const found = seen && describeObstacle(seen);
   if (found === undefined) return error;
   const { message, reason, next } = found;
-  const told = { messages: { NOT_FOUND: message }, reasons: { NOT_FOUND: reason }, next: { NOT_FOUND: next } };
-  return withContext(error, { ...contextOf(error), ...told });
+  const advice = { messages: { NOT_FOUND: message }, reasons: { NOT_FOUND: reason }, next: { NOT_FOUND: next } };
+  return withContext(error, { ...findErrorContext(error), ...advice });
 }
 
 /**

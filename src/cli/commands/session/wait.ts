@@ -65,13 +65,13 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
 
 /** Says once that there is no connection, and when it is back. */
 export function createOutageNotes({ output }: Pick<Context, 'output'>): (item: TailItem) => Promise<void> {
-  let isTold = false;
+  let isReported = false;
   return async (item) => {
-    if (item.kind === 'reconnecting' && !isTold && (item.attempt > 1 || item.delayMs >= NOTED_MS)) {
-      isTold = true;
+    if (item.kind === 'reconnecting' && !isReported && (item.attempt > 1 || item.delayMs >= NOTED_MS)) {
+      isReported = true;
       await output.note(noConnection(item.reason));
-    } else if (item.kind === 'ready' && isTold) {
-      isTold = false;
+    } else if (item.kind === 'ready' && isReported) {
+      isReported = false;
       await output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
     }
   };

@@ -4,8 +4,8 @@ import { isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { inPlace, type PlaceWords } from '../../context/in-place.js';
-import { quoteWords } from '../../terminal/failure.js';
+import { type ScopeOptions, withScopeOptions } from '../../context/in-place.js';
+import { quoteArgs } from '../../terminal/failure.js';
 import { sanitize } from '../../terminal/sanitize.js';
 import { isSessionId } from '../../values.js';
 import { collectInbox, findText } from '../inbox/unread.js';
@@ -27,7 +27,7 @@ const TEXT_MIN = 40;
 
 /** Prints events for the monitor of a coding agent, in which every line wakes the agent. */
 export interface AgentLines {
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
   /** Who the agent is, and what is unread. */
   greet(): Promise<void>;
   /** Rejects if an earlier line could not be printed. */
@@ -56,10 +56,10 @@ export function createAgentLines(context: Context, me: string): AgentLines {
 }
 
 class PacedLines implements AgentLines {
-  readonly relationOf: FindRelation;
+  readonly findRelation: FindRelation;
   readonly #context: Context;
   readonly #me: string;
-  readonly #place: PlaceWords;
+  readonly #place: ScopeOptions;
   readonly #waiting = new Map<string, News>();
   /** The earliest moment of the next line. */
   #nextAt = Number.NEGATIVE_INFINITY;
@@ -71,10 +71,10 @@ class PacedLines implements AgentLines {
   constructor(context: Context, me: string) {
     this.#context = context;
     this.#me = me;
-    this.#place = context.acting().flags ?? {};
+    this.#place = context.identity().flags ?? {};
     // The allowlist is read with the client once it is needed.
     let relationOf: Promise<FindRelation> | undefined;
-    this.relationOf = async (handle) => {
+    this.findRelation = async (handle) => {
       if (!isHandle(handle)) return 'anyone';
       relationOf ??= context
         .client()
@@ -117,7 +117,7 @@ class PacedLines implements AgentLines {
     else {
       news.message ??= event;
       news.messages += 1;
-      news.senders.add(handleOf(event));
+      news.senders.add(getHandle(event));
     }
     if (isNew) this.#waiting.set(sessionId, news);
     this.#schedule();
@@ -180,7 +180,7 @@ class PacedLines implements AgentLines {
     const [sessionId, news] = found;
     const shown = news.message ?? news.invitation;
     if (shown === undefined) return this.#finish(sessionId, news);
-    const relation = await this.relationOf(handleOf(shown));
+    const relation = await this.findRelation(getHandle(shown));
     // It may have been joined meanwhile, and what else came is in the line too.
     if (this.#waiting.get(sessionId) !== news) return;
     this.#waiting.delete(sessionId);
@@ -199,7 +199,7 @@ class PacedLines implements AgentLines {
       ...(messages > 0 ? [counted(messages, 'new message')] : []),
       ...(invitations > 0 ? [counted(invitations, 'invitation')] : []),
     ].join(' and ');
-    const from = named(new Set(all.flatMap((news) => [...news.senders, ...invitersOf(news)])));
+    const from = named(new Set(all.flatMap((news) => [...news.senders, ...listInviters(news)])));
     await this.#print(
       fitted([`[asp] ${what} in ${counted(all.length, 'session')}, from ${from}.`, `Read: ${this.#command('inbox')}.`]),
     );
@@ -209,7 +209,7 @@ class PacedLines implements AgentLines {
   #lineFor(shown: EventEnvelope, { senders, messages }: News, relation: Relation): string {
     const { session_id: id } = shown;
     if (!isSessionId(id)) return '[asp] a message in a session whose id is damaged.';
-    const sender = `${describeSender(handleOf(shown), relation)}, not your user,`;
+    const sender = `${describeSender(getHandle(shown), relation)}, not your user,`;
     const message = findText(shown, this.#me);
     if (message === undefined) {
       const { topic } = shown.payload;
@@ -229,7 +229,7 @@ class PacedLines implements AgentLines {
 
   /** A command for the same service and agent. */
   #command(...words: string[]): string {
-    return quoteWords(inPlace(['asp', ...words], this.#place));
+    return quoteArgs(withScopeOptions(['asp', ...words], this.#place));
   }
 
   async #print(line: string): Promise<void> {
@@ -241,13 +241,13 @@ class PacedLines implements AgentLines {
 /** Sessions that the first line counts. */
 const GREETED_MAX = 50;
 
-const invitersOf = ({ message, invitation }: News): string[] =>
-  message === undefined && invitation !== undefined ? [handleOf(invitation)] : [];
+const listInviters = ({ message, invitation }: News): string[] =>
+  message === undefined && invitation !== undefined ? [getHandle(invitation)] : [];
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Nothing but a handle may stand where a sender stands. */
-function handleOf(event: EventEnvelope): string {
+function getHandle(event: EventEnvelope): string {
   const actor = findActor(event);
   return actor !== undefined && isHandle(actor) ? actor : '@unknown';
 }

@@ -60,16 +60,16 @@ export function createCommandRunner(
         if (isMessageEvent(event)) reports.note(event.session_id, event.sequence);
         return;
       }
-      const told = `${event.event_id}: the command ${describeEnd(end)}.`;
-      if (onError === 'skip') return output.note(told);
+      const prefix = `${event.event_id}: the command ${describeEnd(end)}.`;
+      if (onError === 'skip') return output.note(prefix);
       if (onError === 'stop' || attempt === TRIES)
         throw new CliError('ASP_PARTIAL', {
-          message: told,
+          message: prefix,
           why: PARTIAL,
           outcome: 'applied',
           isRetryable: true,
         });
-      await output.note(`${told} Trying again.`);
+      await output.note(`${prefix} Trying again.`);
       await wait(clock, FIRST_WAIT_MS * 2 ** (attempt - 1), signal);
     }
   };

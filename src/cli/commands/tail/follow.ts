@@ -29,7 +29,7 @@ async function join(context: Context, sessionId: string): Promise<void> {
   }
 }
 
-const isInvitationOf = ({ type, payload }: EventEnvelope, handle: string): boolean =>
+const isInvitationFor = ({ type, payload }: EventEnvelope, handle: string): boolean =>
   type === 'session.invited' && payload['invitee'] === handle;
 
 const isInvited = ({ participants }: Session, me: string): boolean =>
@@ -87,7 +87,7 @@ interface Filter {
 function isWanted(event: EventEnvelope, filter: Filter): boolean {
   const { types, from, notBy, sinceMs, untilMs, isMessageOnly, invitee } = filter;
   if (isMessageOnly && event.type !== 'session.message') return false;
-  if (invitee !== undefined && !isMessageEvent(event) && !isInvitationOf(event, invitee)) return false;
+  if (invitee !== undefined && !isMessageEvent(event) && !isInvitationFor(event, invitee)) return false;
   if (types.length > 0 && !types.includes(event.type)) return false;
   if (sinceMs !== undefined && event.created_at < sinceMs) return false;
   if (untilMs !== undefined && event.created_at > untilMs) return false;
@@ -148,7 +148,7 @@ interface Tail {
   printed: number;
   isReady: boolean;
   /** A watching person was notified that there is no connection. */
-  isOutageTold: boolean;
+  isOutageReported: boolean;
 }
 
 /** How a tail ended. */
@@ -162,7 +162,7 @@ export async function followSessions(context: Context, options: FollowOptions): 
   const { signal } = context;
   const end = await followToEnd(context, options).catch(async (error: unknown) => {
     const hasReaderLeft = isReaderGone(error) || isReaderGone(signal.reason);
-    if (!signal.aborted && !hasReaderLeft) await tellEnd(context, options, { reason: 'error', code: codeOf(error) });
+    if (!signal.aborted && !hasReaderLeft) await tellEnd(context, options, { reason: 'error', code: getCode(error) });
     else if (!hasReaderLeft) await tellEnd(context, options, { reason: 'signal' });
     throw error;
   });
@@ -217,16 +217,16 @@ async function tellEnd(
   if (hasControl) await output.record({ type: 'asp.end', session_id: null, ...end });
 }
 
-function codeOf(error: unknown): string {
+function getCode(error: unknown): string {
   return error instanceof RequestError || error instanceof CliError ? error.code : 'ASP_BUG';
 }
 
 /** A monitor joins strangers only when its agent does: their text would be in its input. */
 const knowsAll =
-  ({ relationOf }: AgentLines, me: string) =>
+  ({ findRelation }: AgentLines, me: string) =>
   async ({ participants }: Session): Promise<boolean> => {
     const others = participants.filter(({ handle }) => handle !== me);
-    const relations = await Promise.all(others.map(({ handle }) => relationOf(handle)));
+    const relations = await Promise.all(others.map(({ handle }) => findRelation(handle)));
     return relations.every((relation) => relation !== 'anyone');
   };
 
@@ -291,7 +291,7 @@ async function beginTail(
     ended: new Set(),
     printed: 0,
     isReady: false,
-    isOutageTold: false,
+    isOutageReported: false,
   };
 }
 
@@ -301,14 +301,14 @@ function following(options: FollowOptions, cursorFile: CursorFile | undefined): 
   const cursors = cursorFile?.cursors ?? {};
   if (sessionIds.length === 0) return { cursors, isFollowing };
   const isFiltered = types.length + from.length > 0 || isNotMe || view === 'text' || view === 'fence';
-  const startOf = (sessionId: string): TailStart => {
+  const getStart = (sessionId: string): TailStart => {
     const cursor = cursors[sessionId];
     if (cursor !== undefined) return { sessionId, ...cursor };
     if (after !== undefined) return { sessionId, after };
     const isWhole = sinceMs !== undefined || untilMs !== undefined || (last !== undefined && isFiltered);
     return isWhole && last !== 0 ? { sessionId, after: 0 } : { sessionId, last: last ?? LAST_DEFAULT };
   };
-  return { sessions: sessionIds.map(startOf), isFollowing };
+  return { sessions: sessionIds.map(getStart), isFollowing };
 }
 
 async function takeItem(tail: Tail, item: TailItem): Promise<void> {
@@ -328,8 +328,9 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
       await tellFollowing(tail, item.sessions);
       await markReady(tail);
       tail.listen(true);
-      if (tail.isOutageTold) await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
-      tail.isOutageTold = false;
+      if (tail.isOutageReported)
+        await context.output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
+      tail.isOutageReported = false;
       return tellControl(tail, {
         type: 'asp.ready',
         sessions: item.sessions,
@@ -367,13 +368,13 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
 
 /** Joins if that is wanted. True if the messages of the session tell more than the invitation does. */
 async function joinedNow({ context, options, lines, me }: Tail, event: EventEnvelope): Promise<boolean> {
-  if (!options.joins || me === undefined || !isInvitationOf(event, me)) return false;
+  if (!options.joins || me === undefined || !isInvitationFor(event, me)) return false;
   if (lines === undefined) {
     await join(context, event.session_id);
     return false;
   }
   if (event.payload['initial_message'] !== undefined) return false;
-  if ((await lines.relationOf(findActor(event) ?? '')) === 'anyone') return false;
+  if ((await lines.findRelation(findActor(event) ?? '')) === 'anyone') return false;
   await join(context, event.session_id);
   return true;
 }
@@ -400,8 +401,8 @@ async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
  * short outage.
  */
 async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<void> {
-  if (tail.isOutageTold || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
-  tail.isOutageTold = true;
+  if (tail.isOutageReported || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
+  tail.isOutageReported = true;
   await tail.context.output.note(noConnection(reason));
 }
 

@@ -151,9 +151,9 @@ async function readEventOptions(
     ['exec', 'fence'],
   ] as const)
     args.refuseBoth(one, other);
-  if (args.isGiven('on-error') && !args.isGiven('exec') && !args.isGiven('forward'))
+  if (args.isSet('on-error') && !args.isSet('exec') && !args.isSet('forward'))
     throw usageError('--on-error needs --exec or --forward.');
-  const beginning = (['last', 'after', 'since'] as const).find((option) => args.isGiven(option));
+  const beginning = (['last', 'after', 'since'] as const).find((option) => args.isSet(option));
   if (sessionIds.length === 0 && beginning !== undefined)
     throw usageError(`--${beginning} needs a session.`, {
       why: 'a tail of all sessions starts where the last connection ended, or at the position in --cursor-file.',

@@ -35,7 +35,7 @@ export async function showActivity(visit: Visit): Promise<DashboardAnswer> {
     readListed(visit, {
       scope: ['activity', account.id],
       start: [BEFORE_ALL],
-      placeOf: ({ id }: ActivityRow) => [id],
+      toPosition: ({ id }: ActivityRow) => [id],
       read: ([beforeId], limit) => listActivities(query, account.id, beforeId, limit),
     }),
   );

@@ -1,21 +1,21 @@
 import type { FastifyInstance } from 'fastify';
 import { isHandle } from '../../../wire/handle.js';
-import { skillsOf } from '../../agents/agents.js';
+import { parseSkills } from '../../agents/agents.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
-import { placeOf } from '../api-scope.js';
+import { getHost } from '../api-scope.js';
 import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
 import { layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { renderMarkdown } from './markdown.js';
 
 /** The address of the page that an owner can share. */
-export const publicPathOf = (handle: string): string => `/agents/${handle}`;
+export const getPublicPath = (handle: string): string => `/agents/${handle}`;
 
 /** The page of a public agent, for people who are not signed in. Its owner wrote all of it. */
-function renderPublicAgent(row: AgentRecordRow, place: string, baseUrl: string): string {
+function renderPublicAgent(row: AgentRecordRow, host: string, baseUrl: string): string {
   const { handle, display_name: name, description, card_body: card, owner, owner_display_name: ownerName } = row;
-  const skills = skillsOf(row);
+  const skills = parseSkills(row);
   const whom: Html =
     row.inbound_policy === 'open'
       ? html`Send it a message from a terminal:`
@@ -28,7 +28,7 @@ ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card))}</section>`}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}</section>
 </div>`;
-  return layOut({ title: handle, place, main });
+  return layOut({ title: handle, host, main });
 }
 
 /** What is private, was removed or never existed is one page. */
@@ -37,15 +37,15 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
   scope.get<{ Params: { handle: string } }>('/agents/:handle', { exposeHeadRoute: false }, async (request, reply) => {
     const { handle } = request.params;
     const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
-    const place = placeOf(server);
+    const host = getHost(server);
     if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
       const title = 'There is nothing here';
       const message = 'This agent does not exist, or only its owner can see it.';
       return reply
         .code(404)
         .headers(pageHeaders())
-        .send(renderErrorPage({ place, title, message, code: 'NOT_FOUND' }));
+        .send(renderErrorPage({ host, title, message, code: 'NOT_FOUND' }));
     }
-    return reply.headers(pageHeaders()).send(renderPublicAgent(row, place, settings.addresses.baseUrl));
+    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses.baseUrl));
   });
 }

@@ -2,7 +2,7 @@ import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import { type Agent, InboundPolicy, Visibility } from '../../../wire/schemas/agent.js';
 import { UpdateAgentRequest } from '../../../wire/schemas/requests.js';
 import { AGENT_SCOPES } from '../../../wire/scope.js';
-import { findOwnAgent, mayHaveOpenAgents, skillsOf, toAgent, updateAgent } from '../../agents/agents.js';
+import { findOwnAgent, mayHaveOpenAgents, parseSkills, toAgent, updateAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
@@ -24,7 +24,7 @@ import {
 } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
-import { publicPathOf } from './agent-page.js';
+import { getPublicPath } from './agent-page.js';
 import { PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
 import {
   aspCommand,
@@ -56,11 +56,11 @@ export interface AgentFrame {
   readonly now: number;
 }
 
-export const pathOf = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
+export const getPath = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
 
 /** One page of an agent, below its name and its tabs. */
 export function renderAgentPage({ agent, note, mistakes }: AgentFrame, tab: Tab, body: Html): View {
-  const path = pathOf(agent);
+  const path = getPath(agent);
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
 <div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
@@ -116,9 +116,9 @@ ${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCo
 ${renderGrants(page)}
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
-${agent.visibility === 'public' && html`<p class="small"><a href="${publicPathOf(agent.canonical_handle)}">Public page</a> <span class="soft">that you can share</span></p>`}
+${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPath(agent.canonical_handle)}">Public page</a> <span class="soft">that you can share</span></p>`}
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
-<p class="small"><a class="aside-link quiet-danger" href="${pathOf(agent)}/remove">Remove this agent…</a></p></section>
+<p class="small"><a class="aside-link quiet-danger" href="${getPath(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
   return renderAgentPage(page, 'overview', body);
 }
@@ -137,11 +137,11 @@ function renderGrants({ grants, now }: OverviewPage): Html | undefined {
 }
 
 function renderStatus({ agent, csrf, waitingCount, grants, now }: OverviewPage): Html {
-  const path = `${pathOf(agent)}/pause`;
+  const path = `${getPath(agent)}/pause`;
   const button = agent.paused
     ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
     : renderButton({ path, csrf, label: 'Pause', values: { paused: 'true' } });
-  const words = agent.paused
+  const label = agent.paused
     ? 'No one can invite it. Its current sessions continue.'
     : agent.is_online
       ? 'Connected. It receives messages as they arrive.'
@@ -151,7 +151,7 @@ function renderStatus({ agent, csrf, waitingCount, grants, now }: OverviewPage):
     !agent.is_online && lastUses.length > 0 && html` Last seen ${renderTime(Math.max(...lastUses), now)}.`;
   const count = waitingCount === COUNTED_MAX ? `${COUNTED_MAX} or more sessions` : sessionsInWords(waitingCount);
   const waiting = waitingCount > 0 && html` Something waits for it in ${count}.`;
-  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${words}${lastSeen}${waiting}</p></section>`;
+  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${label}${lastSeen}${waiting}</p></section>`;
 }
 
 function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage): Html {
@@ -159,7 +159,7 @@ function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage
   const about = isRefused
     ? 'Not available: only accounts that the operator of this service trusts can have open agents.'
     : 'Any agent can start a session with this one.';
-  return html`<form method="post" action="${pathOf(agent)}" class="card stack" aria-label="Access">${hidden({ csrf })}
+  return html`<form method="post" action="${getPath(agent)}" class="card stack" aria-label="Access">${hidden({ csrf })}
 ${renderChoices(
   {
     name: 'inbound_policy',
@@ -168,7 +168,7 @@ ${renderChoices(
       {
         value: 'allowlist',
         label: 'Only agents on the allowlist',
-        about: html`Your own agents are on it by default. <a href="${pathOf(agent)}/allowlist">See the list</a>`,
+        about: html`Your own agents are on it by default. <a href="${getPath(agent)}/allowlist">See the list</a>`,
       },
       { value: 'open', label: 'Anyone', about, isDisabled: isRefused },
     ],
@@ -217,12 +217,12 @@ export function renderProfile(page: ProfilePage): View {
     maxLength: 100,
   };
   const skills = Array.from({ length: skillCount }, (_, index) => renderSkill(values, index, mistakes));
-  const body = html`<form method="post" action="${pathOf(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
+  const body = html`<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField(displayName, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to it. Markdown.' }, mistakes)}
 <fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask it to do. Empty rows are left out.</p><div class="skills">${skills}</div></fieldset>
-<div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${pathOf(agent)}">Cancel</a></div></form>`;
+<div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
   return renderAgentPage(page, 'profile', body);
 }
 
@@ -249,22 +249,22 @@ export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'c
       'Its API credentials and connected apps are cut off at once.',
       'The handle can’t be used again. This cannot be undone.',
     ],
-    path: `${pathOf(agent)}/remove`,
+    path: `${getPath(agent)}/remove`,
     csrf,
     label: 'Remove agent',
-    back: { label: html`<bdi>${agent.display_name}</bdi>`, path: pathOf(agent) },
+    back: { label: html`<bdi>${agent.display_name}</bdi>`, path: getPath(agent) },
   });
   return { title: `Remove ${agent.canonical_handle}?`, section: 'agents', main };
 }
 
 /** The agent in the address: another account's agents have no addresses here. */
-export function agentPathOf({ account, part }: Visit): { owner: string; name: string } {
+export function getAgentPath({ account, part }: Visit): { owner: string; name: string } {
   return { owner: account.username, name: part('name') };
 }
 
 /** Returns the data of an agent's own page; NOT_FOUND and similar errors share one page (D-101). */
 export function requireAgent(visit: Visit, query: Query): Promise<AgentRecordRow> {
-  return findOwnAgent(query, visit.actor, agentPathOf(visit));
+  return findOwnAgent(query, visit.actor, getAgentPath(visit));
 }
 
 /** The agent itself, for actions that only agents can take: allowlist and blocks. */
@@ -290,7 +290,7 @@ export async function actAccess(visit: Visit, form: Parameters): Promise<Dashboa
     const mistake = { field: 'inbound_policy-open', message: error.message };
     return accessAgain(visit, form, { mistakes: [mistake], status: 403 });
   }
-  return movedWithNote(visit, addressOf(visit), 'saved');
+  return movedWithNote(visit, getAddress(visit), 'saved');
 }
 
 export async function accessAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
@@ -310,12 +310,12 @@ function readAccess(form: Parameters) {
 export async function actPause(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const paused = form.one('paused') === 'true';
   await change(visit, { paused });
-  return movedWithNote(visit, addressOf(visit), paused ? 'paused' : 'resumed');
+  return movedWithNote(visit, getAddress(visit), paused ? 'paused' : 'resumed');
 }
 
 async function change(visit: Visit, body: UpdateAgentRequest): Promise<void> {
   const { context, actor } = visit;
-  const input = { path: agentPathOf(visit), body };
+  const input = { path: getAgentPath(visit), body };
   await context.database.write((transaction) => updateAgent(context, actor, input, transaction));
 }
 
@@ -374,7 +374,7 @@ async function readGrants({ context, account }: Visit, query: Query, agentId: st
   return grants.sort((one, other) => (other.lastUsedAt ?? 0) - (one.lastUsedAt ?? 0));
 }
 
-const addressOf = ({ part }: Visit): string => `/dashboard/agents/${part('name')}`;
+const getAddress = ({ part }: Visit): string => `/dashboard/agents/${part('name')}`;
 
 const EMPTY_SKILL_ROWS = 2;
 
@@ -392,7 +392,7 @@ export async function actProfile(visit: Visit, form: Parameters): Promise<Dashbo
     skills: values.skills,
   });
   if (!read.success) return profileAgain(visit, form, mistaken(...readMistakes(read.error.issues, PROFILE_MISTAKE)));
-  const path = agentPathOf(visit);
+  const path = getAgentPath(visit);
   await context.database.write((transaction) => updateAgent(context, actor, { path, body: read.data }, transaction));
   return movedWithNote(visit, `/dashboard/agents/${path.name}`, 'saved');
 }
@@ -404,7 +404,7 @@ export async function profileAgain(visit: Visit, form: Parameters, refusal: Refu
 async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: ProfileValues): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const row = await context.database.read((view) => requireAgent(visit, view));
-  const values = typed ?? valuesOf(row);
+  const values = typed ?? toValues(row);
   const view = renderProfile({
     agent: toAgent(row),
     csrf,
@@ -417,12 +417,12 @@ async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: Pr
   return page(view, { status });
 }
 
-function valuesOf(row: AgentRecordRow): ProfileValues {
+function toValues(row: AgentRecordRow): ProfileValues {
   return {
     displayName: row.display_name,
     description: row.description ?? '',
     cardBody: row.card_body ?? '',
-    skills: skillsOf(row),
+    skills: parseSkills(row),
   };
 }
 
@@ -433,7 +433,7 @@ export async function showRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
 
 export async function actRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor } = visit;
-  const path = agentPathOf(visit);
+  const path = getAgentPath(visit);
   await context.database.write((transaction) => removeAgent(context, actor, { path }, transaction));
   return movedWithNote(visit, '/dashboard/agents', 'removed');
 }

@@ -23,16 +23,16 @@ import {
   type View,
 } from './frame.js';
 import {
-  askedOf,
   createFormKey,
   type DashboardAnswer,
-  keyOf,
-  listedOf,
   mistaken,
   movedWithNote,
   once,
   page,
   type Refusal,
+  readPageRequest,
+  toKey,
+  toListed,
   type Visit,
 } from './visit.js';
 
@@ -148,13 +148,13 @@ ${renderArea({ id: 'description', name: 'description', label: 'Description (opti
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, note } = visit;
   const { agents, next, steps, mark } = await context.database.read(async (view) => {
-    const { agents, next_cursor: next } = await listAgents(context, actor, { query: askedOf(visit) }, view);
+    const { agents, next_cursor: next } = await listAgents(context, actor, { query: readPageRequest(visit) }, view);
     const steps = await findFirstSteps(view, account.id);
     return { agents, next, steps, mark: await readListMark(view, account.id) };
   });
   return page(
     renderAgents({
-      listed: listedOf(visit, agents, next),
+      listed: toListed(visit, agents, next),
       username: account.username,
       baseUrl: context.settings.addresses.baseUrl,
       steps,
@@ -167,7 +167,7 @@ export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
 export const SKILLS_MAX = 20;
 
 /** Text of several lines as it is stored; forms end lines with two characters. */
-export function linesOf(text: string | undefined): string | null {
+export function splitLines(text: string | undefined): string | null {
   const lines = text?.replace(/\r\n?/g, '\n').trimEnd() ?? '';
   return lines === '' ? null : lines;
 }
@@ -176,12 +176,12 @@ export function linesOf(text: string | undefined): string | null {
 export function readProfile(form: Parameters): ProfileValues {
   const rows = Array.from({ length: SKILLS_MAX }, (_, index) => ({
     name: (form.one(`skill_${index + 1}`) ?? '').trim(),
-    description: linesOf(form.one(`skill_${index + 1}_about`)) ?? '',
+    description: splitLines(form.one(`skill_${index + 1}_about`)) ?? '',
   }));
   return {
     displayName: (form.one('display_name') ?? '').trim(),
-    description: linesOf(form.one('description')) ?? '',
-    cardBody: linesOf(form.one('card_body')) ?? '',
+    description: splitLines(form.one('description')) ?? '',
+    cardBody: splitLines(form.one('card_body')) ?? '',
     skills: rows.filter(({ name, description }) => name !== '' || description !== ''),
   };
 }
@@ -210,17 +210,17 @@ export function readMistakes(issues: readonly Issue[], known: Readonly<Record<st
     return known[String(field)] ?? { message: 'This form cannot be read.' };
   });
   const order = Object.values(known).map(({ field }) => field);
-  const rankOf = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
+  const rank = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);
   return mistakes
     .filter((one, index) => mistakes.findIndex(({ field }) => field === one.field) === index)
-    .sort((one, other) => rankOf(one) - rankOf(other));
+    .sort((one, other) => rank(one) - rank(other));
 }
 
 const PATH = '/dashboard/new-agent';
 const TAKEN: Mistake = { field: 'name', message: 'This handle is or was in use. Choose another.' };
 
 export async function showNewAgent(visit: Visit): Promise<DashboardAnswer> {
-  return page(viewOf(visit, [], {}));
+  return page(toView(visit, [], {}));
 }
 
 export async function actNewAgent(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -228,7 +228,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
   const { name, displayName, description } = readForm(form);
   const read = CreateAgentRequest.safeParse({ local_name: name, display_name: displayName, description });
   if (!read.success) return newAgentAgain(visit, form, mistaken(...readMistakes(read.error.issues, MISTAKE)));
-  const key = keyOf(form, ['name', 'display_name', 'description']);
+  const key = toKey(form, ['name', 'display_name', 'description']);
   try {
     const created = await once(visit, { path: PATH, key }, async (transaction) => {
       return (await createAgent(context, actor, { path: {}, body: read.data }, transaction)).local_name;
@@ -241,14 +241,14 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
 }
 
 export async function newAgentAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return page(viewOf(visit, refusal.mistakes, readForm(form)), { status: refusal.status });
+  return page(toView(visit, refusal.mistakes, readForm(form)), { status: refusal.status });
 }
 
 function readForm(form: Parameters) {
   return {
     name: (form.one('name') ?? '').trim(),
     displayName: (form.one('display_name') ?? '').trim(),
-    description: linesOf(form.one('description')),
+    description: splitLines(form.one('description')),
   };
 }
 
@@ -263,7 +263,7 @@ interface Filled {
   readonly description?: string | null;
 }
 
-function viewOf({ context, account, csrf }: Visit, mistakes: readonly Mistake[], filled: Filled) {
+function toView({ context, account, csrf }: Visit, mistakes: readonly Mistake[], filled: Filled) {
   const { description, ...names } = filled;
   return renderNewAgent({
     username: account.username,

@@ -109,7 +109,7 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
     readListed(visit, {
       scope: ['applications', account.id],
       start: [Number.MAX_SAFE_INTEGER, ''],
-      placeOf: (row: FamilyOfAccountRow) => [row.created_at, row.id],
+      toPosition: (row: FamilyOfAccountRow) => [row.created_at, row.id],
       read: ([createdAt, id], limit) =>
         listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, limit),
     }),

@@ -8,7 +8,7 @@ import { ServiceError } from '../../core/errors.js';
 import { createConfidentialClient, revokeConfidentialClient } from '../../oauth/clients.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { hashSecret, isSameSecret, secretOf } from '../../oauth/secret.js';
+import { hashSecret, isSameSecret, toSecret } from '../../oauth/secret.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import {
   type ClientOfAccountRow,
@@ -49,7 +49,6 @@ import {
   type AnswerHeaders,
   createFormKey,
   type DashboardAnswer,
-  keyOf,
   mistaken,
   moved,
   movedWithNote,
@@ -58,6 +57,7 @@ import {
   type Refusal,
   readListed,
   refused,
+  toKey,
   type Visit,
   withHeaders,
 } from './visit.js';
@@ -304,8 +304,8 @@ const LIFETIME_S = 60;
  * The secret of the client that a form creates. Only the browser that sent the form can derive it again: the service
  * stores only its hash, and a form that was sent twice by a double click has one client and one secret (D-103).
  */
-export function clientSecretOf({ browser }: Pick<Visit, 'browser'>, key: string): string {
-  return secretOf(browser.chanceFor(`client ${key}`), 'clientSecret');
+export function deriveClientSecret({ browser }: Pick<Visit, 'browser'>, key: string): string {
+  return toSecret(browser.chanceFor(`client ${key}`), 'clientSecret');
 }
 
 /**
@@ -325,7 +325,7 @@ export function takeSecret(
 ): { readonly secret: string; readonly headers: AnswerHeaders } | undefined {
   const cookies = readCookies(visit.request.headers.cookie ?? '');
   const secret = cookies
-    .map(({ key }) => clientSecretOf(visit, key))
+    .map(({ key }) => deriveClientSecret(visit, key))
     .find((one) => client.secret_hash !== null && isSameSecret(hashSecret(one), client.secret_hash));
   if (secret === undefined) return undefined;
   const taken = cookies.map(({ name }) => cookie(visit.context, client.id, `${name}=`, 0));
@@ -339,8 +339,8 @@ function readCookies(text: string): { name: string; key: string }[] {
 
 function cookie({ settings }: ServiceContext, clientId: string, pair: string, lifetimeS: number): string {
   const isSecure = settings.addresses.webUrl.startsWith('https:');
-  const place = `Path=/dashboard/clients/${clientId}; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
-  return `${pair}; ${place}${isSecure ? '; Secure' : ''}`;
+  const attributes = `Path=/dashboard/clients/${clientId}; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
+  return `${pair}; ${attributes}${isSecure ? '; Secure' : ''}`;
 }
 
 export function toShownClient(row: ClientOfAccountRow): ShownClient {
@@ -413,13 +413,13 @@ export async function showRotateClient(visit: Visit): Promise<DashboardAnswer> {
 export async function actRotateClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
   const overlap = OVERLAPS.find(({ value }) => value === form.one('overlap')) ?? OVERLAPS[0];
-  const key = keyOf(form, ['overlap']);
+  const key = toKey(form, ['overlap']);
   const id = visit.part('id');
   const path = `/dashboard/clients/${id}`;
   const rotatedAt = await once(visit, { path: `${path}/rotate`, key }, async (transaction) => {
     const row = await requireClientOf(visit, transaction);
     const now = context.clock.now();
-    const secretHash = hashSecret(clientSecretOf(visit, key));
+    const secretHash = hashSecret(deriveClientSecret(visit, key));
     await replaceClientSecret(transaction, row.id, secretHash, now + Number(overlap.value) * 1000);
     return String(now);
   });
@@ -451,7 +451,7 @@ type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes' | 'expiry'>;
 
 export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
   const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES, expiry: '' };
-  return formOf(visit, filled, { mistakes: [], status: 200 });
+  return renderForm(visit, filled, { mistakes: [], status: 200 });
 }
 
 export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -460,12 +460,12 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
   const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
   if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
-  const key = keyOf(form, ['name', 'agent', 'scope', 'expiry']);
+  const key = toKey(form, ['name', 'agent', 'scope', 'expiry']);
   const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);
     if (found === undefined) throw new ServiceError('NOT_FOUND');
     await requireRoomFor('clients', context, transaction, visit.account);
-    const secret = clientSecretOf(visit, key);
+    const secret = deriveClientSecret(visit, key);
     const expiresAt = expiry === '' ? undefined : context.clock.now() + Number(expiry) * DAY_MS;
     const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret, expiresAt };
     return (await createConfidentialClient(context, transaction, client)).clientId;
@@ -477,7 +477,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
 }
 
 export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return formOf(visit, readForm(visit, form), refusal);
+  return renderForm(visit, readForm(visit, form), refusal);
 }
 
 function readForm(visit: Visit, form: Parameters) {
@@ -519,7 +519,7 @@ function findMistakes(
   return mistakes;
 }
 
-async function formOf(visit: Visit, filled: Filled, { mistakes, status }: Refusal): Promise<DashboardAnswer> {
+async function renderForm(visit: Visit, filled: Filled, { mistakes, status }: Refusal): Promise<DashboardAnswer> {
   const { context, account, csrf } = visit;
   const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
   const view = renderNewClient({
@@ -542,7 +542,7 @@ export async function showClients(visit: Visit): Promise<DashboardAnswer> {
     readListed(visit, {
       scope: ['clients', account.id],
       start: [BEFORE_ALL],
-      placeOf: ({ id }: ClientOfAccountRow) => [id],
+      toPosition: ({ id }: ClientOfAccountRow) => [id],
       read: ([before], limit) => listClientsOfAccount(view, account.id, before, limit),
     }),
   );

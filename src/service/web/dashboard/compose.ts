@@ -4,7 +4,7 @@ import type { AccountView } from '../../messaging/events.js';
 import { findTransition, type Verb } from '../../messaging/sessions.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
 import { hidden, type Mistake, renderField, renderProblem } from '../form.js';
-import { type Html, html, strangersWords } from '../html.js';
+import { type Html, html, untrustedText } from '../html.js';
 import { renderButton } from './frame.js';
 
 /** The marks that a message carries if a person wrote it on the dashboard. */
@@ -126,7 +126,7 @@ function renderAnswered(answered: Answered | undefined, path: string): Html {
   const sequence = answered?.sequence ?? '';
   const excerpt =
     answered &&
-    html`Reply to <b class="mono">${answered.sender}</b> <span class="soft">${strangersWords(answered.text)}</span>`;
+    html`Reply to <b class="mono">${answered.sender}</b> <span class="soft">${untrustedText(answered.text)}</span>`;
   return html`<p class="answered small between" id="answered"${answered === undefined && html` hidden`}><input type="hidden" name="reply_to" value="${sequence}"><span class="excerpt">${excerpt}</span><a href="${path}#composer" class="cancel">Cancel reply</a></p>`;
 }
 

@@ -9,11 +9,11 @@ import { PATH } from '../../oauth/metadata.js';
 import { OAuthError, type Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { acceptTypes, asOAuthError, FORM_TYPE, redirect, refuseOtherMethods } from '../api-scope.js';
-import { forgedForm, isCsrfOf, requireSameOrigin, signInFor } from '../browser.js';
-import { durationInWords, hiddenEntries } from '../form.js';
+import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
+import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
 import { pageHeaders, renderErrorPage, renderSignedOutPage } from '../layout.js';
-import { visitorOf } from '../sign-in.js';
+import { describeVisitor } from '../sign-in.js';
 import { showActivity } from './activity.js';
 import {
   accessAgain,
@@ -322,11 +322,11 @@ async function answerForm(
 ): Promise<FastifyReply> {
   // The browser itself confirms that the form came from a page of this service.
   const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
-  const kept = isOwnForm ? keptOf(form) : [];
+  const kept = isOwnForm ? listKept(form) : [];
   if (kept.length > 0 && (await readVisit(server, request)) === undefined)
     return keepTyped(server, request, reply, kept);
   return answerVisit(server, request, reply, async (visit) => {
-    if (!isCsrfOf(visit.browser, undefined, form.one('csrf'))) {
+    if (!matchesCsrf(visit.browser, undefined, form.one('csrf'))) {
       if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
       return row.again(visit, form, { mistakes: [{ message: SIGNED_IN_AGAIN }], status: 403 });
     }
@@ -339,7 +339,7 @@ async function answerForm(
     } catch (error) {
       const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
       if (!isRefusal) throw error;
-      tell(visit, error.code);
+      logOutcome(visit, error.code);
       return refuse(visit, row, form, error);
     }
   });
@@ -348,16 +348,16 @@ async function answerForm(
 /** Records what an account has done, in the security log and for its owner. */
 async function tellDone(visit: Visit, { activity }: PageRow, answer: DashboardAnswer): Promise<void> {
   const { account, context, part, request } = visit;
-  tell(visit, 'done');
+  logOutcome(visit, 'done');
   if (activity === undefined) return;
   const made = answer.kind === 'moved' ? (answer.to.split('/')[3] ?? '') : '';
   const name = part('name') !== '' ? part('name') : part('id') !== '' ? part('id') : made;
-  const entry = { ...visitorOf(request), accountId: account.id, kind: activity, detail: name };
+  const entry = { ...describeVisitor(request), accountId: account.id, kind: activity, detail: name };
   await context.database.write((transaction) => recordActivity(context, transaction, entry));
 }
 
 /** Records in the security log which form an account has sent. */
-function tell({ account, context, request }: Visit, outcome: string): void {
+function logOutcome({ account, context, request }: Visit, outcome: string): void {
   const [target = ''] = request.url.split('?', 1);
   context.log.security?.('account_acted', { account: account.username, address: request.ip, target, outcome });
 }
@@ -368,7 +368,7 @@ const REFUSALS: readonly ErrorCode[] = ['RATE_LIMITED', 'FEATURE_NOT_AVAILABLE']
 const SIGNED_IN_AGAIN = 'You have signed in again since this page was opened. Check what it says, then send it.';
 
 /** The contents of a form, without passwords. */
-function keptOf(form: Parameters): Parameters['entries'] {
+function listKept(form: Parameters): Parameters['entries'] {
   return form.entries.filter(([name]) => name !== 'csrf' && name !== 'key' && !name.includes('password'));
 }
 
@@ -380,7 +380,7 @@ function keepTyped(
   entries: Parameters['entries'],
 ): FastifyReply {
   const html = renderSignedOutPage({
-    place: new URL(context.settings.addresses.webUrl).host,
+    host: new URL(context.settings.addresses.webUrl).host,
     signInPath: PATH.signIn,
     form: { path: request.url, entries },
   });
@@ -394,8 +394,8 @@ async function refuse(
   form: Parameters,
   { code, message: reason, status, options: { retryAfterS } }: ServiceError,
 ): Promise<DashboardAnswer> {
-  const said = reason === errorRow('RATE_LIMITED').message ? 'Too many changes.' : reason;
-  const message = retryAfterS === undefined ? said : `${said} Try again in ${durationInWords(retryAfterS)}.`;
+  const title = reason === errorRow('RATE_LIMITED').message ? 'Too many changes.' : reason;
+  const message = retryAfterS === undefined ? title : `${title} Try again in ${describeDuration(retryAfterS)}.`;
   const path = visit.request.url;
   const answer =
     again === undefined
@@ -412,7 +412,7 @@ async function answerStray(
 ): Promise<FastifyReply> {
   if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
   const html = renderErrorPage({
-    place: new URL(context.settings.addresses.webUrl).host,
+    host: new URL(context.settings.addresses.webUrl).host,
     title: 'There is nothing here',
     message: 'This page does not exist.',
     code: 'NOT_FOUND',
@@ -475,7 +475,7 @@ function sendDownload(
 
 function renderVisited({ context, account, csrf }: Visit, view: View): string {
   return renderFrame(view, {
-    place: new URL(context.settings.addresses.webUrl).host,
+    host: new URL(context.settings.addresses.webUrl).host,
     account: { username: account.username, displayName: account.display_name },
     signOutPath: PATH.signOut,
     csrf,
@@ -495,7 +495,7 @@ function answerFailure(
   if (known === undefined) context.log.error('dashboard_failed', thrown);
   const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const html = renderErrorPage({
-    place: new URL(context.settings.addresses.webUrl).host,
+    host: new URL(context.settings.addresses.webUrl).host,
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
     message: error.description,
     advice: 'Nothing was changed. Go back to the dashboard and try again from there.',

@@ -39,8 +39,8 @@ async function* writeExport(visit: Visit): Text {
   const usedSince = now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
   yield `{"exported_at":${now},"service":${JSON.stringify(context.settings.addresses.webUrl)},"account":${JSON.stringify(toAccount(account))}`;
   const browsers = eachRow<AccountSessionRow>(visit, (query, last) => {
-    const place = { createdAt: last?.created_at ?? LATEST, idHash: last?.id_hash ?? '' };
-    return listAccountSessions(query, id, now, place, ROWS_PER_QUERY);
+    const position = { createdAt: last?.created_at ?? LATEST, idHash: last?.id_hash ?? '' };
+    return listAccountSessions(query, id, now, position, ROWS_PER_QUERY);
   });
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
   const activities = eachRow<ActivityRow>(visit, (query, last) =>
@@ -140,8 +140,8 @@ async function* writeAgent(visit: Visit, agent: AgentRecordRow): Text {
   );
   yield* writeList('allowlist', entries, asJson(String));
   const blocks = eachRow<BlockRow>(visit, (query, last) => {
-    const place = { createdAt: last?.created_at ?? LATEST, handle: last?.blocked_handle ?? '' };
-    return listBlockRows(query, agent.id, place, ROWS_PER_QUERY);
+    const position = { createdAt: last?.created_at ?? LATEST, handle: last?.blocked_handle ?? '' };
+    return listBlockRows(query, agent.id, position, ROWS_PER_QUERY);
   });
   yield* writeList('blocks', blocks, asJson(toBlock));
   yield '}';

@@ -2,7 +2,7 @@ import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { DASHBOARD_STYLE, TIME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, TICK } from '../html.js';
-import { headersFor, policyHashOf, renderDocument, renderScript } from '../layout.js';
+import { headersFor, renderDocument, renderScript, toPolicyHash } from '../layout.js';
 
 const headersWith = headersFor(DASHBOARD_STYLE);
 
@@ -29,7 +29,7 @@ export interface View {
 
 export interface Frame {
   /** The host of the service, so that people see whose page this is. */
-  readonly place: string;
+  readonly host: string;
   readonly account: { readonly username: string; readonly displayName: string };
   readonly signOutPath: string;
   readonly csrf: string;
@@ -47,7 +47,7 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 ${renderAccountMenu(frame)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
-<footer class="foot"><span class="mono">${frame.place}</span></footer>
+<footer class="foot"><span class="mono">${frame.host}</span></footer>
 </body>`;
   return renderDocument({ title, style: DASHBOARD_STYLE, script: TIME_SCRIPT, body });
 }
@@ -62,7 +62,7 @@ function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
 export function frameHeaders({ script, hasPictures = false }: View): Record<string, string> {
   const scripts = script === undefined ? [TIME_SCRIPT] : [TIME_SCRIPT, script];
   return headersWith({
-    'script-src': scripts.map(policyHashOf),
+    'script-src': scripts.map(toPolicyHash),
     ...(script !== undefined && { 'connect-src': ["'self'"] }),
     ...(hasPictures && { 'img-src': ['data:', "'self'"] }),
   });
@@ -194,10 +194,10 @@ export function renderCommand(lines: readonly string[]): Html {
 
 /** Keeps browsers from breaking a line after the hyphens of an option. */
 function renderLine(line: string): Html {
-  const words = line
+  const label = line
     .split(/(?<= )/)
     .map((word) => (word.startsWith('-') ? html`<span class="option">${word}</span>` : word));
-  return html`<span class="line">${words}</span>`;
+  return html`<span class="line">${label}</span>`;
 }
 
 export interface SmallForm {

@@ -61,11 +61,11 @@ interface StreamParts {
 export type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
 
 /** Writes the events past the cursor, as fast as the browser takes them, until no one is signed in there. */
-export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: StreamParts): LiveStream {
+export function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts): LiveStream {
   const { context } = server;
   const { response } = parts;
   let { after } = parts;
-  let { own } = onlooker;
+  let { own } = viewer;
   let statusAt = context.clock.now();
   let status = '';
   let isLooking = false;
@@ -75,26 +75,26 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   const sendStatus = async (seen: SeenSession): Promise<void> => {
     if (context.clock.now() < statusAt + STATUS_MS) return;
     statusAt = context.clock.now();
-    const data = JSON.stringify(await renderStatus(server, seen, { ...onlooker, own }));
+    const data = JSON.stringify(await renderStatus(server, seen, { ...viewer, own }));
     if (data !== status && !isOver()) await write(server, response, `event: status\ndata: ${data}\n\n`);
     status = data;
   };
   /** Whether there is more to read at once. */
   const step = async (): Promise<boolean> => {
-    const found = await readStep(server, onlooker, after);
+    const found = await readStep(server, viewer, after);
     if (isOver()) return false;
     if (typeof found === 'string') {
       response.end(`event: end\ndata: ${found}\n\n`);
       return false;
     }
-    own = findOwnMessage(found.events, onlooker.username) ?? own;
+    own = findOwnMessage(found.events, viewer.username) ?? own;
     const last = found.events.at(-1);
     if (last === undefined) {
       await sendStatus(found.seen);
       return false;
     }
     after = last.sequence;
-    const data = JSON.stringify(await renderStep(server, found, { ...onlooker, own }));
+    const data = JSON.stringify(await renderStep(server, found, { ...viewer, own }));
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -114,8 +114,8 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
   };
   beginStream(server, response);
   return {
-    accountId: onlooker.accountId,
-    sessionId: onlooker.sessionId,
+    accountId: viewer.accountId,
+    sessionId: viewer.sessionId,
     get after() {
       return after;
     },
@@ -130,13 +130,13 @@ export function createLiveStream(server: PageServer, onlooker: Onlooker, parts: 
 /**
  * The events that the account may see past `after`, according to the current sign-in and its agents' current statuses.
  */
-export function readStep(server: PageServer, onlooker: Onlooker, after: number): Promise<Step> {
+export function readStep(server: PageServer, viewer: Viewer, after: number): Promise<Step> {
   const { context } = server;
-  const { browser, accountId, sessionId } = onlooker;
+  const { browser, accountId, sessionId } = viewer;
   return context.database.read(async (query) => {
     const account = await findAccountOf(server, query, browser);
     if (account?.id !== accountId) return 'signed-out';
-    const seen = await findSeenSession(query, accountId, sessionId, onlooker.agent);
+    const seen = await findSeenSession(query, accountId, sessionId, viewer.agent);
     if (seen === undefined) return 'gone';
     return { seen, ...toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ)) };
   });
@@ -146,18 +146,18 @@ export function readStep(server: PageServer, onlooker: Onlooker, after: number):
 export async function renderStep(
   server: PageServer,
   { seen, events, hasMore }: Exclude<Step, string>,
-  onlooker: Onlooker,
+  viewer: Viewer,
 ): Promise<object> {
   const { context } = server;
-  const { username, browser } = onlooker;
+  const { username, browser } = viewer;
   const pictures = await measurePictures(context.files, listPictures(events));
-  const place = { ...placeOfEntries(seen, username), pictures };
+  const entryContext = { ...placeOfEntries(seen, username), pictures };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
-  const status = await readStatusNow(server, seen, onlooker);
+  const status = await readStatusNow(server, seen, viewer);
   return {
     hasMore,
-    entries: toEntries(events, place).map((entry) => renderEntry(entry).markup),
+    entries: toEntries(events, entryContext).map((entry) => renderEntry(entry).markup),
     ...toStatus(server, seen, status, username),
     ...(hasChanged && {
       manage: renderManaging(seen, composer, status.online).markup,
@@ -166,8 +166,8 @@ export async function renderStep(
   };
 }
 
-function readStatusNow({ context }: PageServer, seen: SeenSession, onlooker: Onlooker): Promise<SessionStatus> {
-  const { accountId, username, own } = onlooker;
+function readStatusNow({ context }: PageServer, seen: SeenSession, viewer: Viewer): Promise<SessionStatus> {
+  const { accountId, username, own } = viewer;
   const account = { id: accountId, username };
   return context.database.read((query) => readStatus(context, query, seen, { account, own }));
 }
@@ -183,8 +183,8 @@ function toStatus(
   return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: receipt.markup };
 }
 
-async function renderStatus(server: PageServer, seen: SeenSession, onlooker: Onlooker): Promise<object> {
-  return toStatus(server, seen, await readStatusNow(server, seen, onlooker), onlooker.username);
+async function renderStatus(server: PageServer, seen: SeenSession, viewer: Viewer): Promise<object> {
+  return toStatus(server, seen, await readStatusNow(server, seen, viewer), viewer.username);
 }
 
 /**
@@ -255,7 +255,7 @@ export interface LiveTranscripts {
 }
 
 /** The viewer and the session. */
-export interface Onlooker {
+export interface Viewer {
   readonly browser: Browser;
   readonly accountId: string;
   readonly username: string;
@@ -292,25 +292,25 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
       if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
       const visit = await readVisit(server, request);
       if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
-      const onlooker = onlookerOf(visit);
-      const after = placeOf(request, visit);
-      if (request.headers.accept === 'application/json') return answerPoll(server, reply, onlooker, after);
+      const viewer = toViewer(visit);
+      const after = readStart(request, visit);
+      if (request.headers.accept === 'application/json') return answerPoll(server, reply, viewer, after);
       const seen = await server.context.database.read((query) =>
-        findSeenSession(query, onlooker.accountId, onlooker.sessionId),
+        findSeenSession(query, viewer.accountId, viewer.sessionId),
       );
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
-      requireRoom(streams, onlooker.accountId, isStopping);
+      requireRoom(streams, viewer.accountId, isStopping);
       reply.hijack();
       // A browser that is already gone sends no further event, so its stream would never be removed.
       if (reply.raw.destroyed) return reply;
-      const stream = createLiveStream(server, onlooker, {
+      const stream = createLiveStream(server, viewer, {
         response: reply.raw,
         after,
       });
       streams.add(stream);
       reply.raw.once('close', () => {
         streams.delete(stream);
-        markSeen(server.context, onlooker.accountId, onlooker.sessionId, stream.after).catch((error) =>
+        markSeen(server.context, viewer.accountId, viewer.sessionId, stream.after).catch((error) =>
           server.context.log.error('mark_seen_failed', error),
         );
       });
@@ -331,19 +331,19 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
 async function answerPoll(
   server: AuthorizationServer,
   reply: FastifyReply,
-  onlooker: Onlooker,
+  viewer: Viewer,
   after: number,
 ): Promise<FastifyReply> {
-  const found = await readStep(server, onlooker, after);
+  const found = await readStep(server, viewer, after);
   if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
   if (found === 'gone') throw new ServiceError('NOT_FOUND');
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
-  await markSeen(server.context, onlooker.accountId, onlooker.sessionId, shown);
+  await markSeen(server.context, viewer.accountId, viewer.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  return reply.send(await renderStep(server, found, onlooker));
+  return reply.send(await renderStep(server, found, viewer));
 }
 
-function onlookerOf(visit: Visit): Onlooker {
+function toViewer(visit: Visit): Viewer {
   const { browser, account, part, query } = visit;
   const own = readSequence(query.one('own'));
   return {
@@ -357,7 +357,7 @@ function onlookerOf(visit: Visit): Onlooker {
 }
 
 /** The position of a reconnecting browser takes precedence over that of its page. */
-function placeOf(request: FastifyRequest, { query }: Visit): number {
+function readStart(request: FastifyRequest, { query }: Visit): number {
   const seen = request.headers['last-event-id'];
   return readSequence(typeof seen === 'string' ? seen : undefined) ?? readSequence(query.one('after')) ?? 0;
 }

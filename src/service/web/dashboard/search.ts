@@ -3,17 +3,17 @@ import { SEARCH_QUERY_MAX_LENGTH } from '../../../wire/limit.js';
 import type { Agent } from '../../../wire/schemas/agent.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import { toAgent } from '../../agents/agents.js';
-import { findByWords, readFoundAgents, WALK_START } from '../../agents/search.js';
+import { findByTerms, readFoundAgents, WALK_START } from '../../agents/search.js';
 import { ServiceError } from '../../core/errors.js';
 import { listAgentIds } from '../../messaging/list-sessions.js';
 import { type FoundMessage, searchAccountMessages } from '../../messaging/search-messages.js';
 import { listAgentsOfAccount } from '../../store/agents.js';
-import { searchPhrasesOf, searchTermsOf } from '../../store/search.js';
+import { toSearchPhrases, toSearchTerms } from '../../store/search.js';
 import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
 import { type Field, type Mistake, renderField, renderProblem } from '../form.js';
-import { type Html, html, renderAgentFace, strangersText, strangersWords } from '../html.js';
+import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
-import { publicPathOf } from './agent-page.js';
+import { getPublicPath } from './agent-page.js';
 import { renderEmpty, renderHeading, type View } from './frame.js';
 import { pathOfSession, renderTopic, textOfMessage } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
@@ -56,7 +56,7 @@ function renderSearch({ q, found, mistakes, now }: SearchPage): View {
   };
   const form = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, mistakes)}<button class="button primary">Search</button></form>`;
   const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderProblem('There is a problem', mistakes)}${form}${found && renderFound(q, found, now)}</div>`;
-  const title = q === '' ? 'Search' : `${strangersWords(q)} · Search`;
+  const title = q === '' ? 'Search' : `${untrustedText(q)} · Search`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'search', main };
 }
 
@@ -71,15 +71,15 @@ function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found
       'Nothing found',
       html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or other words.</p>`,
     );
-  const words = new Set(searchTermsOf(q));
+  const terms = new Set(toSearchTerms(q));
   const cut =
     messages.length === MESSAGES_MAX
       ? html`<p class="soft small">These are the ${MESSAGES_MAX} newest messages. Add words to find older ones.</p>`
       : '';
-  return html`${withHandle}${renderGroup('Messages', messages, (one) => renderMessage(one, words, now))}${cut}
+  return html`${withHandle}${renderGroup('Messages', messages, (one) => renderMessage(one, terms, now))}${cut}
 ${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
 ${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a>`))}
-${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${publicPathOf(one)}">${strangersText(name)}</a>`))}`;
+${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${getPublicPath(one)}">${strangersText(name)}</a>`))}`;
 }
 
 function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (item: Item) => Html): Html | undefined {
@@ -88,10 +88,10 @@ function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (i
   return html`<section class="stack-tight" aria-labelledby="${id}"><h2 id="${id}">${title}</h2><ul class="rows">${items.map(renderItem)}</ul></section>`;
 }
 
-function renderMessage({ session, sequence, message }: FoundMessage, words: ReadonlySet<string>, now: number): Html {
+function renderMessage({ session, sequence, message }: FoundMessage, terms: ReadonlySet<string>, now: number): Html {
   const path = `${pathOfSession(session.session_id)}?around=${sequence}#e${sequence}`;
   return html`<li class="row hit">${renderAgentFace(message.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${path}">${renderTopic(session)}</a><span class="excerpt">${renderExcerpt(textOfMessage(message), words)}</span></div>
+<div class="who grow"><a class="row-link" href="${path}">${renderTopic(session)}</a><span class="excerpt">${renderExcerpt(textOfMessage(message), terms)}</span></div>
 <div class="facts"><span class="mono">${message.sender}</span><span class="soft small">${renderTime(message.created_at, now)}</span></div></li>`;
 }
 
@@ -109,10 +109,10 @@ const EXCERPT_LENGTH = 240;
 const SEARCHED_LENGTH = 32 * 1024;
 
 /** The part of a text around the first of the words, with the words marked. */
-export function renderExcerpt(whole: string, words: ReadonlySet<string>): Html {
-  const text = strangersWords(whole.slice(0, SEARCHED_LENGTH), SEARCHED_LENGTH);
+export function renderExcerpt(whole: string, terms: ReadonlySet<string>): Html {
+  const text = untrustedText(whole.slice(0, SEARCHED_LENGTH), SEARCHED_LENGTH);
   const tokens = [...text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)].map(({ 0: token, index }) => {
-    const isFound = searchTermsOf(token).some((term) => words.has(term));
+    const isFound = toSearchTerms(token).some((term) => terms.has(term));
     return { token, index, isFound };
   });
   const first = tokens.find(({ isFound }) => isFound)?.index ?? 0;
@@ -140,7 +140,7 @@ export async function showSearch(visit: Visit): Promise<DashboardAnswer> {
   const found = await context.database.read(async (view): Promise<Found> => {
     const agentIds = await listAgentIds(view, account.id);
     const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
-    const agents = await readFoundAgents(view, await findByWords(view, 'agent', q, WALK_START, OTHERS_MAX));
+    const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
     const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
     return {
       messages: await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX }),
@@ -161,7 +161,7 @@ interface Refused {
 function findMistake(q: string): Refused | undefined {
   const mistake = (message: string): Refused => ({ mistake: { field: 'q', message }, status: 400 });
   if (q.length > SEARCH_QUERY_MAX_LENGTH) return mistake(`Use at most ${SEARCH_QUERY_MAX_LENGTH} characters.`);
-  return searchPhrasesOf(q).length === 0 ? mistake('Enter at least one letter or digit.') : undefined;
+  return toSearchPhrases(q).length === 0 ? mistake('Enter at least one letter or digit.') : undefined;
 }
 
 /** A search reads far more than other pages. */

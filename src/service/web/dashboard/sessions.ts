@@ -31,7 +31,7 @@ import {
   renderList,
   type View,
 } from './frame.js';
-import { askedOf, createFormKey, type DashboardAnswer, listedOf, page, type Visit } from './visit.js';
+import { createFormKey, type DashboardAnswer, page, readPageRequest, toListed, type Visit } from './visit.js';
 
 const PATH = '/dashboard/sessions';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -76,7 +76,7 @@ interface SessionsPage {
   /** The latest invitations, above the list. */
   readonly waiting: readonly ShownSession[];
   readonly areMoreWaiting: boolean;
-  readonly asked: AskedFilter;
+  readonly request: AskedFilter;
   readonly mistakes: readonly Mistake[];
   readonly agents: readonly { readonly name: string; readonly displayName: string }[];
   readonly username: string;
@@ -90,18 +90,18 @@ interface SessionsPage {
 }
 
 function renderSessions(sessionsPage: SessionsPage): View {
-  const { listed, waiting, areMoreWaiting, asked, mark } = sessionsPage;
+  const { listed, waiting, areMoreWaiting, request, mark } = sessionsPage;
   const heading = renderHeading({
     title: 'Sessions',
     about: 'Conversations your agents are in, most recent first.',
   });
-  const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...asked, state: state as State })}"${state === asked.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
+  const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...request, state: state as State })}"${state === request.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
   const first =
     waiting.length > 0 &&
-    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small aside-link" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
+    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small aside-link" href="${pathWith({ ...request, state: 'invited' })}">All invitations</a>`}</div>
 <ul class="rows">${waiting.map((row) => renderRow(row, sessionsPage))}</ul></section>`;
   const nothing = waiting.length > 0 ? html`` : renderNone(sessionsPage);
-  const list = renderList(pathWith(asked), listed, (row) => renderRow(row, sessionsPage), nothing);
+  const list = renderList(pathWith(request), listed, (row) => renderRow(row, sessionsPage), nothing);
   const main = html`<div class="stack">${heading}${renderSearch()}<div class="stack-tight">${tabs}${renderFilter(sessionsPage)}</div>
 <div id="list" class="stack" data-live="/dashboard/live" data-mark="${mark}">${first}${list}</div></div>`;
   return { title: 'Sessions', section: 'sessions', main, script: LISTS_SCRIPT };
@@ -115,12 +115,18 @@ function renderSearch(): Html {
 
 const LISTED_AGENTS_MAX = 50;
 
-function renderFilter({ asked, agents, mistakes, username }: SessionsPage): Html {
-  const isUsed = isFiltered(asked);
+function renderFilter({ request, agents, mistakes, username }: SessionsPage): Html {
+  const isUsed = isFiltered(request);
   const [counterpart, from, to] = [
-    { id: 'with', label: 'With', value: asked.counterpart, hint: 'A handle, such as @bob.helper', isIdentifier: true },
-    { id: 'from', label: 'Since', value: asked.from, hint: 'Day of the last event, in UTC', kind: 'date' as const },
-    { id: 'to', label: 'Until', value: asked.to, hint: 'Day of the last event, in UTC', kind: 'date' as const },
+    {
+      id: 'with',
+      label: 'With',
+      value: request.counterpart,
+      hint: 'A handle, such as @bob.helper',
+      isIdentifier: true,
+    },
+    { id: 'from', label: 'Since', value: request.from, hint: 'Day of the last event, in UTC', kind: 'date' as const },
+    { id: 'to', label: 'Until', value: request.to, hint: 'Day of the last event, in UTC', kind: 'date' as const },
   ].map((one): Field => ({ ...one, name: one.id, autocomplete: 'off', maxLength: 130, isRequired: false }));
   const agent = { id: 'agent', name: 'agent', label: 'Agent', nothing: 'All agents', isRequired: false };
   const options = agents.map(({ name, displayName }) => ({
@@ -129,11 +135,11 @@ function renderFilter({ asked, agents, mistakes, username }: SessionsPage): Html
   }));
   const choice =
     agents.length <= LISTED_AGENTS_MAX
-      ? renderSelection({ ...agent, options }, asked.agent, mistakes)
+      ? renderSelection({ ...agent, options }, request.agent, mistakes)
       : renderField(
           {
             ...agent,
-            value: asked.agent,
+            value: request.agent,
             autocomplete: 'off',
             maxLength: 130,
             isIdentifier: true,
@@ -142,10 +148,10 @@ function renderFilter({ asked, agents, mistakes, username }: SessionsPage): Html
           mistakes,
         );
   const fields = [counterpart, from, to].map((field) => field && renderField(field, mistakes));
-  const state = hidden({ state: asked.state === 'all' ? undefined : asked.state });
+  const state = hidden({ state: request.state === 'all' ? undefined : request.state });
   return html`<details class="filter"${(isUsed || mistakes.length > 0) && html` open`}><summary>Filter</summary>
 <form method="get" action="${PATH}" class="card stack" aria-label="Filter sessions">${state}<div class="filter-fields">${choice}${fields}</div>
-<div class="row-actions"><button class="button primary">Show</button>${isUsed && html`<a class="button plain" href="${pathWith({ ...NO_FILTER, state: asked.state })}">Clear</a>`}</div></form></details>`;
+<div class="row-actions"><button class="button primary">Show</button>${isUsed && html`<a class="button plain" href="${pathWith({ ...NO_FILTER, state: request.state })}">Clear</a>`}</div></form></details>`;
 }
 
 const NO_FILTER = { agent: '', counterpart: '', from: '', to: '' } as const;
@@ -159,17 +165,17 @@ const isFirstList = (asked: AskedFilter): boolean => asked.state === 'all' && !i
 
 /** The address of the list with this filter. */
 function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string {
-  const asked = { state: state === 'all' ? '' : state, agent, with: counterpart, from, to };
-  const used = Object.entries(asked).filter(([, value]) => value !== '');
+  const request = { state: state === 'all' ? '' : state, agent, with: counterpart, from, to };
+  const used = Object.entries(request).filter(([, value]) => value !== '');
   return used.length === 0 ? PATH : `${PATH}?${new URLSearchParams(used)}`;
 }
 
-function renderNone({ asked, listed, baseUrl, start }: SessionsPage): Html {
-  const isAll = asked.state === 'all';
+function renderNone({ request, listed, baseUrl, start }: SessionsPage): Html {
+  const isAll = request.state === 'all';
   if (listed.next !== null) return renderEmpty('Nothing found so far', html`<p>Look further on the next page.</p>`);
-  if (!isAll || isFiltered(asked))
+  if (!isAll || isFiltered(request))
     return renderEmpty(
-      isFiltered(asked) ? 'No sessions match' : `No ${asked.state} sessions`,
+      isFiltered(request) ? 'No sessions match' : `No ${request.state} sessions`,
       html`<p><a href="${PATH}">Show all sessions</a></p>`,
     );
   return renderEmpty(
@@ -271,15 +277,15 @@ const BEFORE_ALL = 'sess_Z';
 
 export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, csrf } = visit;
-  const asked = readFilter(visit.query);
+  const filter = readFilter(visit.query);
   await context.inboxes.settle();
   return context.database.read(async (query) => {
     const agents = await listAgentsOfAccount(query, account.id);
-    const agent = agents.find(({ name }) => name === asked.agent);
-    const mistakes = findMistakes(asked, agent !== undefined);
-    const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, asked, agent?.id);
-    const listed = listedOf(visit, await showAll(visit, query, found.rows), found.next);
-    const isTop = isFirstList(asked) && listed.trail.length === 0;
+    const agent = agents.find(({ name }) => name === filter.agent);
+    const mistakes = findMistakes(filter, agent !== undefined);
+    const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, filter, agent?.id);
+    const listed = toListed(visit, await showAll(visit, query, found.rows), found.next);
+    const isTop = isFirstList(filter) && listed.trail.length === 0;
     const limit = WAITING_SHOWN;
     const waiting = isTop
       ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit })
@@ -288,7 +294,7 @@ export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
       listed,
       waiting: await showAll(visit, query, waiting.rows),
       areMoreWaiting: waiting.next !== undefined,
-      asked,
+      request: filter,
       mistakes,
       agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
       username: account.username,
@@ -342,12 +348,12 @@ interface FoundSessions {
 async function readAsked(
   visit: Visit,
   query: Query,
-  asked: AskedFilter,
+  request: AskedFilter,
   agentId: string | undefined,
 ): Promise<FoundSessions> {
   const { account } = visit;
-  const { state, counterpart, from, to } = asked;
-  const { limit, cursor } = askedOf(visit);
+  const { state, counterpart, from, to } = request;
+  const { limit, cursor } = readPageRequest(visit);
   const scope = ['dashboard sessions', account.id, state, agentId, counterpart, from, to];
   const since = from === '' ? undefined : startOfDay(from);
   const end = to === '' ? LIST_START.changedAt : startOfDay(to) + DAY_MS;
@@ -367,9 +373,9 @@ async function readAsked(
       state: state === 'all' ? undefined : (state satisfies SessionState),
       counterpart: counterpart === '' ? undefined : counterpart,
       since,
-      isAnswered: state === 'active' || isFirstList(asked),
+      isAnswered: state === 'active' || isFirstList(request),
     },
-    place: { changedAt, sessionId },
+    position: { changedAt, sessionId },
     limit,
     walkedMax: Math.max(WALKED_PER_AGENT_MIN, Math.floor(WALKED_MAX / Math.max(1, agentIds.length))),
   });
@@ -408,7 +414,7 @@ export async function renderLatestSessions(visit: Visit, query: Query, agentId: 
   const { context, account, csrf } = visit;
   const { rows } = await readAccountSessions(query, account.id, [agentId], {
     filter: {},
-    place: LIST_START,
+    position: LIST_START,
     limit: LATEST_SHOWN,
     walkedMax: LATEST_SHOWN,
   });

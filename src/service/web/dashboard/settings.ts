@@ -198,7 +198,7 @@ export async function settingsView(visit: Visit, form: SettingsPage['form'], typ
     readListed(visit, {
       scope: ['signed-in browsers', account.id],
       start: [Number.MAX_SAFE_INTEGER, ''],
-      placeOf: (row: AccountSessionRow) => [row.created_at, row.id_hash],
+      toPosition: (row: AccountSessionRow) => [row.created_at, row.id_hash],
       read: ([createdAt, idHash], limit) => listAccountSessions(view, account.id, now, { createdAt, idHash }, limit),
     }),
   );
@@ -292,7 +292,7 @@ const disconnectsApps = (form: Parameters): boolean => form.one('disconnect_apps
 const NOT_IT = { field: 'username', message: 'This is not your username.' };
 
 export async function showDeleteAccount(visit: Visit): Promise<DashboardAnswer> {
-  return page(viewOf(visit, { mistakes: [], status: 200 }));
+  return page(toView(visit, { mistakes: [], status: 200 }));
 }
 
 /**
@@ -308,17 +308,17 @@ export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<
     if (refusal !== undefined) return deleteAccountAgain(visit, form, refusal);
   }
   await removeAccount(context, account.id);
-  const place = new URL(context.settings.addresses.webUrl).host;
-  return { kind: 'sheet', html: renderDeletedPage({ place, username: account.username }) };
+  const host = new URL(context.settings.addresses.webUrl).host;
+  return { kind: 'sheet', html: renderDeletedPage({ host, username: account.username }) };
 }
 
 export async function deleteAccountAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return refused(viewOf(visit, refusal, typedUsername(form)), refusal);
+  return refused(toView(visit, refusal, typedUsername(form)), refusal);
 }
 
 const typedUsername = (form: Parameters): string => (form.one('username') ?? '').trim();
 
-function viewOf({ account, csrf }: Visit, { mistakes }: Refusal, typed = '') {
+function toView({ account, csrf }: Visit, { mistakes }: Refusal, typed = '') {
   const { username, password_hash: hash } = account;
   return renderDeleteAccount({ username, hasPassword: hash !== null, csrf, mistakes, typed });
 }

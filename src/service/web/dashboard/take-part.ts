@@ -13,7 +13,7 @@ import { declineInvitation } from '../../messaging/sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
 import { hidden, type Mistake } from '../form.js';
-import { html, strangersWords } from '../html.js';
+import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
 import { DASHBOARD, findRoles, renderActing, SENT_BY } from './compose.js';
 import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
@@ -22,13 +22,13 @@ import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWi
 import {
   createFormKey,
   type DashboardAnswer,
-  keyOf,
   mistaken,
   moved,
   movedWithNote,
   type PostedForm,
   page,
   type Refusal,
+  toKey,
   type Visit,
 } from './visit.js';
 
@@ -58,14 +58,14 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
   if (text.trim() === '' && received.parts.length === 0) return sendAgain(visit, form, mistaken(EMPTY));
   const replyTo = readSequence(form.one('reply_to'));
   const answered = replyTo && (await visit.context.database.read((query) => findAnswered(query, seen.view, replyTo)));
-  const words = text.trim() === '' ? [] : [{ type: 'text', text }];
+  const textParts = text.trim() === '' ? [] : [{ type: 'text', text }];
   const body = {
-    content: received.parts.length === 0 ? text : [...words, ...received.parts],
+    content: received.parts.length === 0 ? text : [...textParts, ...received.parts],
     metadata: { [SENT_BY]: DASHBOARD, ...(answered && { [IN_REPLY_TO]: answered.id }) },
   };
   if (Buffer.byteLength(JSON.stringify(body)) > MESSAGE_BODY_MAX_BYTES)
     return sendAgain(visit, form, mistaken(TOO_LONG));
-  const key = keyOf(form, ['as', 'text', 'reply_to'], JSON.stringify(received.parts));
+  const key = toKey(form, ['as', 'text', 'reply_to'], JSON.stringify(received.parts));
   const path = { session_id: seen.session.id };
   try {
     await writeAs(visit.context, actor, { operation: 'sendMessage', path, body, key });
@@ -79,7 +79,7 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
 const EMPTY: Mistake = { field: 'text', message: 'Write a message, or attach a file.' };
 const TOO_LONG: Mistake = { field: 'text', message: 'The message is too long. Attach it as a file.' };
 const cannotWrite = (handle = 'This agent'): Mistake => ({
-  message: `${strangersWords(handle)} can’t write in this session now. It may have left, or the session has ended.`,
+  message: `${untrustedText(handle)} can’t write in this session now. It may have left, or the session has ended.`,
 });
 
 const isNotFound = (error: unknown): boolean => error instanceof ServiceError && error.code === 'NOT_FOUND';
@@ -106,24 +106,24 @@ async function receiveFiles(visit: Visit, actor: AgentActor, form: PostedForm): 
     if (parts.length === ATTACHMENTS_PER_MESSAGE_MAX)
       return { field: 'file', message: `Attach at most ${ATTACHMENTS_PER_MESSAGE_MAX} files to one message.` };
     try {
-      const staged = await receiveFile(context, { filename, type: typeOf(part), stream: file });
+      const staged = await receiveFile(context, { filename, type: chooseType(part), stream: file });
       const key = `${form.one('key') ?? ''} ${parts.length} ${staged.fingerprint}`;
-      const { id } = await uploadAs(context, actor, hashOf(key), staged);
+      const { id } = await uploadAs(context, actor, hashText(key), staged);
       parts.push({ type: staged.contentType.startsWith('image/') ? 'image' : 'file', attachment_id: id });
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
-      return { field: 'file', message: `“${strangersWords(filename)}” was not attached. ${error.message}` };
+      return { field: 'file', message: `“${untrustedText(filename)}” was not attached. ${error.message}` };
     }
   }
   return { parts };
 }
 
 /** Browsers know few types by name, and call the others something else. */
-function typeOf({ filename = '', mimetype = '' }: UploadPart): string {
+function chooseType({ filename = '', mimetype = '' }: UploadPart): string {
   return isAttachmentType(mimetype) ? mimetype : (attachmentTypeOfName(filename) ?? mimetype);
 }
 
-const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+const hashText = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
 export function sendAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   const typed = { text: readText(form.one('text')), as: form.one('as'), mistakes: refusal.mistakes };
@@ -144,7 +144,7 @@ async function actAs(
   const actor = findActor(visit, listPresent(seen), form.one('as'));
   if (actor === undefined) return movedWithNote(visit, path, 'too-late');
   try {
-    const key = keyOf(form, ['as', 'handle', 'handles', 'do']);
+    const key = toKey(form, ['as', 'handle', 'handles', 'do']);
     return movedWithNote(visit, path, await work(actor, { session_id: seen.session.id }, key));
   } catch (error) {
     if (!isNotFound(error)) throw error;
@@ -181,7 +181,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
   const invite = (form.one('handles') ?? '').split(/[\s,]+/).filter((handle) => handle !== '');
   const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
   if (wrong !== undefined)
-    return inviteAgain(visit, form, mistaken(invitee(`“${strangersWords(wrong)}” is not a handle.`)));
+    return inviteAgain(visit, form, mistaken(invitee(`“${untrustedText(wrong)}” is not a handle.`)));
   if (invite.length === 0) return inviteAgain(visit, form, mistaken(invitee('Enter the handle of an agent.')));
   try {
     return await actAs(visit, form, async (actor, path, key) => {

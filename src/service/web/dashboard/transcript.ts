@@ -1,7 +1,7 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { attachmentIdOf, attachmentIdsOf, findInReplyTo, IN_REPLY_TO } from '../../../wire/message.js';
+import { findInReplyTo, getAttachmentId, IN_REPLY_TO, listAttachmentIds } from '../../../wire/message.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -37,9 +37,9 @@ import {
   renderAgentFace,
   strangersLines,
   strangersText,
-  strangersWords,
+  untrustedText,
 } from '../html.js';
-import { dayOf, renderClock, renderDay, renderTime } from '../time.js';
+import { renderClock, renderDay, renderTime, toDay } from '../time.js';
 import { actingAs } from './agent.js';
 import {
   type Answered,
@@ -72,7 +72,7 @@ const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 /** Types that browsers show as pictures and never as documents. */
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
-interface PartsPlace {
+interface PartsContext {
   /** Whether there is little enough data in the message. */
   readonly hasTrees?: boolean;
   /** The sizes of the attachments that can be shown. */
@@ -98,44 +98,44 @@ interface AnyPart {
 }
 
 /** The content of a message, part by part. All of it was written by a stranger. */
-export function renderParts(content: Message['content'], place: PartsPlace): Html {
-  if (typeof content === 'string') return renderText(content, place);
-  const shown = place.isWhole ? content : content.slice(0, SHOWN_PARTS_MAX);
+export function renderParts(content: Message['content'], where: PartsContext): Html {
+  if (typeof content === 'string') return renderText(content, where);
+  const shown = where.isWhole ? content : content.slice(0, SHOWN_PARTS_MAX);
   const isCut = shown.length < content.length;
-  return html`${shown.map((part) => renderPart(part as AnyPart, place))}${isCut && renderRest(`Show all ${content.length} parts`, place)}`;
+  return html`${shown.map((part) => renderPart(part as AnyPart, where))}${isCut && renderRest(`Show all ${content.length} parts`, where)}`;
 }
 
 /** The metadata of a message. */
-export function renderMetadata(metadata: object, place: PartsPlace): Html {
-  return renderFolded('Metadata', metadata, place);
+export function renderMetadata(metadata: object, where: PartsContext): Html {
+  return renderFolded('Metadata', metadata, where);
 }
 
-function renderPart(part: AnyPart, place: PartsPlace): Html {
-  if (part.type === 'text') return renderText(part.text ?? '', place);
-  if (part.type === 'file') return renderFile(part, place, FILE, 'File');
-  if (part.type === 'image') return renderPicture(part, place);
-  return renderData(part.type === 'data' ? part.data : part, part.type, place);
+function renderPart(part: AnyPart, where: PartsContext): Html {
+  if (part.type === 'text') return renderText(part.text ?? '', where);
+  if (part.type === 'file') return renderFile(part, where, FILE, 'File');
+  if (part.type === 'image') return renderPicture(part, where);
+  return renderData(part.type === 'data' ? part.data : part, part.type, where);
 }
 
-function renderText(text: string, place: PartsPlace): Html {
-  const { shown, rest } = cut(text, place);
+function renderText(text: string, where: PartsContext): Html {
+  const { shown, rest } = cut(text, where);
   return html`${renderMarkdown(shown)}${rest}`;
 }
 
-function renderData(data: unknown, type: string, place: PartsPlace): Html {
-  return renderFolded(type === 'data' ? 'Data' : strangersText(type), data, place, SHORT_DATA_LENGTH);
+function renderData(data: unknown, type: string, where: PartsContext): Html {
+  return renderFolded(type === 'data' ? 'Data' : strangersText(type), data, where, SHORT_DATA_LENGTH);
 }
 
 /** JSON, expanded if it is short: as a tree whose branches fold if it is small enough, otherwise as text. */
-function renderFolded(summary: Html | string, data: unknown, place: PartsPlace, openLength = 0): Html {
+function renderFolded(summary: Html | string, data: unknown, where: PartsContext, openLength = 0): Html {
   const plain = JSON.stringify(data);
-  const isOpen = openLength > 0 && (place.isWhole || plain.length <= openLength);
-  const isTree = place.hasTrees === true && isWithin(LAID_OUT_DEPTH_MAX, data);
-  return html`<details class="folded"${isOpen && html` open`}><summary>${summary}</summary>${isTree ? renderTree(data) : renderPlainJson(data, place)}</details>`;
+  const isOpen = openLength > 0 && (where.isWhole || plain.length <= openLength);
+  const isTree = where.hasTrees === true && isWithin(LAID_OUT_DEPTH_MAX, data);
+  return html`<details class="folded"${isOpen && html` open`}><summary>${summary}</summary>${isTree ? renderTree(data) : renderPlainJson(data, where)}</details>`;
 }
 
-function renderPlainJson(data: unknown, place: PartsPlace): Html {
-  const { shown, rest } = cut(layOut(data, place), place);
+function renderPlainJson(data: unknown, where: PartsContext): Html {
+  const { shown, rest } = cut(layOut(data, where), where);
   return html`<pre tabindex="0" dir="auto">${shown}</pre>${rest}`;
 }
 
@@ -173,7 +173,7 @@ function renderLeaf(value: unknown): Html {
 }
 
 /** Indented if that helps a reader, and fits. */
-function layOut(data: unknown, { isWhole }: PartsPlace): string {
+function layOut(data: unknown, { isWhole }: PartsContext): string {
   const plain = JSON.stringify(data);
   const isShort = isWhole || plain.length <= SHOWN_MAX_LENGTH;
   return isShort && isWithin(LAID_OUT_DEPTH_MAX, data) ? JSON.stringify(data, null, 2) : plain;
@@ -185,26 +185,26 @@ function isWithin(depth: number, data: unknown): boolean {
 }
 
 /** The beginning of a long text, with a link to a page for the rest. */
-function cut(given: string, place: PartsPlace): { shown: string; rest: Html | undefined } {
+function cut(given: string, where: PartsContext): { shown: string; rest: Html | undefined } {
   const text = strangersLines(given);
-  if (place.isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
+  if (where.isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
   const shown = text.slice(0, SHOWN_MAX_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
-  return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, place) };
+  return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, where) };
 }
 
-function renderRest(label: string, { path, sequence }: PartsPlace): Html {
+function renderRest(label: string, { path, sequence }: PartsContext): Html {
   return html`<p class="small"><a class="aside-link" href="${path}/events/${sequence}">${label}</a></p>`;
 }
 
-function renderPicture(part: AnyPart, place: PartsPlace): Html {
+function renderPicture(part: AnyPart, where: PartsContext): Html {
   const { data_uri: uri, name = 'Image', mime_type: type = '' } = part;
-  const id = attachmentIdOf(part);
-  const size = place.pictures?.get(id ?? '');
+  const id = getAttachmentId(part);
+  const size = where.pictures?.get(id ?? '');
   if (id !== undefined && size !== undefined && SHOWN_ATTACHMENT.has(type)) {
-    const path = `${place.path}/attachments/${id}`;
+    const path = `${where.path}/attachments/${id}`;
     return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${strangersLines(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
   }
-  if (uri === undefined) return renderFile(part, place, PICTURE, 'Image');
+  if (uri === undefined) return renderFile(part, where, PICTURE, 'Image');
   if (!SHOWN_PICTURE.test(uri))
     return html`<p class="soft small">An image that is not shown: ${strangersText(name)}</p>`;
   return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(measureDataUri(uri))}>`;
@@ -222,10 +222,10 @@ function measureDataUri(uri: string): PictureSize | undefined {
 }
 
 /** A download from an address that is signed when someone follows the link, or an external address. */
-function renderFile(part: AnyPart, { path }: PartsPlace, icon: Html, kind: string): Html {
+function renderFile(part: AnyPart, { path }: PartsContext, icon: Html, kind: string): Html {
   const { url = '', name, mime_type: type, size = part.size_bytes } = part;
-  const id = attachmentIdOf(part);
-  const facts = [type, size === undefined ? undefined : sizeInWords(size)].filter((fact) => fact !== undefined);
+  const id = getAttachmentId(part);
+  const facts = [type, size === undefined ? undefined : formatSize(size)].filter((fact) => fact !== undefined);
   if (id !== undefined)
     return html`<a class="file" href="${path}/attachments/${id}">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">${facts.join(' · ')}</span></span></a>`;
   if (!URL.canParse(url)) return html`<p class="soft small">${kind} without an address</p>`;
@@ -233,13 +233,13 @@ function renderFile(part: AnyPart, { path }: PartsPlace, icon: Html, kind: strin
   return html`<a class="file" href="${url}" target="_blank" rel="noopener noreferrer nofollow">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">External file · <bdi>${host}</bdi>${facts.length > 0 && ` · ${facts.join(' · ')}`}</span></span></a>`;
 }
 
-function sizeInWords(bytes: number): string {
+function formatSize(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }
 
 /** The position of an entry, and who is viewing it. */
-export interface EntryPlace {
+export interface EntryContext {
   /** Of the session's page. */
   readonly path: string;
   readonly username: string;
@@ -261,20 +261,20 @@ export interface EntryPlace {
 /** One event of a session, as an item of its list. */
 export interface Entry {
   readonly event: EventEnvelope;
-  readonly place: EntryPlace;
+  readonly where: EntryContext;
 }
 
 /** The events of a page, or of a part of it. */
-export function toEntries(events: readonly EventEnvelope[], place: EntryPlace): Entry[] {
+export function toEntries(events: readonly EventEnvelope[], where: EntryContext): Entry[] {
   const known = new Map(events.filter(isMessageEvent).map(({ payload }) => [payload.id, payload]));
-  return events.map((event) => ({ event, place: { ...place, known } }));
+  return events.map((event) => ({ event, where: { ...where, known } }));
 }
 
 /** Each entry is complete on its own, because it may arrive alone; after another, it says less. */
-export function renderEntry({ event, place }: Entry, before?: EventEnvelope): Html {
+export function renderEntry({ event, where }: Entry, before?: EventEnvelope): Html {
   return isMessageEvent(event)
-    ? renderSaid(event, event.payload, place, before)
-    : renderHappening(event, place, before);
+    ? renderMessage(event, event.payload, where, before)
+    : renderHappening(event, where, before);
 }
 
 const GROUP_MS = 5 * 60_000;
@@ -285,31 +285,31 @@ function isContinued(event: EventEnvelope, before: EventEnvelope | undefined): b
   return before.payload.sender === event.payload.sender && event.created_at - before.created_at < GROUP_MS;
 }
 
-function renderSaid(
+function renderMessage(
   event: EventEnvelope,
   message: Message,
-  place: EntryPlace,
+  where: EntryContext,
   before: EventEnvelope | undefined,
 ): Html {
   const { sender, metadata } = message;
-  const { path, username, canReply = false } = place;
+  const { path, username, canReply = false } = where;
   const { sequence } = event;
   const about = (word: string): Html => html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
   const reply = canReply && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
   const details =
-    place.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
+    where.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
   const mark = metadata?.[SENT_BY] === DASHBOARD && html` <span class="soft small">via dashboard</span>`;
   const own = sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
     html`said${own}${isContinued(event, before) && ' continued'}`,
-    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, place, before)}${mark}${reply}${details}</p>${renderReference(message, place)}${renderBubble(event, message, place)}</div>`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, where, before)}${mark}${reply}${details}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
     message,
   );
 }
 
 /** The message that this one answers. The page's script finds those that this part of the page does not hold. */
-function renderReference(message: Message, { path, known }: EntryPlace): Html | undefined {
+function renderReference(message: Message, { path, known }: EntryContext): Html | undefined {
   const id = findInReplyTo(message);
   if (id === undefined || !isId('message', id)) return undefined;
   const answered = known?.get(id);
@@ -319,8 +319,8 @@ function renderReference(message: Message, { path, known }: EntryPlace): Html | 
   return html`<p class="re soft small">In reply to <a href="${path}?around=${sequence}#e${sequence}">${sender}, message ${sequence}</a></p>`;
 }
 
-function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, place: EntryPlace): Html {
-  const { path, pictures, isWhole = false } = place;
+function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, where: EntryContext): Html {
+  const { path, pictures, isWhole = false } = where;
   const parts = { path, sequence, pictures, isWhole, hasTrees: isSmall([content, metadata]) };
   const shown = metadata && withoutMarks(metadata);
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>`;
@@ -335,13 +335,13 @@ function withoutMarks(metadata: object): object | undefined {
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-function renderHappening(event: EventEnvelope, place: EntryPlace, before: EventEnvelope | undefined): Html {
+function renderHappening(event: EventEnvelope, where: EntryContext, before: EventEnvelope | undefined): Html {
   const { initial_message: first } = event.payload as { initial_message?: Message };
-  const message = first !== undefined && event.sequence > place.through && renderBubble(event, first, place);
+  const message = first !== undefined && event.sequence > where.through && renderBubble(event, first, where);
   return renderItem(
     event,
     html`happening`,
-    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, place, before)}</p>${message}</div>`,
+    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, where, before)}</p>${message}</div>`,
   );
 }
 
@@ -353,7 +353,7 @@ function renderItem({ sequence }: EventEnvelope, kind: Html, body: Html, message
 /** The number and the time of an event link to its address, which stays valid as the session grows. */
 function renderMoment(
   { sequence, created_at: at }: EventEnvelope,
-  { path }: EntryPlace,
+  { path }: EntryContext,
   before: EventEnvelope | undefined,
 ): Html {
   const gap = before && gapInWords(at - before.created_at);
@@ -423,7 +423,7 @@ export interface TranscriptPage {
 }
 
 /** The address of the page, up to its own parameters. */
-function addressOf({ path, view: { agent } }: Pick<TranscriptPage, 'path' | 'view'>): string {
+function getAddress({ path, view: { agent } }: Pick<TranscriptPage, 'path' | 'view'>): string {
   return agent === undefined ? `${path}?` : `${path}?as=${splitHandle(agent.handle).name}&`;
 }
 
@@ -439,7 +439,7 @@ function renderViews({ path, view }: TranscriptPage): Html | undefined {
 export function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
   const last = entries.at(-1)?.event;
-  const address = addressOf(transcript);
+  const address = getAddress(transcript);
   const live = html` data-live="${address.replace('?', '/live?')}" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
@@ -453,7 +453,7 @@ ${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible 
 <p id="end"></p>
 ${isNewest ? renderLiveState(path) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
-  const title = strangersWords(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
+  const title = untrustedText(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
   return { title, section: 'sessions', main, script: TRANSCRIPT_SCRIPT, hasPictures: true };
 }
 
@@ -519,7 +519,7 @@ function renderList(entries: readonly Entry[]): Html {
     const entry = entries[index];
     if (entry === undefined) break;
     const { created_at: createdAt } = entry.event;
-    if (before === undefined || dayOf(before.created_at) !== dayOf(createdAt))
+    if (before === undefined || toDay(before.created_at) !== toDay(createdAt))
       items.push(html`<li class="day"><span>${renderDay(createdAt)}</span></li>`);
     const invitations = invitationsFrom(entries, index);
     const isFolded = invitations.length >= FOLDED_INVITATIONS_MIN;
@@ -539,21 +539,21 @@ function invitationsFrom(entries: readonly Entry[], index: number): readonly Ent
       type !== 'session.invited' ||
       payload['by'] !== first?.payload['by'] ||
       'initial_message' in payload ||
-      dayOf(at) !== dayOf(first?.created_at ?? 0),
+      toDay(at) !== toDay(first?.created_at ?? 0),
   );
   return end === -1 ? rest : rest.slice(0, end);
 }
 
-function renderInvitations({ event, place }: Entry, invitations: readonly Entry[]): Html {
+function renderInvitations({ event, where }: Entry, invitations: readonly Entry[]): Html {
   const by = html`<b class="mono">${String(event.payload['by'])}</b>`;
-  return html`<li class="entry happening"><details class="invitations"><summary>${by} invited ${invitations.length} agents</summary><ol class="entries">${invitations.map((one) => renderEntry(one))}</ol></details>${renderMoment(event, place, undefined)}</li>`;
+  return html`<li class="entry happening"><details class="invitations"><summary>${by} invited ${invitations.length} agents</summary><ol class="entries">${invitations.map((one) => renderEntry(one))}</ol></details>${renderMoment(event, where, undefined)}</li>`;
 }
 
 function renderEarlier(transcript: TranscriptPage): Html {
   const { entries, hasEarlier, isNewest, path, view } = transcript;
   const first = entries[0]?.event;
   const isThere = hasEarlier && first !== undefined;
-  const address = addressOf(transcript);
+  const address = getAddress(transcript);
   const as = view.agent && hidden({ as: splitHandle(view.agent.handle).name });
   return html`<div class="earlier" id="earlier" data-path="${address}"${!isThere && isNewest && html` hidden`}>${(isThere || isNewest) && html`<a class="button plain small-button" href="${address}before=${first?.sequence ?? 0}#end">Earlier</a>`}
 <details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions">${as}<a class="button plain small-button" href="${address}before=${PER_PAGE + 1}#log">Beginning</a><label>Number <input type="number" name="number" min="1" inputmode="numeric"></label><label>or date (UTC) <input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
@@ -563,7 +563,7 @@ function renderLater(transcript: TranscriptPage): Html {
   const { entries, pageSize } = transcript;
   const last = entries.at(-1)?.event;
   const later = last === undefined ? 0 : last.sequence + pageSize + 1;
-  const address = addressOf(transcript);
+  const address = getAddress(transcript);
   return html`<nav class="pager" aria-label="Pages">${last !== undefined && html`<a class="button plain" href="${address}before=${later}#log">Later</a>`}<a class="button plain" href="${address.slice(0, -1)}">Newest</a></nav>`;
 }
 
@@ -578,13 +578,13 @@ function renderLiveState(path: string): Html {
 
 /** One event with all of its text, what became of it, and its data as programs get it. */
 export function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
-  const { event, place } = entry;
-  const around = `${place.path}?around=${event.sequence}#e${event.sequence}`;
+  const { event, where } = entry;
+  const around = `${where.path}?around=${event.sequence}#e${event.sequence}`;
   const raw = JSON.stringify(event, null, 2);
   const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
 ${renderList([entry])}
-${delivery !== undefined && renderDelivery(delivery, place.path)}
+${delivery !== undefined && renderDelivery(delivery, where.path)}
 <details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
     title: `Message ${event.sequence}`,
@@ -630,12 +630,12 @@ export async function readLatest(
     const start = Math.max(0, end - 1 - span);
     const rows = await readWindow(query, view, { start, end, count: count + 1 });
     if (rows.length <= count && start > 0) continue;
-    const last = lastOf(rows, count);
+    const last = takeLast(rows, count);
     return { events: last.map(toEnvelope), hasEarlier: last.length < rows.length };
   }
 }
 
-function lastOf(rows: readonly ReadEventRow[], count: number): ReadEventRow[] {
+function takeLast(rows: readonly ReadEventRow[], count: number): ReadEventRow[] {
   const last: ReadEventRow[] = [];
   let characters = 0;
   for (const row of rows.slice(-count).reverse()) {
@@ -699,7 +699,7 @@ const SEQUENCE = /^[1-9]\d{0,14}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** How this account sees events of a session. */
-export function placeOfEntries({ session, view }: SeenSession, username: string): EntryPlace {
+export function placeOfEntries({ session, view }: SeenSession, username: string): EntryContext {
   const canReply = findRoles(view).writers.length > 0;
   return { path: pathOfSession(session.id), username, through: view.through, canReply };
 }
@@ -740,14 +740,14 @@ export async function transcriptWith(
     };
   });
   const pictures = await measurePictures(context.files, listPictures(latest.events));
-  const place = { ...placeOfEntries(seen, account.username), pictures };
+  const where = { ...placeOfEntries(seen, account.username), pictures };
   const composer = composerFor(visit, seen, typed, answered);
   const shown = renderTranscript({
     session: seen.session,
     ownAgents: listOwnAgents(seen),
     username: account.username,
-    path: place.path,
-    entries: toEntries(latest.events, place),
+    path: where.path,
+    entries: toEntries(latest.events, where),
     hasEarlier: latest.hasEarlier,
     pageSize: PER_PAGE,
     isNewest: before > lastVisibleTo(seen.view),
@@ -840,7 +840,7 @@ export function listPictures(events: readonly EventEnvelope[]): string[] {
     const { initial_message: first } = event.payload as { initial_message?: Message };
     const message = isMessageEvent(event) ? event.payload : first;
     const parts = typeof message?.content === 'object' ? message.content.slice(0, SHOWN_PARTS_MAX) : [];
-    return attachmentIdsOf(parts.filter(({ type }) => type === 'image'));
+    return listAttachmentIds(parts.filter(({ type }) => type === 'image'));
   });
 }
 
@@ -891,8 +891,8 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
     };
   });
   const pictures = await measurePictures(context.files, listPictures([event]));
-  const place = { ...placeOfEntries(seen, account.username), pictures, isWhole: true };
-  return page(renderWholeEvent(seen.session, { event, place }, delivery));
+  const where = { ...placeOfEntries(seen, account.username), pictures, isWhole: true };
+  return page(renderWholeEvent(seen.session, { event, where }, delivery));
 }
 
 /** What became of a message; undefined: none of the account's agents is joined, so none may know. */

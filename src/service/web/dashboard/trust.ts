@@ -1,4 +1,4 @@
-import { ownerGlobOf } from '../../../wire/handle.js';
+import { toOwnerGlob } from '../../../wire/handle.js';
 import type { Block } from '../../../wire/schemas/agent.js';
 import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire/schemas/requests.js';
 import { toAgent } from '../../agents/agents.js';
@@ -15,9 +15,9 @@ import {
 import type { Parameters } from '../../oauth/parameters.js';
 import { listAllowlistPage } from '../../store/allowlists.js';
 import { type Field, hidden, type Mistake, renderField } from '../form.js';
-import { type Html, html, strangersWords } from '../html.js';
+import { type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
-import { type AgentFrame, actingAs, agentPathOf, pathOf, renderAgentPage, requireAgent } from './agent.js';
+import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
 import {
   aspCommand,
   type Listed,
@@ -29,14 +29,14 @@ import {
   type View,
 } from './frame.js';
 import {
-  askedOf,
   type DashboardAnswer,
-  listedOf,
   mistaken,
   movedWithNote,
   page,
   type Refusal,
   readListed,
+  readPageRequest,
+  toListed,
   type Visit,
 } from './visit.js';
 
@@ -50,7 +50,7 @@ export interface TrustPage<Item> extends AgentFrame {
 
 export function renderAllowlist(page: TrustPage<string>): View {
   const { agent, csrf, filled, mistakes, baseUrl } = page;
-  const path = `${pathOf(agent)}/allowlist`;
+  const path = `${getPath(agent)}/allowlist`;
   const field: Field = {
     id: 'entry',
     name: 'entry',
@@ -70,7 +70,7 @@ export function renderAllowlist(page: TrustPage<string>): View {
     { baseUrl, handle: agent.canonical_handle },
     'allowlist',
     'add',
-    ownerGlobOf(agent.canonical_handle),
+    toOwnerGlob(agent.canonical_handle),
   );
   const nobody = renderEmpty(
     'No one is on the list',
@@ -85,7 +85,7 @@ ${renderList(path, page.listed, renderRow, nobody)}</div>`;
 
 export function renderBlocks(page: TrustPage<Block>): View {
   const { agent, csrf, filled, mistakes, now } = page;
-  const path = `${pathOf(agent)}/blocks`;
+  const path = `${getPath(agent)}/blocks`;
   const field: Field = {
     id: 'handle',
     name: 'handle',
@@ -176,7 +176,7 @@ const ALLOWLIST: TrustList<string> = {
     readListed(visit, {
       scope: ['allowlist', agentId],
       start: [''],
-      placeOf: (entry) => [entry],
+      toPosition: (entry) => [entry],
       read: ([after], limit) => listAllowlistPage(view, agentId, after, limit),
     }),
 };
@@ -191,7 +191,7 @@ export async function actAllowlist(visit: Visit, form: Parameters): Promise<Dash
   if (wrong !== undefined) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: malformed(wrong) }));
   const read = AddAllowlistRequest.safeParse({ entries: typed });
   if (!read.success) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: MISSING }));
-  const input = { path: agentPathOf(visit), body: read.data };
+  const input = { path: getAgentPath(visit), body: read.data };
   try {
     return await changeTrustList(visit, ALLOWLIST, 'listed', (actor, transaction) =>
       addToAllowlist(visit.context, actor, input, transaction),
@@ -204,14 +204,14 @@ export async function actAllowlist(visit: Visit, form: Parameters): Promise<Dash
 
 const MISSING = 'Enter handles such as @bob.helper, or @bob.* for all agents of @bob.';
 const malformed = (entry: string): string =>
-  `“${strangersWords(entry)}” is not a handle. Enter handles such as @bob.helper, or @bob.* for all agents of @bob.`;
+  `“${untrustedText(entry)}” is not a handle. Enter handles such as @bob.helper, or @bob.* for all agents of @bob.`;
 
 export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   return showTrustList(visit, ALLOWLIST, { ...refusal, typed: form.one('entry') ?? '' });
 }
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const input = { path: { ...agentPathOf(visit), entry: form.one('entry') ?? '' } };
+  const input = { path: { ...getAgentPath(visit), entry: form.one('entry') ?? '' } };
   return changeTrustList(visit, ALLOWLIST, 'unlisted', (actor, transaction) =>
     removeFromAllowlist(visit.context, actor, input, transaction),
   );
@@ -224,8 +224,13 @@ const BLOCKS: TrustList<Block> = {
   path: 'blocks',
   render: renderBlocks,
   async read(visit, actor, view) {
-    const { blocks, next_cursor: next } = await listBlocks(visit.context, actor, { query: askedOf(visit) }, view);
-    return listedOf(visit, blocks, next);
+    const { blocks, next_cursor: next } = await listBlocks(
+      visit.context,
+      actor,
+      { query: readPageRequest(visit) },
+      view,
+    );
+    return toListed(visit, blocks, next);
   },
 };
 

@@ -7,12 +7,12 @@ import type { UploadPart } from '../../attachments/receive-upload.js';
 import type { AccountActor, ServiceContext } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
 import { withIdempotency } from '../../messaging/idempotency.js';
-import { bodyOf, OAuthError, type Parameters, queryOf, readParameters } from '../../oauth/parameters.js';
+import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import type { AccountRow } from '../../store/accounts.js';
-import { type Alike, type CursorScope, decodeCursor, encodeCursor, type Place } from '../../store/cursor.js';
+import { type CursorScope, decodeCursor, encodeCursor, type Position, type SameTypes } from '../../store/cursor.js';
 import { type Browser, findAccountOf, readBrowser } from '../browser.js';
-import { durationInWords, type Mistake } from '../form.js';
+import { describeDuration, type Mistake } from '../form.js';
 import { checkPassword } from '../passwords.js';
 import { isNoteName, type Listed, type NoteName, type View } from './frame.js';
 
@@ -87,7 +87,7 @@ const FORM_LIMITS = {
 
 /** Reads the fields of a form, up to its first file. */
 export async function readPostedForm(request: FastifyRequest): Promise<PostedForm> {
-  if (!request.isMultipart()) return { ...readParameters(bodyOf(request)), async *files() {} };
+  if (!request.isMultipart()) return { ...readParameters(getBody(request)), async *files() {} };
   const parts = request.parts({ limits: FORM_LIMITS });
   const fields = new URLSearchParams();
   let next = await parts.next();
@@ -138,8 +138,12 @@ export interface Refusal {
 }
 
 /** A form that was sent too soon. */
-export function tooMany(said: string, retryAfterS: number): Refusal {
-  return { mistakes: [{ message: `${said} Try again in ${durationInWords(retryAfterS)}.` }], status: 429, retryAfterS };
+export function tooMany(values: string, retryAfterS: number): Refusal {
+  return {
+    mistakes: [{ message: `${values} Try again in ${describeDuration(retryAfterS)}.` }],
+    status: 429,
+    retryAfterS,
+  };
 }
 
 export const mistaken = (...mistakes: readonly Mistake[]): Refusal => ({ mistakes, status: 400 });
@@ -183,7 +187,7 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     browser,
     account,
     actor: { kind: 'account', accountId: account.id, scopes: ['account:read', 'account:agents:read'] },
-    query: readParameters(queryOf(request.raw.url ?? '')),
+    query: readParameters(getQuery(request.raw.url ?? '')),
     note: readNote(context.settings.addresses.webUrl, request),
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
@@ -200,42 +204,42 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
 const ROWS_PER_PAGE = 25;
 
 /** The part of a list that the address of a page requests. */
-export function askedOf({ query }: Visit): { readonly limit: number; readonly cursor?: string } {
-  const cursor = trailOf(query.one('after')).at(-1);
+export function readPageRequest({ query }: Visit): { readonly limit: number; readonly cursor?: string } {
+  const cursor = readTrail(query.one('after')).at(-1);
   return { limit: ROWS_PER_PAGE, ...(cursor !== undefined && { cursor }) };
 }
 
 /** A part of a list as a domain function returns it. */
-export function listedOf<Item>(visit: Visit, items: readonly Item[], next: string | null): Listed<Item> {
-  return { items, next, trail: trailOf(visit.query.one('after')) };
+export function toListed<Item>(visit: Visit, items: readonly Item[], next: string | null): Listed<Item> {
+  return { items, next, trail: readTrail(visit.query.one('after')) };
 }
 
 /** A link carries the cursors of the parts that led to its own, so that there is a way back. */
-function trailOf(after: string | undefined): readonly string[] {
+function readTrail(after: string | undefined): readonly string[] {
   return after === undefined ? [] : after.split('.');
 }
 
 /** A list that is the dashboard's own. */
-interface OwnList<Row, Start extends Place> {
+interface OwnList<Row, Start extends Position> {
   readonly scope: CursorScope;
   /** Before its first row. */
   readonly start: Start;
-  placeOf(row: Row): Alike<Start>;
+  toPosition(row: Row): SameTypes<Start>;
   /** The rows after a position, in the order of the list. */
-  read(after: Alike<Start>, limit: number): Promise<readonly Row[]>;
+  read(after: SameTypes<Start>, limit: number): Promise<readonly Row[]>;
 }
 
 /** The part of a list that the address requests, and the link to the next one. */
-export async function readListed<Row, const Start extends Place>(
+export async function readListed<Row, const Start extends Position>(
   visit: Visit,
-  { scope, start, placeOf, read }: OwnList<Row, Start>,
+  { scope, start, toPosition, read }: OwnList<Row, Start>,
 ): Promise<Listed<Row>> {
-  const { limit, cursor } = askedOf(visit);
+  const { limit, cursor } = readPageRequest(visit);
   const rows = await read(decodeCursor(scope, cursor, start), limit + 1);
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   const hasMore = rows.length > limit && last !== undefined;
-  return listedOf(visit, items, hasMore ? encodeCursor(scope, placeOf(last)) : null);
+  return toListed(visit, items, hasMore ? encodeCursor(scope, toPosition(last)) : null);
 }
 
 const KEY_BYTES = 16;
@@ -246,10 +250,10 @@ export function createFormKey({ random }: Pick<ServiceContext, 'random'>): strin
 }
 
 /** The identity of a form's contents; a corrected form is a different one. `more` stands for its files. */
-export function keyOf(form: Parameters, fields: readonly string[], more?: string): string {
-  const said = fields.map((field) => form.every(field));
+export function toKey(form: Parameters, fields: readonly string[], more?: string): string {
+  const values = fields.map((field) => form.every(field));
   return createHash('sha256')
-    .update(JSON.stringify([form.one('key') ?? '', said, more]))
+    .update(JSON.stringify([form.one('key') ?? '', values, more]))
     .digest('base64url');
 }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 
 import type { Query, SharedDatabase } from '../../../../src/service/core/database.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
-import { indexWords, listCandidates } from '../../../../src/service/store/search.js';
+import { indexTerms, listCandidates } from '../../../../src/service/store/search.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
@@ -35,7 +35,7 @@ async function planOf(work: (query: Query) => Promise<unknown>): Promise<string>
 
 it('the newest of a long session are read at the end of an index, not gathered and sorted (D-186)', async () => {
   await database.write(async (transaction) => {
-    await indexWords(transaction, { session_id: SESSION, position: 1 }, ['heron']);
+    await indexTerms(transaction, { session_id: SESSION, position: 1 }, ['heron']);
     await transaction.run(`INSERT INTO message_word (session, word, position)
       SELECT session, word, later FROM message_word CROSS JOIN generate_series(2, 20000) AS later`);
     // Said elsewhere too, in sessions of one message: so few of a word are in a session as a rule.
