@@ -153,7 +153,7 @@ export function readId(kind: IdKind, text: string): string {
 /** How help describes an argument that names a session. */
 export const SESSION_ABOUT = 'sess_…, its beginning, @owner.name, or the address of its page';
 
-const SESSION_PREFIX = /^sess_([0-7][0-9A-HJKMNP-TV-Z]{3,25})(…|\.\.\.)?$/i;
+const SESSION_PREFIX = /^sess_([0-7][0-9A-HJKMNP-TV-Z]{3,25})(\u2026|\.\.\.)?$/i;
 const SESSION_IN_URL = /\/(sess_[0-7][0-9A-HJKMNP-TV-Z]{25})(?=[/?#]|$)/;
 
 /**
