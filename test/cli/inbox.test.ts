@@ -251,7 +251,10 @@ describe('asp reply', () => {
     [['reply', '--last', '@alice.bot', 'ok'], '--last and a session cannot be used together.'],
     [['reply', '@alice.bot', 'ok', '-m', 'ok'], 'The text is given more than once.'],
     [['reply', '--last', 'ok', '--wait', '--end'], '--wait and --end cannot be used together.'],
-    [['reply', '@alice.bot', '-', '--file', '-'], 'Standard input can be read only once.'],
+    [
+      ['reply', '@alice.bot', '-', '--file', '-'],
+      'Standard input can be read only once, not by the answer and --file -.',
+    ],
   ])('asp %j is refused', async (words, message) => {
     const { code, err } = await asBob(words);
     expect(code).toBe(2);

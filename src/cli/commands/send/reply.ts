@@ -2,7 +2,7 @@ import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { findIdKind, parseHandle, readSessionName, SESSION_ABOUT } from '../../values.js';
-import { toSource } from './send.js';
+import { MESSAGE_OPTIONS, refuseSecondReader, toSource } from './send.js';
 
 const ARGUMENTS = [
   { usage: '[session]', about: `${SESSION_ABOUT}; with --last, the text` },
@@ -11,9 +11,7 @@ const ARGUMENTS = [
 
 const OPTIONS = [
   { flags: '--last', about: 'answer in the latest session whose last message is not yours' },
-  { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
-  { flags: '-F, --message-file <path|->', about: 'read the text from this file' },
-  { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
+  ...MESSAGE_OPTIONS,
   { flags: '--join', about: 'join the session first if you are only invited' },
   { flags: '--wait', about: 'wait for the reply to this answer and print it' },
   { flags: '--end', about: 'end the session after the answer' },
@@ -57,8 +55,10 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const text = toSource(positional ?? args.text('message'), args.text('message-file'));
   if (files.length > ATTACHMENTS_PER_MESSAGE_MAX)
     throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
-  if (files.filter((file) => file === '-').length + Number(text?.kind === 'stdin') > 1)
-    throw usageError('Standard input can be read only once.');
+  refuseSecondReader([
+    ...(text?.kind === 'stdin' ? ['the answer'] : []),
+    ...files.flatMap((file) => (file === '-' ? ['--file -'] : [])),
+  ]);
   return {
     /** Undefined: the latest session with a message to answer. */
     session: isLast ? undefined : readSession(first),

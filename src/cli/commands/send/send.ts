@@ -21,12 +21,17 @@ const ARGUMENTS = [
   { usage: '[message]', about: 'the text; - reads standard input' },
 ] as const satisfies readonly Argument[];
 
-const OPTIONS = [
-  { flags: '--end', about: 'end the session after the message' },
-  { flags: '--topic <text>', about: 'topic of the new session' },
+/** What every command has that sends a message. */
+export const MESSAGE_OPTIONS = [
   { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
   { flags: '-F, --message-file <path|->', about: 'read the text from this file' },
   { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
+] as const satisfies readonly Option[];
+
+const OPTIONS = [
+  { flags: '--end', about: 'end the session after the message' },
+  { flags: '--topic <text>', about: 'topic of the new session' },
+  ...MESSAGE_OPTIONS,
   { flags: '--filename <name>', about: 'name for the file from standard input' },
   { flags: '--attach <att_id>', about: 'attach an uploaded file', isRepeatable: true },
   { flags: '--data <json|@file|->', about: 'a JSON object, sent as a data part', isRepeatable: true },
@@ -171,6 +176,7 @@ function readMetadata(pairs: readonly string[]): Readonly<Record<string, string>
   return Object.fromEntries(entries);
 }
 
-function refuseSecondReader(readers: readonly string[]): void {
+/** `readers` names what reads standard input. */
+export function refuseSecondReader(readers: readonly string[]): void {
   if (readers.length > 1) throw usageError(`Standard input can be read only once, not by ${readers.join(' and ')}.`);
 }
