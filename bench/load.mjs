@@ -276,7 +276,7 @@ async function measureIdle(sockets = 5_000) {
   line('---', '---', '---', '---');
   const kib = [];
   for (const [name, { pid, wsUrl }] of Object.entries({ this: service, 'bare ws': floor })) {
-    // What the first ones load and grow is not theirs.
+    // The first sockets also pay for code and buffers that load once; do not count those.
     for (const socket of await openAll(wsUrl, tokens.slice(0, 500))) socket.terminate();
     await pause(5_000);
     const before = rssOf(pid);

@@ -14,7 +14,7 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
   | {
       readonly kind: 'printed';
       readonly text: string;
-      /** What is sent instead of the text, if it is more. */
+      /** Sent instead of the text if the reply has parts or files. */
       readonly content?: Content | undefined;
     }
   | { readonly kind: 'failed'; readonly why: string }

@@ -13,7 +13,7 @@ export interface LimitRules {
   readonly hops: number;
   /** Tokens of all turns of this run together. */
   readonly tokens: number;
-  /** What they may cost together, in each currency. */
+  /** The highest cost of all turns of this run together, in each currency. */
   readonly cost: number;
   /** Agents that a person writes with. */
   readonly humans: readonly string[];

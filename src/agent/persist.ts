@@ -3,7 +3,7 @@ import { type Clock, wait } from '../kit/clock.js';
 import { errorRow, isErrorCode } from '../wire/error.js';
 import { oauthExitCode } from '../wire/oauth.js';
 
-/** What the engine needs of its program; the context of a command has it. */
+/** The engine gets these from the program it runs in; the context of a command has them. */
 export interface AgentContext {
   readonly clock: Clock;
   /** What people read: notes always, details if they ask for more. */

@@ -138,7 +138,7 @@ export const skillInstall = command({
     const folder = isProject
       ? join(context.machine.workingDirectory, skills.project)
       : skills.user(findFolders(context));
-    // What is in a project belongs to it, and asp disconnect leaves it there.
+    // A project owns the skill in its folder: asp disconnect leaves it there.
     const owner = isProject ? `${id} ${folder}` : id;
     const steps = await writeFiles(context, { agent: owner, isDry, isForced, isAddition: true }, [toSkillFile(folder)]);
     await printSteps(context, id, isDry, steps);

@@ -22,7 +22,7 @@ const EntryJson = z.object({
   value: z.record(z.string(), z.unknown()),
 });
 
-/** What was written to one file, so that exactly that can be removed. */
+/** Records what asp wrote to one file, so that disconnect removes exactly that. */
 const Written = z.object({
   agent: z.string(),
   path: z.string(),
@@ -30,7 +30,7 @@ const Written = z.object({
   created: z.boolean(),
   /** Folders that were made for it, the innermost first. */
   folders: z.array(z.string()),
-  /** Of a file that is ours as a whole. */
+  /** Set if asp owns the whole file. */
   sha256: z.optional(z.string()),
   entry: z.optional(EntryJson),
   change: z.optional(Change),
@@ -45,18 +45,18 @@ export interface FileStep {
   readonly action: 'create' | 'change' | 'remove' | 'keep';
   /** Removed and added lines; empty if nothing changes. */
   readonly diff: string;
-  /** Why something stays that should go. */
+  /** Says why something was left in place. */
   readonly note: string | null;
 }
 
 interface Plan {
   readonly path: string;
-  /** Undefined: there is no file. */
+  /** Undefined if the file does not exist. */
   readonly before: string | undefined;
   readonly after: string | undefined;
   readonly mode: number;
   readonly note: string | null;
-  /** What is recorded afterwards. */
+  /** Goes into the record once the file is written. */
   readonly written: Written | undefined;
 }
 
