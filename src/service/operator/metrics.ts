@@ -37,7 +37,8 @@ export function createMetrics(version: string): Metrics {
   return {
     meter: createMeter(registers),
     observe: (sources) => observe(registers, sources),
-    read: async () => ({ type: registry.contentType, text: await registry.metrics() }),
+    // prom-client spells NaN, the mean of no samples, its own way.
+    read: async () => ({ type: registry.contentType, text: (await registry.metrics()).replaceAll(/ Nan$/gm, ' NaN') }),
     close: () => registry.clear(),
   };
 }
