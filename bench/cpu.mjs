@@ -1,10 +1,14 @@
 import { spawnSync } from 'node:child_process';
 
-const TIMER = `TIMEFORMAT='%3U %3S'; { time "$@" >/dev/null 2>/dev/null; } 2>&1`;
+const timerInto = (output) => `TIMEFORMAT='%3U %3S'; { time "$@" >${output} 2>/dev/null; } 2>&1`;
 
-/** CPU seconds (user and system) of one whole process, as the kernel counted them; throws unless it ended with 0. */
-export function cpuOf(command, environment) {
-  const { stdout, status } = spawnSync('bash', ['-c', TIMER, 'bench', ...command], {
+/**
+ * CPU seconds (user and system) of one whole process, as the kernel counted them; throws unless it ended with 0. With
+ * `isPiped` it writes into a pipe, whose reader does not count: programs treat /dev/null as a file.
+ */
+export function cpuOf(command, environment, { isPiped = false } = {}) {
+  const timer = timerInto(isPiped ? ' >(cat >/dev/null)' : '/dev/null');
+  const { stdout, status } = spawnSync('bash', ['-c', timer, 'bench', ...command], {
     env: environment,
     encoding: 'utf8',
   });

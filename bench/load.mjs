@@ -4,7 +4,7 @@
  *   node bench/load.mjs overload [requests]     that many requests in progress at all times
  *   node bench/load.mjs reconnect [sockets]     all of them come back after a restart
  *   node bench/load.mjs idle [sockets]          memory of idle sockets, next to bare ws
- *   node bench/load.mjs tail [events]           `asp tail` of a backlog into a pipe
+ *   node bench/load.mjs tail [events [asp.js of another build]]   `asp tail` of a backlog into a pipe
  * --database <url> before the mode: on PostgreSQL. Needs a built program and /proc (Linux).
  */
 import { spawn } from 'node:child_process';
@@ -63,7 +63,7 @@ async function startReaders(url, tokens) {
 }
 
 const database = process.argv[2] === '--database' ? process.argv[3] : undefined;
-const [mode, given] = process.argv.slice(database === undefined ? 2 : 4);
+const [mode, given, otherProgram] = process.argv.slice(database === undefined ? 2 : 4);
 const start = (options = [], at = undefined) =>
   startService(
     ['--limits', 'off', ...options, ...(database === undefined ? [] : ['--database', database])],
@@ -312,15 +312,20 @@ async function measureTail(events = 10_000) {
     ASP_CLIENT_ID: bob.client_id,
     ASP_CLIENT_SECRET: bob.client_secret,
   };
-  const tail = (count) =>
-    cpuOf([process.execPath, OWN_PROGRAM, 'tail', session, '--after', '0', '-c', String(count), '--json'], env);
-  tail(few);
-  const micros = [];
-  for (let round = 0; round < 5; round += 1) {
-    const [little, much] = [tail(few), tail(events)];
-    micros.push(((much - little) / (events - few)) * 1e6);
-  }
-  console.log(`asp tail of ${events} events: ${fixed(medianOf(micros))} µs of CPU for each event`);
+  const tail = (program, count) =>
+    cpuOf([process.execPath, program, 'tail', session, '--after', '0', '-c', String(count), '--json'], env, {
+      isPiped: true,
+    });
+  const programs = otherProgram === undefined ? [OWN_PROGRAM] : [OWN_PROGRAM, otherProgram];
+  for (const program of programs) tail(program, few);
+  const micros = programs.map(() => []);
+  for (let round = 0; round < 5; round += 1)
+    for (const [index, program] of programs.entries()) {
+      const [little, much] = [tail(program, few), tail(program, events)];
+      micros[index].push(((much - little) / (events - few)) * 1e6);
+    }
+  for (const [index, program] of programs.entries())
+    console.log(`${program}: tail of ${events} events: ${fixed(medianOf(micros[index]))} µs of CPU for each event`);
   await service.stop();
 }
 

@@ -59,9 +59,11 @@ function bundledPackages(inputs) {
  * them. It has no date and no serial number, so that a build gives the same bytes each time.
  */
 function billOfMaterials(packages) {
-  const { name, version, license, dependencies } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+  const { name, version, license, dependencies, optionalDependencies } = JSON.parse(
+    readFileSync(`${root}package.json`, 'utf8'),
+  );
   const locked = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')).packages;
-  const installed = Object.keys(dependencies).map((key) => {
+  const installed = Object.keys({ ...dependencies, ...optionalDependencies }).map((key) => {
     const entry = locked[`node_modules/${key}`];
     return { name: entry.name ?? key, version: entry.version, license: entry.license, integrity: entry.integrity };
   });

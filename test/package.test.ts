@@ -1,4 +1,5 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +14,7 @@ interface Manifest {
   man: string[];
   engines: { node: string };
   dependencies: Record<string, string>;
+  optionalDependencies: Record<string, string>;
   devDependencies: Record<string, string>;
 }
 
@@ -22,6 +24,7 @@ interface LockedPackage {
   integrity?: string;
   name?: string;
   dev?: boolean;
+  optional?: boolean;
   optionalDependencies?: Record<string, string>;
   hasInstallScript?: boolean;
 }
@@ -64,7 +67,8 @@ describe('what is locked', () => {
   });
 
   it('has exact versions in the manifest', () => {
-    const wanted = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
+    const { dependencies, optionalDependencies, devDependencies } = manifest;
+    const wanted = Object.entries({ ...dependencies, ...optionalDependencies, ...devDependencies });
     const loose = wanted.filter(([, version]) => !/^(npm:@[a-z]+\/[a-z]+@)?\d+\.\d+\.\d+$/.test(version));
     expect(loose).toEqual([]);
   });
@@ -248,6 +252,52 @@ describe('what is packed', () => {
       const text = readFileSync(join(folder, 'dist/types/library', `${path}.d.ts`), 'utf8');
       expect(undocumentedIn(text), path).toEqual([]);
     }
+  });
+});
+
+describe('what is packed, where npm left out the optional packages', () => {
+  // A folder of its own: Node.js also looks for packages in the folders above.
+  const project = mkdtempSync(join(tmpdir(), 'asp-package-'));
+  afterAll(() => rmSync(project, { recursive: true, force: true }));
+  const program = join(project, 'node_modules/asp-cli/bin/asp.js');
+  const environment = { PATH: process.env['PATH'], HOME: project, XDG_RUNTIME_DIR: project };
+  const run = (...words: string[]) =>
+    spawnSync(process.execPath, [program, ...words], { cwd: project, env: environment, encoding: 'utf8' });
+
+  beforeAll(() => {
+    installPacked(project);
+    for (const name of Object.keys(manifest.optionalDependencies))
+      rmSync(join(project, 'node_modules', name), { recursive: true });
+  });
+
+  it('leaves out every package with a compiled addon', () => {
+    const native = locked.filter(([, found]) => found.hasInstallScript === true && found.dev !== true);
+    expect(native.length).toBeGreaterThan(0);
+    expect(native.filter(([, { optional }]) => optional !== true).map(([path]) => path)).toEqual([]);
+  });
+
+  it('runs, and a program can import it', () => {
+    expect(run('version')).toMatchObject({ status: 0, stdout: `${manifest.version}\n` });
+    const importIt = "import('asp-cli').then(({ connect }) => console.log(typeof connect))";
+    expect(runToEnd(process.execPath, ['--input-type=module', '-e', importIt], project)).toBe('function\n');
+  });
+
+  // Newer versions of Node.js have SQLite.
+  it.skipIf(Number(process.versions.node.split('.')[0]) >= 24)('says what is missing where it is needed', () => {
+    const missing = /The SQLite library .*could not be loaded: install asp-cli with its optional packages/;
+    const service = 'http://127.0.0.1:9/v1';
+    const login = run('connect', 'codex', '--as', '@me.bot', '-p', service, '--json');
+    expect(login.stderr).toMatch(missing);
+    expect(login.stderr).toContain('"code":"ASP_STORE_UNAVAILABLE"');
+    const serve = run('serve', '--data', 'memory', '--port', '0', '--json');
+    expect(serve).toMatchObject({ status: 2, stdout: '' });
+    expect(serve.stderr).toMatch(missing);
+    const data = join(project, 'data');
+    mkdirSync(data);
+    writeFileSync(join(data, 'asp.sqlite'), '');
+    const reset = run('serve', 'reset', '--data', data, '--yes', '--json');
+    expect(reset).toMatchObject({ status: 2, stdout: '' });
+    expect(reset.stderr).toMatch(missing);
   });
 });
 

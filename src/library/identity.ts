@@ -44,7 +44,7 @@ export function getIdentity(client: Client, expected: string | undefined): Ident
 /** The handle with its `@`. */
 export const canonical = (handle: string): string => (handle.startsWith('@') ? handle : `@${handle}`);
 
-const NOWHERE = { isTerminal: false, columns: 80, write: async () => {}, isAbandoned: () => false };
+const NOWHERE = { isTerminal: false, isFile: false, columns: 80, write: async () => {}, isAbandoned: () => false };
 
 /** Finds service, agent and credentials exactly as `asp` finds them. Nothing is read before it is needed. */
 export async function findIdentity(options: IdentityOptions, signal: AbortSignal): Promise<Identity> {

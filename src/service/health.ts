@@ -3,7 +3,7 @@ import { repeat } from '../kit/repeat.js';
 import { discardOrphans, sweepAttachments } from './attachments/attachments.js';
 import type { ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
-import { isDatabaseLost, ServiceError, shuttingDown } from './core/errors.js';
+import { isOutage, ServiceError, shuttingDown } from './core/errors.js';
 import { forgetOldKeys } from './messaging/idempotency.js';
 import { startIndexing } from './messaging/search-messages.js';
 import type { SigningKeys } from './oauth/access-tokens.js';
@@ -75,7 +75,7 @@ export function createHealth(context: HealthContext): Health {
     try {
       await beat();
     } catch (error) {
-      if (!isDatabaseLost(error)) log.error('heartbeat_failed', error);
+      if (!isOutage(error)) log.error('heartbeat_failed', error);
     }
     arm();
   };

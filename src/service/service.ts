@@ -5,7 +5,9 @@ import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
 import { SOCKET_PATH } from '../wire/realtime.js';
-import { claimFolder, lookAtFolder, openAttachmentFiles } from './attachments/files.js';
+import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
+import type { BucketAddress } from './attachments/bucket-address.js';
+import { claimAttachments, lookAtFolder, openAttachmentFiles } from './attachments/files.js';
 import type { AttachmentFiles } from './core/attachment-store.js';
 import {
   type AccountPolicy,
@@ -163,6 +165,8 @@ export interface ServiceOptions {
   readonly data: { readonly directory: string } | 'memory';
   /** `postgres://…`: everything but attachments is stored there, and other services may use it too. */
   readonly databaseUrl?: string | undefined;
+  /** Attachments are stored in this bucket instead of the data folder; needs `databaseUrl`. */
+  readonly bucket?: { readonly address: BucketAddress; readonly credentials: BucketCredentials } | undefined;
   /** What this service may take of that database. */
   readonly databaseLimits?: Partial<PostgresLimits> | undefined;
   /** How services on one database notify each other; default: through that database. */
@@ -190,7 +194,7 @@ export interface ServiceOptions {
   readonly log?: Log;
   /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
   readonly metricsPort?: number | undefined;
-  /** The attachments folder belongs to this database, whatever it contains. */
+  /** The attachments folder or bucket belongs to this database, whatever it contains. */
   readonly adoptsAttachments?: boolean;
   /** Injected faults, for testing clients; undefined: none. */
   readonly faults?: FaultPlan | undefined;
@@ -227,16 +231,20 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     undo.push(() => close(server));
     const watch = await createWatch(options.metricsPort, options.version ?? '');
     undo.push(() => watch.stop());
+    const log = options.log ?? SILENT;
     const dataDirectory = options.data === 'memory' ? undefined : options.data.directory;
-    const folder = dataDirectory === undefined ? undefined : await lookAtFolder(dataDirectory);
-    const mustExist =
-      folder !== undefined && options.adoptsAttachments !== true && (folder.isClaimed || folder.hasFiles);
-    const store = await openStore({ ...options, mustExist }, options.log ?? SILENT, watch.meter);
+    const bucket = options.bucket === undefined ? undefined : await openBucket(options.bucket, log);
+    if (bucket !== undefined) undo.push(() => bucket.close());
+    const found =
+      (await bucket?.look()) ?? (dataDirectory === undefined ? undefined : await lookAtFolder(dataDirectory));
+    const isAdopted = options.adoptsAttachments === true;
+    const mustExist = found !== undefined && !isAdopted && (found.isClaimed || found.hasFiles);
+    const store = await openStore({ ...options, mustExist }, log, watch.meter);
     undo.push(() => store.database.close());
     undo.push(() => store.bus.close());
-    const files = await openAttachmentFiles(dataDirectory);
-    undo.push(() => files.close());
-    if (folder !== undefined) await claim(store.database, files, folder.path, options.adoptsAttachments === true);
+    const files = bucket ?? (await openAttachmentFiles(dataDirectory));
+    if (bucket === undefined) undo.push(() => files.close());
+    if (found !== undefined) await claim(store.database, files, found.path, isAdopted);
     const context = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
     const useListener = (next: RequestListener): void => {
       listener = next;
@@ -249,9 +257,21 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   }
 }
 
+async function openBucket(bucket: NonNullable<ServiceOptions['bucket']>, log: Log): Promise<AttachmentBucket> {
+  // Loaded here, so that a service without a bucket does not wait for it.
+  const { openAttachmentBucket } = await import('./attachments/bucket.js');
+  return openAttachmentBucket({
+    ...bucket,
+    onOutage(fault) {
+      if (fault === undefined) log.info('attachments_up');
+      else log.error('attachments_down', fault);
+    },
+  });
+}
+
 async function claim(database: Database, files: AttachmentFiles, path: string, isAdopted: boolean): Promise<void> {
   try {
-    await claimFolder({ database, files, path, isAdopted });
+    await claimAttachments({ database, files, path, isAdopted });
   } catch (error) {
     if (isUnusable(error)) throw new OperatorError('ATTACHMENTS_NOT_USABLE', error.message, error);
     throw error;

@@ -37,6 +37,17 @@ export async function startStage(options: Parameters<typeof startTestService>[0]
   };
 }
 
+/** Runs the program with the client credentials of this agent, in this home. */
+export const optionsAs = (service: TestService, { credentials }: Actor, home: string): RunOptions => ({
+  machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
+  environment: {
+    XDG_RUNTIME_DIR: join(home, 'run'),
+    ASP_PROFILE: service.baseUrl,
+    ASP_CLIENT_ID: credentials.clientId,
+    ASP_CLIENT_SECRET: credentials.clientSecret,
+  },
+});
+
 /** The document that a command printed; it must have succeeded. */
 export function documentOf({ code, out, err }: Ran): Record<string, unknown> {
   if (code !== 0) throw new Error(`exit ${code}: ${err}`);

@@ -9,6 +9,7 @@ import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../support/hostile-t
 import { startTestService, type TestService } from '../support/service.js';
 import { IS_LONG } from '../support/tally.js';
 import { until } from '../support/until.js';
+import { optionsAs } from './acting.js';
 import { freshHome, runWords } from './captured-run.js';
 
 const TEXTS = IS_LONG ? 2_000 : 60;
@@ -59,13 +60,7 @@ async function startTail(actor: Actor, words = '', home = freshHome()) {
     streams,
     clock,
     signal: stop.signal,
-    machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
-    environment: {
-      XDG_RUNTIME_DIR: join(home, 'run'),
-      ASP_PROFILE: service.baseUrl,
-      ASP_CLIENT_ID: actor.credentials.clientId,
-      ASP_CLIENT_SECRET: actor.credentials.clientSecret,
-    },
+    ...optionsAs(service, actor, home),
   });
   await until('the tail is live', async () => existsSync(live));
   const lines = (): string[] => streams.out().split('\n').slice(0, -1);
@@ -136,6 +131,23 @@ describe('asp tail --for-agent', () => {
     const quiet = await startTail(await service.createAgent('quiet'));
     expect(quiet.lines()[0]).toContain('Nothing is unread.');
     await quiet.stop();
+  });
+
+  it('prints no line for what was read with inbox read', async () => {
+    const bob = await service.createAgent('bob');
+    const id = await openSession(carol, bob);
+    await carol.mustSend(id, 'read already');
+    const home = freshHome();
+    const { code, out } = await runWords(`inbox read ${id}`, optionsAs(service, bob, home));
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('read already') });
+    const tail = await startTail(bob, '', home);
+    expect(tail.lines()[0]).toContain('Nothing is unread.');
+    await carol.mustSend(id, 'new');
+    await pause();
+    tail.clock.advance(PAUSE_MS);
+    expect(await tail.next(2)).toContain('It says: "new"');
+    await tail.stop();
+    expect(tail.lines()).toHaveLength(2);
   });
 
   it('prints one line in two seconds, and folds what comes meanwhile', async () => {

@@ -9,6 +9,7 @@ import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/str
 import type { Actor } from '../support/actors.js';
 import { startTestService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
+import { optionsAs } from './acting.js';
 import { freshHome, type Ran, runWords, splitWords } from './captured-run.js';
 
 let service: TestService;
@@ -27,15 +28,7 @@ afterAll(() => service.stop());
 function settingsOf(actor: Actor) {
   const home = homes.get(actor.handle) ?? freshHome();
   homes.set(actor.handle, home);
-  return {
-    machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
-    environment: {
-      XDG_RUNTIME_DIR: join(home, 'run'),
-      ASP_PROFILE: service.baseUrl,
-      ASP_CLIENT_ID: actor.credentials.clientId,
-      ASP_CLIENT_SECRET: actor.credentials.clientSecret,
-    },
-  };
+  return optionsAs(service, actor, home);
 }
 
 const runAs = (actor: Actor, words: string | string[], stdin: string | 'terminal' = 'terminal'): Promise<Ran> =>

@@ -6,6 +6,7 @@ import { failureText, quoteArgs } from '../../src/cli/terminal/failure.js';
 import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { sanitize, sanitizeLine } from '../../src/cli/terminal/sanitize.js';
+import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
 import { systemRandom } from '../../src/kit/random.js';
 import { stableKey } from '../../src/kit/stable-key.js';
@@ -77,14 +78,96 @@ describe('text', () => {
   it('a fence for a language model and the variables of a command take the ids of a hostile service', async () => {
     const printed: string[] = [];
     const verbatim = async (text: string) => void printed.push(text);
-    const context = { random: systemRandom, output: { style: async () => PLAIN, verbatim } } as unknown as Context;
+    const output = { style: async () => PLAIN, verbatim };
+    const context = { random: systemRandom, output, streams: captureStreams() } as unknown as Context;
     const id = 'sess_\u001b]0;pwn\u0007\u0000';
     const payload = { id: 'msg_1', session_id: id, sender: '@a.b', sequence: 1, content: 'hi', created_at: 1 };
     const event = { type: 'session.message', event_id: 'evt_1', session_id: id, sequence: 1, created_at: 1, payload };
-    await (await createPrinter(context, 'fence', false))(event);
+    const printer = await createPrinter(context, 'fence', false);
+    await printer.add(event);
+    await printer.flush();
     expect(printed.join()).toContain('from @a.b in sess_]0;pwn sequence 1');
     expect(printed.join()).not.toMatch(DANGEROUS);
     expect(childEnvironment({}, { ASP_SESSION_ID: id })).toEqual({ ASP_SESSION_ID: 'sess_\u001b]0;pwn\u0007' });
+  });
+
+  describe('of events into a pipe', () => {
+    const eventOf = (sequence: number) =>
+      ({ type: 'session.message', event_id: 'evt_1', session_id: 's', sequence, created_at: 1, payload: {} }) as const;
+    /** A printer of sequence numbers, whose writes end when the test says so. */
+    async function startPrinter(isFile = false) {
+      const writes: { text: string; end: (error?: Error) => void }[] = [];
+      const verbatim = (text: string): Promise<void> =>
+        new Promise((resolve, reject) => {
+          writes.push({ text, end: (error) => (error === undefined ? resolve() : reject(error)) });
+        });
+      const toRecord = ({ sequence }: { sequence: number }): string => `${sequence}\n`;
+      const { stdout, ...others } = captureStreams();
+      const streams = { ...others, stdout: { ...stdout, isFile } };
+      const context = { output: { toRecord, verbatim }, streams } as unknown as Context;
+      return { writes, printer: await createPrinter(context, 'lines', true) };
+    }
+    const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+    it('lines of one turn are one write; those behind a slow reader are the next one', async () => {
+      const { writes, printer } = await startPrinter();
+      for (const sequence of [1, 2, 3]) await printer.add(eventOf(sequence));
+      await turn();
+      for (const sequence of [4, 5]) await printer.add(eventOf(sequence));
+      await turn();
+      await printer.add(eventOf(6));
+      await turn();
+      expect(writes.map(({ text }) => text)).toEqual(['1\n2\n3\n']);
+      writes[0]?.end();
+      await turn();
+      expect(writes.map(({ text }) => text)).toEqual(['1\n2\n3\n', '4\n5\n6\n']);
+    });
+
+    it('what waits for a slow reader is bounded', async () => {
+      const { writes, printer } = await startPrinter();
+      await printer.add(eventOf(1));
+      await turn();
+      let added = 0;
+      const adding = (async () => {
+        for (; added < 100_000; added += 1) await printer.add(eventOf(2));
+      })();
+      await turn();
+      expect([writes.length, added]).toEqual([1, 32 * 1024 - 1]);
+      for (let index = 0; added < 100_000; index += 1) {
+        writes[index]?.end();
+        await turn();
+      }
+      await adding;
+    });
+
+    it('an action comes after the lines before it, and never if one of them was not accepted', async () => {
+      const { writes, printer } = await startPrinter();
+      const done: number[] = [];
+      for (const sequence of [1, 2]) {
+        await printer.add(eventOf(sequence));
+        printer.after(() => done.push(sequence));
+        await turn();
+      }
+      expect(done).toEqual([]);
+      writes[0]?.end();
+      await turn();
+      expect(done).toEqual([1]);
+      writes[1]?.end(new Error('no reader'));
+      await expect(printer.flush()).rejects.toThrow('no reader');
+      expect(done).toEqual([1]);
+      expect(() => printer.add(eventOf(3))).toThrow('no reader');
+    });
+
+    it('into a file, each line is a write of its own', async () => {
+      const { writes, printer } = await startPrinter(true);
+      for (const sequence of [1, 2]) {
+        const added = printer.add(eventOf(sequence));
+        await turn();
+        writes.at(-1)?.end();
+        await added;
+      }
+      expect(writes.map(({ text }) => text)).toEqual(['1\n', '2\n']);
+    });
   });
 
   it('joiners between letters and emoji are text, others are taken out', () => {

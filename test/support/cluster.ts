@@ -41,7 +41,8 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       '--port',
       String(port),
       '--data',
-      `${home.directory}/data`,
+      // They share the folder of the attachments.
+      `${(nodes[0]?.home ?? home).directory}/data`,
       '--limits',
       'off',
       ...(options.options ?? []),

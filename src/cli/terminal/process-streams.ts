@@ -103,6 +103,7 @@ function createOutput(
   const isStored = stream.isTTY !== true && isFile(descriptor);
   return {
     isTerminal: stream.isTTY === true,
+    isFile: isStored,
     get columns() {
       return Number.isInteger(stream.columns) && stream.columns > 0 ? stream.columns : WIDTH_UNKNOWN;
     },
@@ -162,6 +163,7 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
 function quietly(stream: OutputStream): OutputStream {
   return {
     isTerminal: stream.isTerminal,
+    isFile: stream.isFile,
     get columns() {
       return stream.columns;
     },

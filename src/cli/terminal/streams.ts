@@ -1,6 +1,8 @@
 /** A writable stream. `write` resolves when the data have been handed over: awaiting it is backpressure. */
 export interface OutputStream {
   readonly isTerminal: boolean;
+  /** A disk can become full in the middle of a write. */
+  readonly isFile: boolean;
   /** Width in columns; 80 if unknown. */
   readonly columns: number;
   write(data: string | Uint8Array): Promise<void>;
@@ -46,6 +48,7 @@ export function captureStreams(
   const written = { out: '', err: '' };
   const capture = (name: 'out' | 'err'): OutputStream => ({
     isTerminal,
+    isFile: false,
     columns,
     isAbandoned: () => false,
     write: async (data) => {

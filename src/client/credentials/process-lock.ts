@@ -113,8 +113,20 @@ function homeOfUser(): string | undefined {
 
 async function loadDriver(): Promise<(path: string) => Connection> {
   const isBuiltIn = Number(process.versions.node.split('.')[0]) >= FIRST_NODE_WITH_SQLITE;
-  const { DatabaseSync }: Driver = isBuiltIn ? await import(BUILT_IN) : await import('@photostructure/sqlite');
+  const { DatabaseSync }: Driver = isBuiltIn ? await import(BUILT_IN) : await loadPackage();
   return (path) => new DatabaseSync(path, { timeout: 0 });
+}
+
+/** The package is optional: npm leaves it out where it has no addon for the machine. */
+async function loadPackage(): Promise<Driver> {
+  try {
+    return await import('@photostructure/sqlite');
+  } catch (error) {
+    throw storeUnavailable(
+      'The SQLite library that locks logins could not be loaded: install asp-cli with its optional packages, or use Node.js 24 or newer.',
+      error,
+    );
+  }
 }
 
 function givenUp(reason: unknown): RequestError {

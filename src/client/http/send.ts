@@ -298,7 +298,7 @@ export function readDocument<Schema extends z.ZodMiniType>(
 /**
  * `value` with its optional members as `schema` requires them (wire: Reading what others send): where the schema allows
  * null, an absent member becomes null; where it allows absence, null becomes absent; and a list that is null becomes
- * empty.
+ * empty. Copies only what changes: a page of events seldom needs it.
  */
 function fillOptional(schema: $ZodType, value: unknown): unknown {
   const { def } = (schema as $ZodTypes)._zod;
@@ -306,18 +306,39 @@ function fillOptional(schema: $ZodType, value: unknown): unknown {
     return value === null || value === undefined ? value : fillOptional(def.innerType, value);
   if (def.type === 'array') {
     if (value === null) return [];
-    return Array.isArray(value) ? value.map((item) => fillOptional(def.element, item)) : value;
+    return Array.isArray(value) ? fillItems(def.element, value) : value;
   }
   if (def.type !== 'object' || typeof value !== 'object' || value === null) return value;
-  const members = new Map<string, unknown>(Object.entries(value));
-  for (const [name, member] of Object.entries(def.shape)) {
-    const entry = members.get(name);
+  const members = value as Readonly<Record<string, unknown>>;
+  let filled: Map<string, unknown> | undefined;
+  const copy = (): Map<string, unknown> => {
+    filled ??= new Map(Object.entries(members));
+    return filled;
+  };
+  for (const name of Object.keys(def.shape)) {
+    const member = def.shape[name] as $ZodType;
+    const entry = Object.hasOwn(members, name) ? members[name] : undefined;
     const takes = (candidate: unknown): boolean => z.safeParse(member, candidate).success;
-    if (entry === undefined && !takes(undefined) && takes(null)) members.set(name, null);
-    else if (entry === null && !takes(null) && takes(undefined)) members.delete(name);
-    else if (entry !== undefined) members.set(name, fillOptional(member, entry));
+    if (entry === undefined) {
+      if (!takes(undefined) && takes(null)) copy().set(name, null);
+    } else if (entry === null && !takes(null) && takes(undefined)) copy().delete(name);
+    else {
+      const full = fillOptional(member, entry);
+      if (full !== entry) copy().set(name, full);
+    }
   }
-  return Object.fromEntries(members);
+  return filled === undefined ? value : Object.fromEntries(filled);
+}
+
+function fillItems(element: $ZodType, items: readonly unknown[]): readonly unknown[] {
+  let filled: unknown[] | undefined;
+  for (const [index, item] of items.entries()) {
+    const full = fillOptional(element, item);
+    if (full === item) continue;
+    filled ??= [...items];
+    filled[index] = full;
+  }
+  return filled ?? items;
 }
 
 function parseJson(answer: HttpAnswer): unknown {

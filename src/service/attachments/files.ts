@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, mkdtemp, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -5,11 +6,11 @@ import { join } from 'node:path';
 import { isFileError, makeDirectory, replaceFile, syncDirectory } from '../../kit/private-file.js';
 import { isId } from '../../wire/id.js';
 import type { AttachmentFiles } from '../core/attachment-store.js';
-import type { Database } from '../core/database.js';
+import type { Database, Query } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { hasAttachments, listKnownAttachments } from '../store/attachments.js';
 import { ATTACHMENTS_FOLDER, IDENTITY_FILE, TRASH_FOLDER } from '../store/data-directory.js';
-import { seal } from '../store/keys.js';
+import { claimHome, seal } from '../store/keys.js';
 
 const UNFINISHED = '.part';
 const IDENTITY_MAX_LENGTH = 200;
@@ -39,6 +40,7 @@ export async function openAttachmentFiles(dataDirectory: string | undefined): Pr
       await syncDirectory(directory);
     },
     open: (id) => openForReading(getPath(directory, id)),
+    openHere: (id) => openForReading(getPath(directory, id)),
     async remove(id) {
       await removeBoth(directory, id);
       held.delete(id);
@@ -151,40 +153,62 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
 /** In a larger folder, this many files are checked. */
 const SAMPLE = 2_000;
 const KNOWN_SHARE_MIN = 0.9;
+const MARK_BYTES = 16;
 
-interface FolderToClaim {
+interface Claim {
   readonly database: Database;
   readonly files: AttachmentFiles;
   /** For people. */
   readonly path: string;
-  /** The operator confirmed that the folder belongs to these data, whatever it contains. */
+  /** The operator confirmed that it belongs to these data, whatever it contains. */
   readonly isAdopted: boolean;
 }
 
 /**
- * Refuses an attachments folder that belongs to other data. The folder carries the identity of its data, which derives
- * from the service key. An unmarked folder is accepted if its files are in the database.
+ * Refuses a folder or bucket that belongs to other data, and then changes nothing. It carries a mark with a seal of its
+ * data. The first of all services on one database decides which mark is theirs: another one that starts with a folder of
+ * its own would not find the files of the others. An unmarked folder is accepted if its files are in the database.
  */
-export async function claimFolder({ database, files, path, isAdopted }: FolderToClaim): Promise<void> {
-  const identity = (await database.read((query) => seal(query, 'attachments', 'identity'))).toString('hex');
+export async function claimAttachments({ database, files, path, isAdopted }: Claim): Promise<void> {
   const found = await files.readIdentity();
-  if (!isAdopted && found !== undefined && found !== identity) throw unusable(path, 'belong to a different database');
-  if (!isAdopted && found === undefined) await requireConsistency(database, files, path);
-  await files.claim(identity);
+  const mark = found === undefined ? undefined : await readMark(database, found);
+  if (!isAdopted && found !== undefined && mark === undefined) throw unusable(path, 'belong to a different database');
+  const hasOwnFiles = !isAdopted && found === undefined && (await requireConsistency(database, files, path));
+  const isTrusted = isAdopted || hasOwnFiles || database.isExclusive;
+  const own = mark ?? randomBytes(MARK_BYTES).toString('hex');
+  // Services that start at once wait here for the first one, which marks the folder before it commits.
+  await database.write(async (transaction) => {
+    const home = await claimHome(transaction, own);
+    const identity = await toIdentity(transaction, home);
+    if (!isTrusted && home !== own && (await files.readIdentity()) !== identity)
+      throw unusable(path, 'are not those that the other services on this database use: share one folder, or a bucket');
+    await files.claim(identity);
+  });
 }
 
-async function requireConsistency(database: Database, files: AttachmentFiles, path: string): Promise<void> {
+const toIdentity = async (query: Query, mark: string): Promise<string> =>
+  `${mark}.${(await seal(query, 'attachments', mark)).toString('hex')}`;
+
+/** The mark of an identity that these data have sealed. */
+async function readMark(database: Database, identity: string): Promise<string | undefined> {
+  const [mark = ''] = identity.split('.');
+  return (await database.read((query) => toIdentity(query, mark))) === identity ? mark : undefined;
+}
+
+/** Whether there are files, all of them of this database. */
+async function requireConsistency(database: Database, files: AttachmentFiles, path: string): Promise<boolean> {
   const ids = await files.list();
   if (ids.length === 0) {
     if (await database.read(hasAttachments))
-      throw unusable(path, 'are missing: the database has some, and the folder is empty');
-    return;
+      throw unusable(path, 'are missing: the database has some, and there are no files');
+    return false;
   }
   const step = Math.ceil(ids.length / SAMPLE);
   const sample = ids.filter((_, index) => index % step === 0);
   const known = await listKnownAttachments(database, sample);
   if (known.size < sample.length * KNOWN_SHARE_MIN)
     throw unusable(path, `do not belong to this database, which has rows for ${known.size} of ${sample.length} files`);
+  return true;
 }
 
 function unusable(path: string, why: string): OperatorError {

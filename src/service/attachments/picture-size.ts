@@ -55,20 +55,25 @@ export async function measurePictures(
   remembered.set(files, known);
   const sizes = new Map<string, PictureSize>();
   for (const id of ids) {
-    const size = known.has(id) ? known.get(id) : await measure(files, id);
-    known.set(id, size);
+    const measured = known.has(id) ? undefined : await measure(files, id);
+    if (measured !== undefined) known.set(id, measured.size);
+    const size = known.get(id);
     if (size !== undefined) sizes.set(id, size);
   }
   for (const id of known.keys()) if (known.size > REMEMBERED_MAX) known.delete(id);
   return sizes;
 }
 
-async function measure(files: AttachmentFiles, id: string): Promise<PictureSize | undefined> {
-  const file = await files.open(id);
+/** Undefined: the file is not on this machine, and a page does not wait for it. */
+async function measure(
+  files: AttachmentFiles,
+  id: string,
+): Promise<{ readonly size: PictureSize | undefined } | undefined> {
+  const file = await files.openHere(id);
   if (file === undefined) return undefined;
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
-    return readPictureSize(buffer.subarray(0, bytesRead));
+    return { size: readPictureSize(buffer.subarray(0, bytesRead)) };
   } finally {
     await file.close();
   }

@@ -7,14 +7,19 @@ export interface DiscardedFile {
   readonly discardedAt: number;
 }
 
-/** The bytes of attachments, one file each, named by the attachment's id and never by anything that a caller chose. */
+/**
+ * The bytes of attachments, one file or object each, named by the attachment's id and never by anything that a caller
+ * chose. Throws ATTACHMENTS_LOST if they are on another machine that does not respond.
+ */
 export interface AttachmentFiles {
-  /** A new file that no one reads until it is kept. Throws if the folder is no longer the one that was claimed. */
+  /** A new file that no one reads until it is kept. Throws if a folder is no longer the one that was claimed. */
   create(attachmentId: string): Promise<FileHandle>;
   /** Makes a created file the attachment's own; durable when it resolves. */
   keep(attachmentId: string): Promise<void>;
   /** Undefined: there is no such file. */
   open(attachmentId: string): Promise<FileHandle | undefined>;
+  /** Undefined also if it would have to be fetched from another machine first. */
+  openHere(attachmentId: string): Promise<FileHandle | undefined>;
   /** Finished or not; a missing file counts as removed. */
   remove(attachmentId: string): Promise<void>;
   /** Releases a created file, which stays. */
@@ -29,11 +34,11 @@ export interface AttachmentFiles {
   listTrash(): Promise<DiscardedFile[]>;
   removeFromTrash(attachmentId: string): Promise<void>;
 
-  /** The data that the folder belongs to; undefined until it is claimed. */
+  /** The data that the folder or bucket belongs to; undefined until it is claimed. */
   readIdentity(): Promise<string | undefined>;
   /**
-   * Marks the folder as belonging to these data. From now on nothing is written to it while it has a different mark, or
-   * none.
+   * Marks it as belonging to these data. From now on nothing in it is discarded while it has a different mark, or none;
+   * and nothing is written to a folder.
    */
   claim(identity: string): Promise<void>;
   close(): Promise<void>;

@@ -41,7 +41,7 @@ const OPERATOR_ERROR = {
   DATA_IN_USE: 'start',
   /** The database is unreachable, refuses the login, or is configured unsafely. The message holds no secret. */
   DATABASE_NOT_USABLE: 'start',
-  /** The attachments folder belongs to other data. */
+  /** The attachments folder or bucket belongs to other data, or cannot be reached. */
   ATTACHMENTS_NOT_USABLE: 'start',
   /** The address of the bus is malformed, or its credentials cannot be read. */
   BUS_NOT_USABLE: 'start',
@@ -60,6 +60,8 @@ const OPERATOR_ERROR = {
   BROKEN: 'backup',
   /** The database cannot be reached or does not respond, even after retries. */
   DATABASE_LOST: 'outage',
+  /** The bucket of the attachments does not respond or refuses, even after retries. */
+  ATTACHMENTS_LOST: 'outage',
   /** The pool has no connection to give. */
   NO_CONNECTION: 'outage',
   /** COMMIT was sent and no answer came: the work is done, or not at all. Only its idempotency key makes a second run safe. */
@@ -98,8 +100,8 @@ export const isStartError = (error: unknown): error is ErrorOf<'start'> => isOpe
 /** Why a backup was not made or not restored. */
 export const isBackupError = (error: unknown): error is ErrorOf<'backup'> => isOperatorError(error, 'backup');
 
-/** A database that cannot be reached or does not answer. */
-export const isDatabaseLost = (error: unknown): error is ErrorOf<'outage'> => isOperatorError(error, 'outage');
+/** A database, or a bucket, that cannot be reached or does not answer. */
+export const isOutage = (error: unknown): error is ErrorOf<'outage'> => isOperatorError(error, 'outage');
 
 /** A database that cannot be used as it is. */
 export const isUnusable = (error: unknown): error is ErrorOf<'start'> =>

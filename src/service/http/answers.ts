@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { type ErrorCode, errorRow } from '../../wire/error.js';
 import type { Log } from '../core/context.js';
-import { isDatabaseLost, ServiceError } from '../core/errors.js';
+import { isOutage, ServiceError } from '../core/errors.js';
 
 /** How much is passed to a connection at once, so that an unread answer does not fill its buffers. */
 const CHUNK_BYTES = 64 * 1024;
@@ -109,7 +109,7 @@ export function answerOfError(error: unknown, log: Log, metadataUrl?: string): A
 
 function asServiceError(error: unknown): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
-  if (isDatabaseLost(error))
+  if (isOutage(error))
     return new ServiceError('INTERNAL_ERROR', 'The service cannot reach its data right now. Try again soon.', {
       status: 503,
       retryAfterS: DATABASE_RETRY_AFTER_S,

@@ -8,7 +8,7 @@ import type { Scope } from '../../wire/scope.js';
 import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
 import type { Actor, AgentActor, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
-import { isDatabaseLost, ServiceError } from '../core/errors.js';
+import { isOutage, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import { ReplyText } from '../messaging/events.js';
 import { isKeyKnown, withIdempotency } from '../messaging/idempotency.js';
@@ -220,7 +220,7 @@ async function answerStaged(
     );
   } catch (error) {
     // Its row may exist: the sweep finds out.
-    if (isDatabaseLost(error)) staged.keep();
+    if (isOutage(error)) staged.keep();
     throw error;
   } finally {
     await staged.release();

@@ -1,6 +1,6 @@
 import type { Inboxes, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
-import { isDatabaseLost } from '../core/errors.js';
+import { isOutage } from '../core/errors.js';
 import {
   advanceDeliveries,
   type DeliveryRow,
@@ -50,7 +50,7 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
         cancel = undefined;
         run().catch((error) => {
           // An outage is reported once, by the code that notices it.
-          if (!isDatabaseLost(error)) log.error('inboxes_failed', error);
+          if (!isOutage(error)) log.error('inboxes_failed', error);
           arm(RETRY_MS);
         });
       },

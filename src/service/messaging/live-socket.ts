@@ -4,7 +4,7 @@ import { beatEvery } from '../../kit/beat.js';
 import { SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
-import { isDatabaseLost } from '../core/errors.js';
+import { isOutage } from '../core/errors.js';
 import type { Faults } from '../core/faults.js';
 
 const TEXT_FRAME = 0x81;
@@ -197,7 +197,7 @@ export function createLiveSocket(
 
 /** Unread events are not skipped: the client comes back for them. */
 export function closeForFault(socket: LiveSocket, error: unknown): void {
-  if (isDatabaseLost(error)) socket.close(CLOSE_CODE.outOfTouch, 'the database does not respond');
+  if (isOutage(error)) socket.close(CLOSE_CODE.outOfTouch, 'the database does not respond');
   else socket.close(CLOSE_CODE.fault, 'delivery failed');
 }
 

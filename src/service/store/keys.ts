@@ -69,7 +69,15 @@ export async function seal(query: Query, purpose: KeyPurpose, text: string): Pro
   return createHmac('sha256', key).update(text).digest();
 }
 
-/** Whether `given`, base64url as a caller sent it, equals `expected`; in constant time. */
+/** The mark of the place where the attachments are; `mark` becomes it if there is none yet. Others wait for the commit. */
+export async function claimHome(transaction: Transaction, mark: string): Promise<string> {
+  await transaction.run('UPDATE service_key SET attachments_home = $1 WHERE attachments_home IS NULL', mark);
+  const row = await transaction.get<{ home: string }>('SELECT attachments_home AS home FROM service_key');
+  if (row === undefined) throw new Error('The data have no service key.');
+  return row.home;
+}
+
+/** Whether `received`, base64url as a caller sent it, equals `expected`; in constant time. */
 export function isSeal(received: string, expected: Buffer): boolean {
   const bytes = Buffer.from(received, 'base64url');
   return (

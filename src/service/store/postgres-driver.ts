@@ -1,6 +1,6 @@
 import pg from 'pg';
 import type { PostgresLimits, Query } from '../core/database.js';
-import { isDatabaseLost, isUnusable, OperatorError } from '../core/errors.js';
+import { isOutage, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { decodeText } from './postgres-query.js';
 
@@ -40,7 +40,7 @@ export function isStalePlan(error: unknown): boolean {
 
 /** Whether the connection failed rather than the statement. */
 export function isLostConnection(error: unknown): boolean {
-  if (isDatabaseLost(error) && error.code === 'NO_CONNECTION') return true;
+  if (isOutage(error) && error.code === 'NO_CONNECTION') return true;
   return LOST.has(getCode(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
 }
 

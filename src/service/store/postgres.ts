@@ -12,7 +12,7 @@ import {
   type Transaction,
   type Work,
 } from '../core/database.js';
-import { isDatabaseLost, OperatorError } from '../core/errors.js';
+import { isOutage, OperatorError } from '../core/errors.js';
 import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
 import { isAtOrigin, openEpoch, readEpoch } from './epochs.js';
 import { seal } from './keys.js';
@@ -427,7 +427,7 @@ async function enterEpoch(client: ClientBase, schema: string): Promise<Epoch> {
 }
 
 /** COMMIT was sent and no answer came: the work is done, or not at all. */
-const isUnknownCommit = (error: unknown): boolean => isDatabaseLost(error) && error.code === 'COMMIT_UNKNOWN';
+const isUnknownCommit = (error: unknown): boolean => isOutage(error) && error.code === 'COMMIT_UNKNOWN';
 
 const isLostOrReadOnly = (error: unknown): boolean => isLostConnection(error) || isReadOnly(error);
 
@@ -445,11 +445,11 @@ async function again<T>(
       outage.succeeded();
       return result;
     } catch (error) {
-      const isOutage = isLostOrReadOnly(error) || isOutOfSpace(error);
-      if (isOutage) outage.failed(error);
+      const isAway = isLostOrReadOnly(error) || isOutOfSpace(error);
+      if (isAway) outage.failed(error);
       if (!isWorthwhile(error, tries)) throw error;
       const hasWaitedEnough = outage.isLong || systemClock.monotonic() - startedAt >= PATIENCE_MS;
-      if (isOutage && hasWaitedEnough) throw lost(error);
+      if (isAway && hasWaitedEnough) throw lost(error);
       const pause = Math.min(RETRY_PAUSE_MAX_MS, RETRY_PAUSE_MS * 2 ** tries);
       await wait(systemClock, pause * systemRandom.fraction());
     }

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 24;
+export const SCHEMA_VERSION = 25;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -356,7 +356,9 @@ const SCHEMA: readonly Statement[] = [
 
   // The one secret of this service, from which keys are derived for each purpose.
   `CREATE TABLE service_key (
-    secret TEXT NOT NULL
+    secret TEXT NOT NULL,
+    -- Of the folder or bucket of the attachments; null until a service has used one.
+    attachments_home TEXT
   )`,
 
   // Stretches of the history that no restore has interrupted (epochs.ts). A copy has a different `origin`.

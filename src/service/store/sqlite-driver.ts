@@ -52,7 +52,15 @@ async function loadModule(): Promise<SqliteModule> {
     const builtIn: SqliteModule = await import(BUILT_IN);
     return builtIn;
   }
-  return import('@photostructure/sqlite');
+  try {
+    return await import('@photostructure/sqlite');
+  } catch (error) {
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      'The SQLite library could not be loaded: install asp-cli with its optional packages, use Node.js 24 or newer, or give --database.',
+      error,
+    );
+  }
 }
 
 /** False for versions that can corrupt a database in WAL mode when a checkpoint meets a writer (sqlite.org/wal.html, WAL-reset bug). */

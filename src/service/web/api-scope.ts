@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Log } from '../core/context.js';
-import { isDatabaseLost, ServiceError } from '../core/errors.js';
+import { isOutage, ServiceError } from '../core/errors.js';
 import { tooManyRequests } from '../oauth/attempts.js';
 import { OAuthError } from '../oauth/parameters.js';
 import type { AuthorizationServer } from '../oauth/server.js';
@@ -49,7 +49,7 @@ export function asOAuthError(error: unknown): OAuthError | undefined {
     if (error.code !== 'RATE_LIMITED') return undefined;
     return tooManyRequests(error.options.retryAfterS ?? 1);
   }
-  if (isDatabaseLost(error))
+  if (isOutage(error))
     return new OAuthError('server_error', 'The service cannot reach its data right now. Try again.', undefined, {
       status: 503,
       headers: { 'retry-after': '2' },
@@ -67,7 +67,7 @@ export function answerOAuthError(
   reply: FastifyReply,
 ): FastifyReply {
   // The whole service gives the same answer while its database is away.
-  if (isDatabaseLost(thrown)) throw thrown;
+  if (isOutage(thrown)) throw thrown;
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) log.error('oauth_request_failed', thrown);

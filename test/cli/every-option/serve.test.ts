@@ -180,6 +180,11 @@ const TABLE: Table = {
       true,
       refusal(FREE, (err) => err.includes('127.0.0.1:1')),
     ),
+    '--attachments': shown(
+      '--attachments s3://bucket/prefix?region=eu-central-1',
+      's3://bucket/prefix?region=eu-central-1',
+      printed('attachments'),
+    ),
     '--database-connections': shown('--database-connections 30', 30, printed('database-connections')),
     '--database-statement-timeout': shown(
       '--database-statement-timeout 30s',

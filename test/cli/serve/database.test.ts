@@ -63,3 +63,23 @@ describe('the database of a service', () => {
     expect(err).toContain('folder of the attachments');
   });
 });
+
+describe('the bucket of the attachments', () => {
+  const KEYS = { AWS_ACCESS_KEY_ID: 'key', AWS_SECRET_ACCESS_KEY: CANARY };
+  it.each([
+    ['--attachments s3://bucket', KEYS, /needs --database/],
+    ['--attachments s3://bucket --database postgres://asp@db/asp', {}, /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY/],
+    ['--attachments /mnt/files --database postgres://asp@db/asp', KEYS, /must look like s3:\/\/bucket\/prefix/],
+    ['--attachments s3://bucket?region=A --database postgres://asp@db/asp', KEYS, /not the name of a region/],
+    [
+      '--attachments s3://bucket?endpoint=http://127.0.0.1:1 --database postgres://asp@127.0.0.1:1/asp',
+      KEYS,
+      /The bucket s3:\/\/bucket cannot be used: The object store does not respond/,
+    ],
+  ])('%s is refused with the reason', async (words, environment, reason) => {
+    const { code, out, err } = await runWords(`serve --port 0 ${words}`, { environment });
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(reason);
+    expect(err).not.toContain(CANARY);
+  });
+});

@@ -327,6 +327,10 @@ export function scheduledFiles(
       const handle = await touch(() => real.open(id), false);
       return handle && handleOf(handle);
     },
+    openHere: async (id) => {
+      const handle = await touch(() => real.openHere(id), false);
+      return handle && handleOf(handle);
+    },
     remove: (id) => touch(() => real.remove(id), true),
     release: (id) => real.release(id),
     list: () => touch(() => real.list(), false),

@@ -1,89 +1,36 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { ulid } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
-import { type Actor, createActor } from '../../support/actors.js';
-import { createTestClock, type TestClock } from '../../support/clock.js';
+import type { RunningService, ServiceOptions } from '../../../src/service/service.js';
+import type { Actor } from '../../support/actors.js';
+import type { TestClock } from '../../support/clock.js';
 import { request } from '../../support/http.js';
 import { field } from '../../support/json.js';
-import { discover } from '../../support/oauth.js';
-import { createSchema, type Schema, TEST_STORE } from '../../support/stores.js';
-import { until } from '../../support/until.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { actorAt, createServices, type Data, type Services } from './services.js';
 
 const HOUR_MS = 3_600_000;
 const WEEK_MS = 7 * 24 * HOUR_MS;
 const MANY = 50;
 
+let services: Services;
 let directory: string;
-let schemas: Schema[];
 let clock: TestClock;
-let running: RunningService[];
 let lines: string[];
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'asp-folder-'));
-  schemas = [];
-  clock = createTestClock();
-  running = [];
-  lines = [];
+  services = createServices();
+  ({ directory, clock, lines } = services);
 });
-afterEach(async () => {
-  for (const service of running) await service.stop();
-  for (const schema of schemas) await schema.drop();
-  rmSync(directory, { recursive: true, force: true });
-});
+afterEach(() => services.dispose());
 
-/** Where the data of a service are: in a schema of PostgreSQL, or beside its attachments. */
-interface Data {
-  readonly folder: string;
-  readonly databaseUrl: string | undefined;
-}
-
-function newData(folder = join(directory, 'data')): Data {
-  if (TEST_STORE !== 'postgres') return { folder, databaseUrl: undefined };
-  const schema = createSchema();
-  schemas.push(schema);
-  return { folder, databaseUrl: schema.url };
-}
-
-async function start({ folder, databaseUrl }: Data, more: Partial<ServiceOptions> = {}): Promise<RunningService> {
-  const service = await startService({
-    host: '127.0.0.1',
-    port: 0,
-    data: { directory: folder },
-    databaseUrl,
-    clock,
-    metricsPort: 0,
-    areLimitsOn: false,
-    log: {
-      info: (event, fields) => lines.push(`${event} ${JSON.stringify(fields)}`),
-      error: (event, error, fields) => lines.push(`${event} ${error} ${JSON.stringify(fields)}`),
-    },
-    ...more,
-  });
-  running.push(service);
-  return service;
-}
-
-async function stop(service: RunningService): Promise<void> {
-  running.splice(running.indexOf(service), 1);
-  await service.stop();
-}
-
-const actorAt = async (service: RunningService): Promise<Actor> =>
-  createActor(await discover(service.baseUrl), { url: service.operatorUrl, secret: service.operatorSecret }, 'alice');
+const newData = (folder?: string): Data => services.newData(folder);
+const start = (data: Data, more: Partial<ServiceOptions> = {}): Promise<RunningService> =>
+  services.start(data, { metricsPort: 0, ...more });
+const stop = (service: RunningService): Promise<void> => services.stop(service);
 
 /** A service that holds one sent attachment; its id, and the address of its bytes. */
 async function withAttachment(service: RunningService): Promise<{ id: string; actor: Actor; url(): Promise<string> }> {
@@ -109,24 +56,6 @@ function plantFiles(data: Data, count: number): void {
   for (let i = 0; i < count; i += 1)
     writeFileSync(join(attachmentsOf(data), `att_${ulid(clock.now() - 3 * HOUR_MS)}`), 'bytes');
 }
-
-async function passMinutes(minutes: number): Promise<void> {
-  for (let minute = 0; minute < minutes; minute += 1) {
-    clock.advance(60_000);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
-/** Lets time pass until a chore has done its work. */
-const untilSwept = (what: string, isDone: () => boolean): Promise<unknown> =>
-  until(
-    what,
-    async () => {
-      await passMinutes(1);
-      return isDone();
-    },
-    30_000,
-  );
 
 const metric = async (service: RunningService, name: string): Promise<number> =>
   Number(new RegExp(`^${name} (\\d+)`, 'm').exec((await request(service.metricsUrl ?? '')).text)?.[1]);
@@ -197,11 +126,56 @@ describe('an attachments folder', () => {
     await withAttachment(service);
     await stop(service);
     renameSync(attachmentsOf(data), join(directory, 'elsewhere'));
-    await expect(start(data)).rejects.toMatchObject({ message: expect.stringContaining('the folder is empty') });
+    await expect(start(data)).rejects.toMatchObject({
+      message: expect.stringContaining('the database has some, and there are no files'),
+    });
     rmSync(attachmentsOf(data), { recursive: true });
     renameSync(join(directory, 'elsewhere'), attachmentsOf(data));
     await start(data);
   });
+
+  it.runIf(TEST_STORE === 'postgres')(
+    'a refused attachments folder changes nothing: the service then starts with an empty one',
+    async () => {
+      const production = newData();
+      await stop(await start(production));
+      const data = newData(join(directory, 'own'));
+      await stop(await start(data, { data: 'memory' }));
+      const mistaken = { ...data, folder: production.folder };
+      await expect(start(mistaken)).rejects.toThrow('belong to a different database. Nothing was changed.');
+      await start(data);
+    },
+  );
+
+  it.runIf(TEST_STORE === 'postgres')(
+    'an attachments folder that was marked just before a crash is still the one of its database',
+    async () => {
+      const data = newData();
+      await stop(await start(data));
+      const url = new URL(data.databaseUrl ?? '');
+      const client = new Client({ connectionString: data.databaseUrl });
+      await client.connect();
+      await client.query(`UPDATE ${url.searchParams.get('search_path')}.service_key SET attachments_home = NULL`);
+      await client.end();
+      await start(data);
+      await expect(start({ ...data, folder: join(directory, 'own') })).rejects.toThrow('the other services');
+    },
+  );
+
+  it.runIf(TEST_STORE === 'postgres')(
+    'an attachments folder is refused when the other services on the database use a different one',
+    async () => {
+      const data = newData();
+      const others = { ...data, folder: join(directory, 'own') };
+      await Promise.all([start(data), start(data)]);
+      await expect(start(others)).rejects.toMatchObject({
+        code: 'ATTACHMENTS_NOT_USABLE',
+        message: expect.stringContaining('are not those that the other services on this database use'),
+      });
+      await stop(await start(others, { adoptsAttachments: true }));
+      await start(others);
+    },
+  );
 
   it('an attachments folder that is replaced while the service runs takes no upload and loses nothing', async () => {
     const data = newData();
@@ -212,7 +186,9 @@ describe('an attachments folder', () => {
     plantFiles(data, 3);
     expect((await actor.upload({ bytes: 'x' })).status).toBe(500);
     expect((await request(address)).status).toBe(500);
-    await untilSwept('the sweep has looked', () => lines.some((line) => line.startsWith('housekeeping_failed ')));
+    await services.untilSwept('the sweep has looked', () =>
+      lines.some((line) => line.startsWith('housekeeping_failed ')),
+    );
     expect(filesOf(data)).toHaveLength(3);
     expect(lines.join('\n')).toContain('is no longer the attachments folder of this service');
   });
@@ -226,15 +202,17 @@ describe('the sweep of attachment files without a row', () => {
     await stop(first);
     plantFiles(data, 5);
     const service = await start(data);
-    await passMinutes(50);
+    await services.passMinutes(50);
     expect(filesOf(data)).toHaveLength(6);
-    await untilSwept('they are in the trash', () => trashOf(data).length === 5);
+    const discarded = 'attachment_orphans_discarded {"count":5}';
+    await services.untilSwept('they have been discarded', () => lines.includes(discarded));
+    expect(trashOf(data)).toHaveLength(5);
     expect(filesOf(data)).toEqual([id]);
-    expect(lines).toContainEqual('attachment_orphans_discarded {"count":5}');
     expect(await metric(service, 'asp_attachment_orphans')).toBe(5);
     clock.advance(WEEK_MS);
-    await untilSwept('the trash is empty', () => trashOf(data).length === 0);
-    expect(lines).toContainEqual('attachment_trash_emptied {"removed":5,"restored":0}');
+    const emptied = 'attachment_trash_emptied {"removed":5,"restored":0}';
+    await services.untilSwept('the trash has been emptied', () => lines.includes(emptied));
+    expect(trashOf(data)).toEqual([]);
     expect(filesOf(data)).toEqual([id]);
   });
 
@@ -245,7 +223,7 @@ describe('the sweep of attachment files without a row', () => {
     await stop(first);
     plantFiles(data, MANY);
     const service = await start(data);
-    await untilSwept('it is said', () => lines.some((line) => line.startsWith('attachment_orphans_kept ')));
+    await services.untilSwept('it is said', () => lines.some((line) => line.startsWith('attachment_orphans_kept ')));
     expect(lines.join('\n')).toContain(`{"orphans":${MANY},"files":${MANY + 1}}`);
     expect(filesOf(data)).toHaveLength(MANY + 1);
     expect(trashOf(data)).toEqual([]);

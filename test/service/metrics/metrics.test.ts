@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { OperatorError } from '../../../src/service/core/errors.js';
 
 import { type Actor, callApi } from '../../support/actors.js';
@@ -7,6 +9,26 @@ import { startTestService, type TestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
 
 const CANARY = 'canary-of-the-metrics';
+
+const readDeployed = (name: string): string =>
+  readFileSync(new URL(`../../../deploy/${name}`, import.meta.url), 'utf8');
+
+interface Dashboard {
+  readonly panels: readonly { readonly id: number; readonly targets: readonly { readonly expr: string }[] }[];
+}
+interface Rules {
+  readonly groups: readonly { readonly rules: readonly { readonly alert: string; readonly expr: string }[] }[];
+}
+
+/** Every metric of an expression in PromQL, with the labels that it selects. */
+function metricsIn(expression: string): { metric: string; labels: string[] }[] {
+  return [...expression.matchAll(/\b((?:asp|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].map(
+    ([, metric = '', labels = '']) => ({
+      metric,
+      labels: [...labels.matchAll(/(\w+)=~?"/g)].map(([, label = '']) => label),
+    }),
+  );
+}
 
 describe('the metrics of a service', () => {
   let service: TestService;
@@ -100,6 +122,40 @@ describe('the metrics of a service', () => {
     for (const secret of secrets) expect(text).not.toContain(secret);
     const series = text.split('\n').filter((line) => line.startsWith('asp_requests_total'));
     expect(series.length).toBeLessThan(60);
+  });
+
+  it('exist under the names and labels that the Grafana dashboard and the alerts use', async () => {
+    const dashboard = JSON.parse(readDeployed('grafana.json')) as Dashboard;
+    const { groups } = parse(readDeployed('prometheus-alerts.yaml')) as Rules;
+    const expressions = [
+      ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+      ...groups.flatMap(({ rules }) => rules.map(({ expr }) => expr)),
+    ];
+    expect(expressions.length).toBeGreaterThan(25);
+    await alice.mustCreate();
+    const text = await settled('asp_requests_total{method="POST",route="/v1/sessions",status="201"}', 1);
+    const samples = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    // Prometheus adds these two.
+    const labelsOf = (metric: string): string[] => [
+      'job',
+      'instance',
+      ...samples
+        .filter((line) => line.startsWith(`${metric}{`))
+        .flatMap((line) => [...line.matchAll(/[{,](\w+)="/g)].map(([, label = '']) => label)),
+    ];
+    for (const expression of expressions) {
+      const used = metricsIn(expression);
+      expect(used, expression).not.toEqual([]);
+      const grouped = [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/, */));
+      for (const { metric, labels } of used) {
+        expect(
+          samples.some((line) => /^\w+/.exec(line)?.[0] === metric),
+          `${metric} in ${expression}`,
+        ).toBe(true);
+        for (const label of [...labels, ...grouped]) expect(labelsOf(metric), expression).toContain(label);
+      }
+    }
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
   });
 
   it('are off unless asked for', async () => {

@@ -28,6 +28,14 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   { names: ['HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'], about: "proxies; never used for this machine's own addresses" },
   { names: ['NODE_EXTRA_CA_CERTS'], about: 'a file with more certificate authorities for Node.js to trust' },
   { names: ['CLAUDE_CONFIG_DIR', 'CODEX_HOME'], about: 'where coding agents keep their settings (asp connect)' },
+  {
+    names: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN'],
+    about: 'the credentials of the bucket of asp serve --attachments',
+  },
+  {
+    names: ['AWS_REGION', 'AWS_ENDPOINT_URL_S3'],
+    about: 'where that bucket is, if its URL does not say it',
+  },
   { names: ['PATH'], about: 'where asp connect looks for asp' },
   { names: ['npm_config_registry'], about: 'the registry that asp version --check asks' },
   {

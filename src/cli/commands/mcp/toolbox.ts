@@ -229,6 +229,7 @@ function captureOutput(notes: Output): CapturedOutput {
     async record(received) {
       value = received;
     },
+    toRecord: toJsonLine,
     text: ignore,
     verbatim: ignore,
     bytes: ignore,

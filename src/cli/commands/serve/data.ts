@@ -175,7 +175,8 @@ export const serveRestore = command({
 
 /** Why data were not saved, restored or deleted; `next` is the command for an existing file. */
 async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
-  const { isBackupError } = await import('../../../service/core/errors.js');
+  const { isBackupError, isUnusable } = await import('../../../service/core/errors.js');
+  if (isUnusable(error)) return new CliError('ASP_CONFIG', { message: error.message, cause: error });
   if (isBackupError(error)) {
     const facts = { message: error.message, cause: error };
     const isInTheWay = error.code === 'EXISTS' || error.code === 'NOT_EMPTY';

@@ -11,6 +11,11 @@ const OPTIONS = [
     flags: '--database <url>',
     about: 'store everything but attachments in this PostgreSQL database: postgres://user@host/name',
   },
+  {
+    flags: '--attachments <url>',
+    about:
+      'with a database: store attachments in this bucket, s3://name/prefix?region=…; its credentials are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY',
+  },
   { flags: '--database-connections <n>', about: 'connections to that database, from 7 to 1000 (default 14)' },
   { flags: '--database-statement-timeout <duration>', about: 'maximum time of a statement there (default 15s)' },
   { flags: '--database-lock-timeout <duration>', about: 'maximum wait for a lock there (default 10s)' },

@@ -2,10 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
+import { readBucketAddress } from '../../../service/attachments/bucket-address.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
 import { DEFAULT_POSTGRES_LIMITS } from '../../../service/core/database.js';
 import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../service/core/faults.js';
 import { hasBusSecret, readBusAddress } from '../../../service/messaging/bus-address.js';
+import type { ServiceOptions } from '../../../service/service.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
 import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
@@ -152,6 +154,7 @@ export const SETTING = {
     (text, source) => readCount(source, text, DATABASE_PAGE_ROWS),
     DEFAULT_POSTGRES_LIMITS.pageRows,
   ),
+  attachments: word(),
   bus: word(),
   'bus-creds': word(),
   'public-url': word(),
@@ -292,7 +295,11 @@ async function noteMisspelt({ environment, output }: Context): Promise<void> {
 }
 
 /** A value that may contain a secret, without the secret. */
-const SHOWN: Partial<Record<SettingName, (value: string) => string>> = { database: showDatabase, bus: showBus };
+const SHOWN: Partial<Record<SettingName, (value: string) => string>> = {
+  database: showDatabase,
+  bus: showBus,
+  attachments: showBucket,
+};
 
 /** One line per setting: its value and its source. */
 export async function printSettings({ output }: Context, { settings, sources }: Effective): Promise<void> {
@@ -406,6 +413,34 @@ export function requireUseOfDatabase(settings: Settings): void {
   throw usageError('--database-lock-timeout must be shorter than --database-statement-timeout.', {
     why: `the lock timeout is ${durationText(settings['database-lock-timeout'])}, the statement timeout ${durationText(settings['database-statement-timeout'])}.`,
   });
+}
+
+/** The URL of a bucket, which is refused if it could contain a secret. */
+function showBucket(url: string): string {
+  asUsageError(() => readBucketAddress(url));
+  return url;
+}
+
+/** Where attachments are in a bucket; undefined: they are in the data folder. */
+export function readBucket({ environment }: Context, settings: Settings): ServiceOptions['bucket'] {
+  const { attachments, database } = settings;
+  if (attachments === undefined) return undefined;
+  const address = asUsageError(() =>
+    readBucketAddress(attachments, {
+      region: environment['AWS_REGION'] || undefined,
+      endpoint: environment['AWS_ENDPOINT_URL_S3'] || undefined,
+    }),
+  );
+  if (database === undefined)
+    throw usageError('--attachments is for services that share a database, so it needs --database.', {
+      why: 'a service with a data folder keeps attachments in that folder, where asp serve backup finds them.',
+    });
+  const accessKeyId = environment['AWS_ACCESS_KEY_ID'];
+  const secretAccessKey = environment['AWS_SECRET_ACCESS_KEY'];
+  const sessionToken = environment['AWS_SESSION_TOKEN'];
+  if (!accessKeyId || !secretAccessKey)
+    throw usageError('--attachments needs the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.');
+  return { address, credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
 }
 
 /** A bus only connects services that share a database. */

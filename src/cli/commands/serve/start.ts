@@ -19,7 +19,14 @@ import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { sanitizeLine } from '../../terminal/sanitize.js';
 import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
-import { readFaults, requireUseOfBus, requireUseOfDatabase, type Settings, showDatabase } from './settings.js';
+import {
+  readBucket,
+  readFaults,
+  requireUseOfBus,
+  requireUseOfDatabase,
+  type Settings,
+  showDatabase,
+} from './settings.js';
 import { connectSystemd } from './systemd.js';
 
 export const ECHO_AGENT = '@demo.echo';
@@ -349,6 +356,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
       lockTimeoutMs: settings['database-lock-timeout'],
       pageRows: settings['database-page'],
     },
+    bucket: readBucket(context, settings),
     bus: bus === undefined ? undefined : { url: bus, credentialsFile: settings['bus-creds'] },
     publicUrl: settings['public-url'],
     isBehindProxy: settings['behind-proxy'],

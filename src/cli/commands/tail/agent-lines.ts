@@ -8,6 +8,7 @@ import { type ScopeOptions, withScopeOptions } from '../../context/in-place.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { sanitize } from '../../terminal/sanitize.js';
 import { isSessionId } from '../../values.js';
+import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
 import { collectInbox, findText } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
 import { describeSender } from '../run/frame.js';
@@ -60,6 +61,8 @@ class PacedLines implements AgentLines {
   readonly #context: Context;
   readonly #me: string;
   readonly #place: ScopeOptions;
+  /** How far its sessions had been read when it began. */
+  #marks: ReadMarks | undefined;
   readonly #waiting = new Map<string, News>();
   /** The earliest moment of the next line. */
   #nextAt = Number.NEGATIVE_INFINITY;
@@ -85,6 +88,7 @@ class PacedLines implements AgentLines {
 
   async greet(): Promise<void> {
     const context = this.#context;
+    this.#marks = await openReadMarks(context, this.#me);
     const options = { isInvited: false, isUnread: false, handle: undefined, sinceMs: undefined };
     const { items, isCut } = await waitForService(context, context.signal, () =>
       collectInbox(context, { ...options, limit: GREETED_MAX, isAll: false }),
@@ -109,11 +113,14 @@ class PacedLines implements AgentLines {
   async add(event: EventEnvelope): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const { session_id: sessionId } = event;
+    const isMessage = findText(event, this.#me) !== undefined;
+    // The service sends what it has not delivered to a socket yet, also what its reader has seen in the inbox.
+    if (isMessage && event.sequence <= (this.#marks?.get(sessionId) ?? 0)) return;
     const isNew = !this.#waiting.has(sessionId);
     const news = this.#waiting.get(sessionId) ?? {
       ...{ invitation: undefined, message: undefined, messages: 0, senders: new Set(), onPrinted: [] },
     };
-    if (findText(event, this.#me) === undefined) news.invitation ??= event;
+    if (!isMessage) news.invitation ??= event;
     else {
       news.message ??= event;
       news.messages += 1;

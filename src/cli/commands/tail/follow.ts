@@ -13,7 +13,7 @@ import { openReadyFile, type ReadyFile, readyText } from '../../ready-file.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
 import { findActor } from '../session/facts.js';
 import type { AgentLines } from './agent-lines.js';
-import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter } from './consume.js';
+import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter, type Printer } from './consume.js';
 import { type CursorFile, openCursorFile } from './cursor-file.js';
 import type { EventOptions } from './tail.js';
 
@@ -131,8 +131,10 @@ interface Tail {
   readonly context: Context;
   readonly options: FollowOptions;
   readonly filter: Filter;
-  readonly consume: ConsumeEvent;
-  /** With --for-agent, in place of `consume`: its lines wait for one another. */
+  readonly printer: Printer;
+  /** With --exec and --forward, in place of `printer`. */
+  readonly consume: ConsumeEvent | undefined;
+  /** With --for-agent, in place of `printer`: its lines wait for one another. */
   readonly lines: AgentLines | undefined;
   readonly cursorFile: CursorFile | undefined;
   readonly readyFile: ReadyFile;
@@ -200,6 +202,8 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     await tail.readyFile.remove();
     try {
       await tail.lines?.close();
+      // Prints the events that it took, also when a signal or --count ends the tail.
+      await tail.printer.flush();
     } finally {
       await tail.cursorFile?.settle();
       await tail.reports.settle();
@@ -253,7 +257,7 @@ async function beginTail(
   const lines =
     isForAgent && me !== undefined ? (await import('./agent-lines.js')).createAgentLines(context, me) : undefined;
   await lines?.greet();
-  const print = await createPrinter(context, options.view, options.sessionIds.length === 1);
+  const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
   const { command, forwardUrl, types, from, sinceMs, untilMs, cursorFile, last } = options;
   const filter = {
     types,
@@ -270,8 +274,8 @@ async function beginTail(
     command !== undefined
       ? createCommandRunner(context, command, options.onError, reports)
       : forwardUrl !== undefined
-        ? createForwarder(context, forwardUrl, options.onError, print)
-        : print;
+        ? createForwarder(context, forwardUrl, options.onError, printer)
+        : undefined;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
     await joinWaiting(context, options.sessionIds, me, lines && knowsAll(lines, me));
   return {
@@ -279,6 +283,7 @@ async function beginTail(
     options,
     lines,
     filter,
+    printer,
     consume,
     cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile),
     readyFile: await openReadyFile(options.readyFile),
@@ -354,6 +359,7 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
     }
     case 'restored': {
       const { sessionId, after, from, epoch } = item;
+      await tail.printer.flush();
       tail.cursorFile?.goBack(sessionId, { after, epoch });
       await context.output.note(
         `${sessionId}: the service was restored to an earlier state. Events ${after + 1} to ${from} are gone; continuing after ${after}.`,
@@ -379,17 +385,18 @@ async function joinedNow({ context, options, lines, me }: Tail, event: EventEnve
   return true;
 }
 
-function noteTaken({ lines, cursorFile }: Tail, { event, epoch }: EventItem): void {
+function noteTaken({ lines, consume, printer, cursorFile }: Tail, { event, epoch }: EventItem): void {
   if (cursorFile === undefined) return;
   const advance = (): void => cursorFile.advance(event.session_id, { after: event.sequence, epoch });
-  if (lines === undefined) advance();
-  else lines.after(event.session_id, advance);
+  if (lines !== undefined) lines.after(event.session_id, advance);
+  else if (consume !== undefined) advance();
+  else printer.after(advance);
 }
 
 async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
   const { options } = tail;
   if (options.count !== undefined && tail.printed >= options.count) return;
-  await (tail.lines?.add(item.event) ?? tail.consume(item.event));
+  await (tail.lines?.add(item.event) ?? tail.consume?.(item.event) ?? tail.printer.add(item.event));
   noteTaken(tail, item);
   tail.printed += 1;
   tail.noteActivity();
@@ -415,6 +422,7 @@ async function tellFollowing({ context, options, isReady, me }: Tail, count: num
 
 async function flushRecent(tail: Tail): Promise<void> {
   for (const item of tail.recent?.drain() ?? []) await takeEvent(tail, item);
+  await tail.printer.flush();
 }
 
 async function markReady(tail: Tail): Promise<void> {
@@ -424,7 +432,11 @@ async function markReady(tail: Tail): Promise<void> {
   await tail.readyFile.write(readyText(tail.context));
 }
 
-async function tellControl({ context, options }: Tail, line: Readonly<Record<string, unknown>>): Promise<void> {
+async function tellControl(
+  { context, options, printer }: Tail,
+  line: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await printer.flush();
   if (options.hasControl) await context.output.record(line);
 }
 

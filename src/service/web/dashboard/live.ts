@@ -58,7 +58,16 @@ interface StreamParts {
 }
 
 /** The news, or the reason why there will be none. */
-export type Step = (VisibleEvents & { readonly seen: SeenSession }) | 'signed-out' | 'gone';
+export type Step = News | 'signed-out' | 'gone';
+
+/** All of it is as of one moment: an agent can leave between two reads. */
+interface News extends VisibleEvents {
+  readonly seen: SeenSession;
+  /** The number of the last message of the account's own. */
+  readonly own: number | undefined;
+  /** With events, or if it was asked for. */
+  readonly status: SessionStatus | undefined;
+}
 
 /** Writes the events past the cursor, as fast as the browser takes them, until no one is signed in there. */
 export function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts): LiveStream {
@@ -71,30 +80,28 @@ export function createLiveStream(server: PageServer, viewer: Viewer, parts: Stre
   let isLooking = false;
   let mustLookAgain = false;
   const isOver = (): boolean => response.writableEnded || response.destroyed;
-  /** Presence and delivery change without an event, and are looked up every few seconds. */
-  const sendStatus = async (seen: SeenSession): Promise<void> => {
-    if (context.clock.now() < statusAt + STATUS_MS) return;
-    statusAt = context.clock.now();
-    const data = JSON.stringify(await renderStatus(server, seen, { ...viewer, own }));
-    if (data !== status && !isOver()) await write(server, response, `event: status\ndata: ${data}\n\n`);
-    status = data;
-  };
   /** Whether there is more to read at once. */
   const step = async (): Promise<boolean> => {
-    const found = await readStep(server, viewer, after);
+    // Presence and delivery change without an event, and are looked up every few seconds.
+    const isStatusDue = context.clock.now() >= statusAt + STATUS_MS;
+    const found = await readStep(server, { ...viewer, own }, after, isStatusDue);
     if (isOver()) return false;
     if (typeof found === 'string') {
       response.end(`event: end\ndata: ${found}\n\n`);
       return false;
     }
-    own = findOwnMessage(found.events, viewer.username) ?? own;
+    own = found.own;
     const last = found.events.at(-1);
     if (last === undefined) {
-      await sendStatus(found.seen);
+      if (found.status === undefined) return false;
+      statusAt = context.clock.now();
+      const data = JSON.stringify(renderStatus(server, found.seen, found.status, viewer.username));
+      if (data !== status) await write(server, response, `event: status\ndata: ${data}\n\n`);
+      status = data;
       return false;
     }
     after = last.sequence;
-    const data = JSON.stringify(await renderStep(server, found, { ...viewer, own }));
+    const data = JSON.stringify(await renderStep(server, found, viewer));
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -130,22 +137,28 @@ export function createLiveStream(server: PageServer, viewer: Viewer, parts: Stre
 /**
  * The events that the account may see past `after`, according to the current sign-in and its agents' current statuses.
  */
-export function readStep(server: PageServer, viewer: Viewer, after: number): Promise<Step> {
+export function readStep(server: PageServer, viewer: Viewer, after: number, isStatusDue: boolean): Promise<Step> {
   const { context } = server;
-  const { browser, accountId, sessionId } = viewer;
+  const { browser, accountId, username, sessionId } = viewer;
   return context.database.read(async (query) => {
     const account = await findAccountOf(server, query, browser);
     if (account?.id !== accountId) return 'signed-out';
     const seen = await findSeenSession(query, accountId, sessionId, viewer.agent);
     if (seen === undefined) return 'gone';
-    return { seen, ...toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ)) };
+    const visible = toVisibleEvents(await readAccountRows(query, seen.view, after, EVENTS_PER_READ));
+    const own = findOwnMessage(visible.events, username) ?? viewer.own;
+    const status =
+      isStatusDue || visible.events.length > 0
+        ? await readStatus(context, query, seen, { account: { id: accountId, username }, own })
+        : undefined;
+    return { ...visible, seen, own, status };
   });
 }
 
 /** The entries, and the session's header if that has changed. */
 export async function renderStep(
   server: PageServer,
-  { seen, events, hasMore }: Exclude<Step, string>,
+  { seen, events, hasMore, status }: News,
   viewer: Viewer,
 ): Promise<object> {
   const { context } = server;
@@ -154,26 +167,21 @@ export async function renderStep(
   const entryContext = { ...placeOfEntries(seen, username), pictures };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
-  const status = await readStatusNow(server, seen, viewer);
   return {
     hasMore,
     entries: toEntries(events, entryContext).map((entry) => renderEntry(entry).markup),
-    ...toStatus(server, seen, status, username),
-    ...(hasChanged && {
-      manage: renderManaging(seen, composer, status.online).markup,
-      composer: renderComposer(composer).markup,
+    ...(status !== undefined && {
+      ...renderStatus(server, seen, status, username),
+      ...(hasChanged && {
+        manage: renderManaging(seen, composer, status.online).markup,
+        composer: renderComposer(composer).markup,
+      }),
     }),
   };
 }
 
-function readStatusNow({ context }: PageServer, seen: SeenSession, viewer: Viewer): Promise<SessionStatus> {
-  const { accountId, username, own } = viewer;
-  const account = { id: accountId, username };
-  return context.database.read((query) => readStatus(context, query, seen, { account, own }));
-}
-
 /** The session's header with who is connected, and what became of the account's last message. */
-function toStatus(
+function renderStatus(
   { context }: PageServer,
   seen: SeenSession,
   { online, receipt }: SessionStatus,
@@ -181,10 +189,6 @@ function toStatus(
 ): { readonly head: string; readonly receipt: string } {
   const page = { ownAgents: listOwnAgents(seen), username, online };
   return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: receipt.markup };
-}
-
-async function renderStatus(server: PageServer, seen: SeenSession, viewer: Viewer): Promise<object> {
-  return toStatus(server, seen, await readStatusNow(server, seen, viewer), viewer.username);
 }
 
 /**
@@ -334,7 +338,7 @@ async function answerPoll(
   viewer: Viewer,
   after: number,
 ): Promise<FastifyReply> {
-  const found = await readStep(server, viewer, after);
+  const found = await readStep(server, viewer, after, true);
   if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
   if (found === 'gone') throw new ServiceError('NOT_FOUND');
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
