@@ -68,6 +68,8 @@ export function createCalls({
       };
       client.on('error', onLost);
       client.on('end', onLost);
+      // It may have been stopped while it connected.
+      if (stop.signal.aborted) resolve();
       stop.signal.addEventListener('abort', () => resolve(), { once: true });
     });
     // A throw in an event of the driver would end the process.

@@ -37,6 +37,17 @@ describe('several services that start at the same moment', () => {
   });
 });
 
+describe('a database that is closed while it connects to listen', () => {
+  it('is closed at once, however far the connection is', async () => {
+    for (const pauseMs of [0, 1, 2, 4, 8, 16, 32]) {
+      const database = await openPostgres(schema.url);
+      database.calls.listen(() => {});
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await database.close();
+    }
+  });
+});
+
 describe('the limits of a service on its database', () => {
   it('hold on every connection, and divide the connections between requests and what happens behind them', async () => {
     const limits = { connections: 24, statementTimeoutMs: 3_000, lockTimeoutMs: 2_000, pageRows: 20 };
