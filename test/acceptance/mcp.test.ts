@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
+import { type VersionNegotiationMode, Client as WideClient } from '@modelcontextprotocol/client';
+import { StdioClientTransport as WideTransport } from '@modelcontextprotocol/client/stdio';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -52,26 +54,41 @@ interface Connected {
   call(name: string, given?: Record<string, unknown>, signal?: AbortSignal): Promise<Result>;
 }
 
+/** What the SDKs return for a call, as the tests read it. */
+function readResult(result: Readonly<Record<string, unknown>>): Result {
+  const [block] = result['content'] as { text: string }[];
+  const isError = result['isError'] === true;
+  const text = block?.text ?? '';
+  return {
+    isError,
+    text,
+    value: isError ? json(text.split('\n')[0] ?? '') : (result['structuredContent'] as Result['value']),
+  };
+}
+
 describe('asp mcp › an agent as tools of a language model', () => {
   let home: Home;
   let service: ServiceProcess;
-  const open: Client[] = [];
+  const open: { close(): Promise<void> }[] = [];
+
+  const commandOf = (handle: string, words: readonly string[], extra: Readonly<Record<string, string>> = {}) => ({
+    command: process.execPath,
+    args: [PROGRAM, 'mcp', '--as', handle, ...words],
+    env: Object.fromEntries(
+      Object.entries({ ...home.environment, ...extra }).filter(
+        (entry): entry is [string, string] => entry[1] !== undefined,
+      ),
+    ),
+    cwd: home.directory,
+    stderr: 'ignore' as const,
+  });
 
   const connect = async (
     handle: string,
     words: readonly string[] = [],
     extra: Readonly<Record<string, string>> = {},
   ): Promise<Connected> => {
-    const environment = Object.entries({ ...home.environment, ...extra }).filter(
-      (entry): entry is [string, string] => entry[1] !== undefined,
-    );
-    const transport = new StdioClientTransport({
-      command: process.execPath,
-      args: [PROGRAM, 'mcp', '--as', handle, ...words],
-      env: Object.fromEntries(environment),
-      cwd: home.directory,
-      stderr: 'ignore',
-    });
+    const transport = new StdioClientTransport(commandOf(handle, words, extra));
     const client = new Client({ name: 'test', version: '1' });
     await client.connect(transport);
     open.push(client);
@@ -85,15 +102,26 @@ describe('asp mcp › an agent as tools of a language model', () => {
           timeout: 55_000,
           ...(signal !== undefined && { signal }),
         });
-        const [block] = result.content as { text: string }[];
-        const isError = result.isError === true;
-        const text = block?.text ?? '';
-        return {
-          isError,
-          text,
-          value: isError ? json(text.split('\n')[0] ?? '') : (result.structuredContent as Result['value']),
-        };
+        return readResult(result);
       },
+    };
+  };
+
+  /** By the SDK that speaks revision 2026-07-28 too. */
+  const connectWide = async (handle: string, mode: VersionNegotiationMode, words: readonly string[] = []) => {
+    const client = new WideClient({ name: 'test', version: '2' }, { versionNegotiation: { mode } });
+    await client.connect(new WideTransport(commandOf(handle, words)));
+    open.push(client);
+    await client.listTools();
+    return {
+      client,
+      call: async (name: string, given: Record<string, unknown> = {}, signal?: AbortSignal) =>
+        readResult(
+          await client.callTool(
+            { name, arguments: given },
+            { timeout: 55_000, ...(signal !== undefined && { signal }) },
+          ),
+        ),
     };
   };
 
@@ -108,12 +136,12 @@ describe('asp mcp › an agent as tools of a language model', () => {
   };
 
   const serve = (url?: string): Promise<ServiceProcess> =>
-    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off'], url);
+    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot,carol.bot', '--limits', 'off'], url);
 
   beforeAll(async () => {
     home = createHome();
     service = await serve();
-    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot'])
+    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
   });
   afterEach(async () => {
@@ -558,5 +586,83 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await call('whoami');
     await home.asp(['auth', 'refresh', '@demo.you']);
     expect((await call('session_list')).isError).toBe(false);
+  });
+
+  it.each([{ pin: '2026-07-28' }, 'auto', 'legacy'] as const)(
+    'clients of revision 2026-07-28 and of older ones get the same tools and answers (%j)',
+    async (mode) => {
+      const { client, call } = await connectWide('demo.you', mode, ['--files', '.']);
+      expect(client.getNegotiatedProtocolVersion()).toBe(mode === 'legacy' ? '2025-11-25' : '2026-07-28');
+      expect(client.getServerVersion()?.name).toBe('asp');
+      expect(client.getInstructions()).toContain('@demo.you');
+      const older = await connect('demo.you', ['--files', '.']);
+      expect((await client.listTools()).tools).toEqual((await older.client.listTools()).tools);
+      expect((await call('whoami')).value).toEqual((await older.call('whoami')).value);
+      const alice = await connectWide('alice.bot', mode);
+      const sent = await call('send', { to: '@alice.bot', text: 'shall we?' });
+      const { session_id } = sent.value;
+      await alice.call('session_join', { session_id });
+      const asking = call('send', { to: session_id, text: 'well?', wait_s: 40 });
+      const seen = await alice.call('wait', { session_id, for: 'message', after: sent.value.sequence, timeout_s: 40 });
+      expect(seen.value.event.payload.content).toBe('well?');
+      await alice.call('send', { to: session_id, text: 'we shall', in_reply_to: seen.value.event.payload.id });
+      expect((await asking).value.reply.content).toBe('we shall');
+      expect((await call('session_list')).text).toMatch(/^=== \S{16} begin untrusted data/);
+      const unknown = await call('send', { to: '@nobody.here', text: 'hi' });
+      expect(unknown).toMatchObject({ isError: true, value: { error: { code: 'NOT_FOUND', outcome: 'not_applied' } } });
+      const cancel = new AbortController();
+      const waiting = call('wait', { session_id, timeout_s: 300 }, cancel.signal);
+      await call('session_show', { session_id });
+      cancel.abort('enough');
+      await expect(waiting).rejects.toThrow();
+      expect((await call('send', { to: session_id, text: 'on' })).isError).toBe(false);
+    },
+  );
+
+  it('a client that first asks which revision is spoken keeps what is unread', async () => {
+    const { call } = await connect('demo.you');
+    const { session_id } = (await call('send', { to: '@carol.bot', text: 'still there?' })).value;
+    const sessionsOf = async (isRead: boolean): Promise<string[]> => {
+      const carol = await connectWide('carol.bot', 'auto');
+      const { value } = await carol.call(isRead ? 'read' : 'session_list', isRead ? { wait_s: 5 } : {});
+      await carol.client.close();
+      return isRead ? value.events.map((event) => event.session_id) : [];
+    };
+    await sessionsOf(false);
+    expect(await sessionsOf(true)).toEqual([session_id]);
+    expect(await sessionsOf(true)).toEqual([]);
+  });
+
+  it('one process answers discovery and then an older handshake, and says which revisions it speaks', async () => {
+    const meta = (version: string) => ({
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': version,
+        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+    });
+    const input = [
+      hello(1, 'server/discover', meta('2099-01-01')),
+      hello(2, 'server/discover', meta('2026-07-28')),
+      begin.replace('"id":1', '"id":3'),
+      hello(4, 'tools/call', { name: 'whoami', arguments: {} }),
+    ].join('');
+    const running = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });
+    running.child.stdin?.write(input);
+    await running.until('stdout', /"id":4/);
+    running.child.stdin?.end();
+    const { status, stdout } = await running.ended;
+    expect(status).toBe(0);
+    const frames = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => json<{ id: number; error?: object; result?: object }>(line))
+      .sort((one, other) => one.id - other.id);
+    expect(frames).toMatchObject([
+      { id: 1, error: { data: { supported: ['2026-07-28'], requested: '2099-01-01' } } },
+      { id: 2, result: { supportedVersions: ['2026-07-28'], instructions: expect.stringContaining('@demo.you') } },
+      { id: 3, result: { protocolVersion: '2025-06-18' } },
+      { id: 4, result: { structuredContent: { handle: '@demo.you' } } },
+    ]);
   });
 });

@@ -1,5 +1,4 @@
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage, RequestId, Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { JSONRPCMessage, RequestId, Server, Tool, Transport } from '@modelcontextprotocol/server';
 import * as z from 'zod/mini';
 import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
@@ -28,15 +27,10 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   const me = await context.actingHandle();
   const folder = files === undefined ? undefined : await openSharedFolder(files, machine.workingDirectory);
   const tools = listTools({ isReadOnly, folder });
-  const [{ Server }, { CallToolRequestSchema, ListToolsRequestSchema }, { ReadBuffer }] = await Promise.all([
-    import('@modelcontextprotocol/sdk/server/index.js'),
-    import('@modelcontextprotocol/sdk/types.js'),
-    import('@modelcontextprotocol/sdk/shared/stdio.js'),
+  const [{ ReadBuffer, Server }, { serveStdio }] = await Promise.all([
+    import('@modelcontextprotocol/server'),
+    import('@modelcontextprotocol/server/stdio'),
   ]);
-  const server = new Server(
-    { name: 'asp', version, title: `asp as ${me}` },
-    { capabilities: { tools: {} }, instructions: instructionsFor(me) },
-  );
   const stop = new AbortController();
   const soft = AbortSignal.any([signal, stop.signal]);
   const inbox = await openInbox(context, me, soft);
@@ -44,18 +38,28 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   const sendLimits = await openSendLimits(context, me, limits);
   const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, soft });
   const listed = { tools: tools.map(describeTool) };
-  server.setRequestHandler(ListToolsRequestSchema, () => listed);
-  server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
-    toolbox.call(params.name, params.arguments ?? {}, extra),
-  );
-  server.onerror = (error) => void context.output.detail(error.message);
+  // A client that asks for the newest revision and then turns out to speak an older one gets two of these, one after the other.
+  const createServer = (): Server => {
+    const server = new Server(
+      { name: 'asp', version, title: `asp as ${me}` },
+      { capabilities: { tools: {} }, instructions: instructionsFor(me) },
+    );
+    server.setRequestHandler('tools/list', () => listed);
+    server.setRequestHandler('tools/call', ({ params }, { mcpReq }) =>
+      toolbox.call(params.name, params.arguments ?? {}, { requestId: mcpReq.id, signal: mcpReq.signal }),
+    );
+    return server;
+  };
   const frames = createFrames(context, new ReadBuffer(), signal, toolbox.answered);
-  await server.connect(frames);
+  const connection = serveStdio(createServer, {
+    transport: frames,
+    onerror: (error) => void context.output.detail(error.message),
+  });
   await context.output.note(`Serving ${tools.length} tools as ${me} on standard input and output.`);
   await frames.ended;
   stop.abort(new Error('the client is gone'));
   await within(clock, FINISH_MS, toolbox.settled(), () => {});
-  await server.close();
+  await connection.close();
   await reports?.settle();
   await inbox.close();
 }
