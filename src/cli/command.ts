@@ -202,8 +202,8 @@ interface Definition<
   readonly isEndless?: boolean;
   /** The default deadline, if `--timeout` is not set (default 60 s). */
   readonly deadlineMs?: number;
-  /** With one of these flags, it runs as long as its input, and `--timeout` has no default. */
-  readonly endlessWith?: readonly FlagName<NoInfer<Own>[number]>[];
+  /** With one of these options, it runs as long as its input or its own limit, and `--timeout` has no default. */
+  readonly endlessWith?: readonly NameOf<NoInfer<Own>[number]>[];
   /** With one of these flags, it prints documents of more than one shape, and `--fields` is not checked. */
   readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
   /** A signal ends it normally: it finishes its work, however long that takes, and its exit code counts. */

@@ -42,6 +42,7 @@ import { open } from './commands/open.js';
 import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
 import { run } from './commands/run/run.js';
 import { schema } from './commands/schema/schema.js';
+import { ask } from './commands/send/ask.js';
 import { reply } from './commands/send/reply.js';
 import { messageSend } from './commands/send/send.js';
 import {
@@ -93,7 +94,7 @@ const COMMANDS: readonly Command[] = [
   ...[authLogin, authLogout, authWhoami, authStatus, authToken, authRefresh, authClients, authCi],
   ...[agentUse, agentShow, agentCard, agentList, agentSearch, agentCreate, agentUpdate, agentRemove],
   ...[profileList, profileShow, profileAdd, profileSet, profileRemove, profileUse],
-  ...[messageSend, chat, reply, inbox, inboxRead, messageList, messageSearch],
+  ...[messageSend, ask, chat, reply, inbox, inboxRead, messageList, messageSearch],
   ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
   ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
   run,
@@ -134,7 +135,10 @@ export const PROGRAM: Program = {
 
 /** The output of `asp` alone. A name that is neither a command nor a noun with commands is left out. */
 export const OVERVIEW: readonly Section[] = [
-  { title: 'Talk', commands: ['send', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'] },
+  {
+    title: 'Talk',
+    commands: ['send', 'ask', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'],
+  },
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'block'] },
   { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'completion'] },

@@ -70,7 +70,8 @@ async function dispatch(
   const globals = readGlobals(createArgs<GlobalOption | WriteOption>(parsed), surroundings.environment);
   progress.globals = globals;
   progress.command = command;
-  const hasOneOf = (flags: readonly string[]): boolean => flags.some((name) => parsed.options.get(name) === true);
+  const hasOneOf = (names: readonly string[]): boolean =>
+    names.some((name) => (parsed.options.get(name) ?? false) !== false);
   if (globals.fields !== undefined && !globals.isDryRun && !hasOneOf(command.mixesShapesWith))
     (await import('./commands/schema/schemas.js')).refuseUnknownFields(command.path, globals.fields);
 

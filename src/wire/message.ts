@@ -21,3 +21,26 @@ export function findInReplyTo({ metadata }: Pick<Message, 'metadata'>): string |
   const id = metadata?.[IN_REPLY_TO];
   return typeof id === 'string' ? id : undefined;
 }
+
+/** The member of a message's metadata that lists the possible answers to it (wire: Content and attachments, questions). */
+export const CHOICES = 'choices';
+/** The smallest number of answers that a question offers. */
+export const CHOICES_MIN = 2;
+/** The largest number of answers that a question offers. */
+export const CHOICES_MAX = 10;
+/** In characters. */
+export const CHOICE_MAX_LENGTH = 80;
+
+/** The possible answers that a message offers; empty unless it lists them properly. */
+export function listChoices({ metadata }: Pick<Message, 'metadata'>): readonly string[] {
+  const choices = metadata?.[CHOICES];
+  if (!Array.isArray(choices) || choices.length < CHOICES_MIN || choices.length > CHOICES_MAX) return [];
+  const isChoice = (one: unknown): boolean => typeof one === 'string' && one !== '' && one.length <= CHOICE_MAX_LENGTH;
+  return choices.every(isChoice) ? choices : [];
+}
+
+/** The choice that a text makes, in upper or lower case. */
+export function findChoice(choices: readonly string[], text: string): string | undefined {
+  const said = text.trim().toLowerCase();
+  return choices.find((choice) => choice.toLowerCase() === said);
+}

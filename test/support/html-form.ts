@@ -58,11 +58,14 @@ export function linksOf(html: string): readonly { readonly href: string; readonl
   }));
 }
 
-/** The forms of a page. */
+/** The forms of a page, each with the buttons elsewhere that name it. */
 export function formsOf(html: string): readonly HtmlForm[] {
-  return [...html.matchAll(/<form\b([^>]*)>([\s\S]*?)<\/form>/gi)].map(([, head = '', inner = '']) =>
-    readForm(attributesOf(`<form ${head}`), inner),
-  );
+  return [...html.matchAll(/<form\b([^>]*)>([\s\S]*?)<\/form>/gi)].map(([, head = '', inner = '']) => {
+    const attributes = attributesOf(`<form ${head}`);
+    const form = readForm(attributes, inner);
+    const { id } = attributes;
+    return id === undefined ? form : { ...form, buttons: [...form.buttons, ...buttonsOf(html, id)] };
+  });
 }
 
 function readForm(head: Readonly<Record<string, string>>, inner: string): HtmlForm {
@@ -116,11 +119,13 @@ function optionsOf(html: string): { value: string; label: string }[] {
   }));
 }
 
-function buttonsOf(html: string): Button[] {
-  const written = [...html.matchAll(/<button\b([^>]*)>([\s\S]*?)<\/button>/gi)].map(([, head = '', label = '']) => {
-    const { name, value = '' } = attributesOf(`<button ${head}`);
-    return { name, value, label: visibleText(label) };
+/** The buttons that name no form, or those that name this one. */
+function buttonsOf(html: string, id?: string): Button[] {
+  const written = [...html.matchAll(/<button\b([^>]*)>([\s\S]*?)<\/button>/gi)].flatMap(([, head = '', label = '']) => {
+    const { name, value = '', form } = attributesOf(`<button ${head}`);
+    return form === id ? [{ name, value, label: visibleText(label) }] : [];
   });
+  if (id !== undefined) return written;
   const inputs = [...html.matchAll(/<input\b[^>]*type="?submit[^>]*>/gi)].map(([tag]) => {
     const { name, value = '' } = attributesOf(tag);
     return { name, value, label: value };

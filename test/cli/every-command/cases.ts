@@ -138,6 +138,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
     api(`send ${SESSION_ID} --file $HOME/note.txt`),
     local(`send ${PEER} hello --dry-run`, DRY),
   ],
+  ask: [api(`ask ${PEER} Deploy?`), local(`ask ${PEER} Deploy? --choices yes,no --dry-run`, DRY)],
   reply: [api(`reply ${SESSION_ID} hello`)],
   inbox: [api('inbox'), api('inbox --all --unread')],
   'inbox read': [api(`inbox read ${SESSION_ID}`)],

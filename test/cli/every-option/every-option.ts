@@ -16,7 +16,7 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   trust: ['allowlist', 'block'],
   session: ['session'],
   tail: ['session tail', 'session events'],
-  message: ['message'],
+  message: ['message', 'ask'],
   inbox: ['inbox', 'reply', 'chat', 'open'],
   attachment: ['attachment'],
   run: ['run', 'mcp', 'api'],

@@ -2,12 +2,13 @@ import { chmodSync } from 'node:fs';
 import { expect } from 'vitest';
 
 import { until } from '../../support/until.js';
-import type { RunOptions } from '../captured-run.js';
+import type { Ran, RunOptions } from '../captured-run.js';
 import {
   column,
   everyOption,
   jsonOf,
   OTHER_SESSION,
+  pause,
   type Scene,
   shown,
   type Table,
@@ -74,6 +75,30 @@ async function answered(scene: Scene, typed: Typed): Promise<unknown> {
   const { out } = await run.ended;
   return [out, (await received(scene)).state];
 }
+
+/** Bob answers the first thing that alice says in the session; what her command prints. */
+async function asked(scene: Scene, words: Parameters<Scene['start']>[1], answer = 'pong'): Promise<Ran> {
+  const run = scene.start(scene.alice, words);
+  let isOver = false;
+  void run.ended.then(() => {
+    isOver = true;
+  });
+  for (let isAnswered = false; !isOver && !isAnswered; await pause(25)) {
+    const { id, messages } = await received(scene);
+    if (messages.length === 0) continue;
+    await scene.bob.post(`/sessions/${id}/join`);
+    await scene.bob.mustSend(id, answer);
+    isAnswered = true;
+  }
+  return run.ended;
+}
+
+const questions =
+  (line: string, look: (scene: Scene, ran: Ran) => Promise<unknown>, answer = 'pong') =>
+  async (scene: Scene, typed: Typed): Promise<unknown> =>
+    look(scene, await asked(scene, [line, typed, '--timeout 20s'], answer));
+
+const firstMessage = async (scene: Scene): Promise<Message | null> => (await received(scene)).messages[0] ?? null;
 
 const fiveMessages = (scene: Scene): Promise<string> => scene.session('a', 'b', 'c', 'd', 'e');
 const contents =
@@ -158,6 +183,47 @@ const TABLE: Table = {
       return (await as(alice, [`send ${bob.handle},${closed.handle} hi`, typed])).code;
     }),
     ...writeOptions(() => 'send $bob hi'),
+  },
+  ask: {
+    to: shown(
+      '$bob',
+      'pong\n',
+      async (scene, typed) => (await asked(scene, ['ask', typed, 'ping --timeout 20s'])).out,
+      'no.body',
+    ),
+    message: shown(
+      'ping',
+      'ping',
+      questions('ask $bob', async (scene) => (await firstMessage(scene))?.content),
+      'hi',
+    ),
+    '--choices': shown(
+      '--choices a,b',
+      { choices: ['a', 'b'] },
+      questions('ask $bob ping', async (scene) => (await firstMessage(scene))?.metadata ?? null, 'b'),
+    ),
+    '--expect': shown(
+      '--expect a',
+      12,
+      questions('ask $bob ping --choices a,b', async (_, { code }) => code, 'b'),
+    ),
+    '--wait': shown('--wait 1s', [8, true], async (scene, typed) => {
+      const { code, err } = await scene.as(scene.alice, ['ask $bob ping --timeout 3s', typed]);
+      return [code, err.includes('--timeout 1s')];
+    }),
+    '--topic': shown(
+      '--topic release',
+      'release',
+      questions('ask $bob ping', async (scene) => (await received(scene)).topic),
+    ),
+    '--message-file': shown('--message-file $home/note.txt', 'from a file', async (scene, typed) => {
+      note(scene);
+      return questions('ask $bob', async () => (await firstMessage(scene))?.content)(scene, typed);
+    }),
+    ...writeOptions(async (scene) => {
+      await scene.session();
+      return 'ask $session ping --timeout 20s';
+    }, asked),
   },
   'message list': {
     session: shown(

@@ -138,6 +138,37 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('answers a question that arrives, by keyboard, and every open page takes the buttons away', {
+    timeout: 120_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      const second = await page.context().newPage();
+      await second.goto(page.url());
+      await second.locator('#live[data-state="on"]').waitFor();
+      await page.locator('#text').fill('a draft');
+      const ask = { content: 'Deploy?', metadata: { choices: ['yes', HOSTILE.slice(0, 80)] } };
+      expect((await bob.post(`/sessions/${session}/messages`, ask)).status).toBe(201);
+      const group = page.getByRole('group', { name: /^Answer message \d+ as / });
+      await group.waitFor();
+      expect(await group.getByRole('button').allInnerTexts()).toEqual(['yes', HOSTILE.slice(0, 80)]);
+      await second.getByRole('group', { name: /^Answer message/ }).waitFor();
+      await page.locator('.entry.said').last().focus();
+      for (let stops = 0; stops < 12; stops += 1) {
+        await page.keyboard.press('Tab');
+        if (await page.evaluate("document.activeElement.textContent === 'yes'")) break;
+      }
+      await page.keyboard.press('Enter');
+      await untilSaid(page, 'yes');
+      expect(await group.count()).toBe(0);
+      await untilSaid(second, 'yes');
+      expect(await second.getByRole('group', { name: /^Answer message/ }).count()).toBe(0);
+      // What was being written is not sent, and not lost.
+      expect(await page.locator('#text').inputValue()).toBe('a draft');
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+  });
+
   it('heals after a restart of the service: nothing is missing, nothing twice', { timeout: 180_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();

@@ -232,6 +232,85 @@ describe('A person who answers an invitation', () => {
   });
 });
 
+describe('A person who is asked to choose', () => {
+  const ask = (session: string, content = 'Deploy?', choices: unknown = ['yes', 'no', '<b>later</b>']) =>
+    other.post(`/sessions/${session}/messages`, { content, metadata: { choices } });
+  const labelsOn = (page: Page): string[] =>
+    page.forms.flatMap(({ action, buttons }) => (action.endsWith('/answer') ? buttons.map(({ label }) => label) : []));
+
+  it('answers with one button, and the answer names the question', async () => {
+    const session = await openSession();
+    await ask(session);
+    const before = await ada.open(at(session));
+    expect(labelsOn(before)).toEqual(['yes', 'no', '<b>later</b>']);
+    expect(bodyOf(before)).not.toContain('<summary>Metadata</summary>');
+    const page = await ada.press(at(session), /^no$/);
+    const [question, answer] = await messagesOf(session);
+    expect(answer).toMatchObject({
+      sender: mine.handle,
+      content: 'no',
+      metadata: { sent_by: 'dashboard', in_reply_to: field(question, 'id') },
+    });
+    expect(labelsOn(page)).toEqual([]);
+    // A second press of the same button, on the page as it was, changes nothing.
+    await ada.browser.submit(before, mustFindForm(before, /^no$/), {}, /^no$/);
+    expect(await messagesOf(session)).toHaveLength(2);
+  });
+
+  it('gives a question one answer, whatever is pressed on another page', async () => {
+    const session = await openSession();
+    await ask(session);
+    const [first, second] = [await ada.open(at(session)), await ada.open(at(session))];
+    await ada.browser.submit(first, mustFindForm(first, /^yes$/), {}, /^yes$/);
+    const late = await ada.browser.submit(second, mustFindForm(second, /^no$/), {}, /^no$/);
+    expect(late.text).toContain('Nothing was changed: the session has changed in the meantime.');
+    expect((await messagesOf(session)).map((message) => field(message, 'content'))).toEqual(['Deploy?', 'yes']);
+  });
+
+  it('answers as the agent that was asked, not as the one that asked', async () => {
+    const asking = await createActor(stage.desk.place, stage.operator, 'ci', { owner: mine.owner });
+    const session = await asking.mustCreate({
+      invite: [mine.handle],
+      initial_message: { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } },
+    });
+    await mine.mustJoin(session);
+    await ada.press(at(session), /^yes$/);
+    expect(field((await asking.mustReplay(session)).at(-1), 'payload')).toMatchObject({ sender: mine.handle });
+  });
+
+  it('sees no buttons for an own question, in an ended session, and for choices that are none', async () => {
+    const session = await openSession();
+    await mine.post(`/sessions/${session}/messages`, { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } });
+    for (const choices of [['yes'], ['', 'no'], 'yes', [1, 2], Array.from({ length: 11 }, String)])
+      expect((await ask(session, 'x', choices)).status).toBe(201);
+    expect(labelsOn(await ada.open(at(session)))).toEqual([]);
+    await ask(session);
+    const page = await ada.open(at(session));
+    await other.mustEnd(session);
+    expect(labelsOn(await ada.open(at(session)))).toEqual([]);
+    const late = await ada.browser.submit(page, mustFindForm(page, /^yes$/), {}, /^yes$/);
+    expect(late.text).toContain('Nothing was changed: the session has changed in the meantime.');
+  });
+
+  it.each(['', '1', '1.0', '99.0', '3.7', '-1.0', '3.x', '3.0.0'])(
+    'cannot press a button that is not there: %j',
+    async (answer) => {
+      const session = await openSession();
+      await ask(session);
+      const page = await ada.open(at(session));
+      const form = mustFindForm(page, /^yes$/);
+      const { csrf, key } = form.values;
+      const sent = await request(`${stage.web}${at(session, '/answer')}`, {
+        method: 'POST',
+        headers: { cookie: cookieOf(ada), 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({ csrf: csrf ?? '', key: key ?? '', answer }).toString(),
+      });
+      expect(sent.status).toBe(303);
+      expect(await messagesOf(session)).toHaveLength(1);
+    },
+  );
+});
+
 describe('A person who manages a session', () => {
   it('gets the same answer for a form that is sent twice, and it has one effect', async () => {
     const invited = await other.mustCreate({ invite: [mine.handle] });
@@ -322,7 +401,7 @@ describe('A stranger to the session', () => {
   it('gets one answer for it and for a session that does not exist, whatever the form', async () => {
     const session = await openSession();
     const csrf = String(mustFindForm(await eve.open('/dashboard/new-agent'), /^create agent$/i).values['csrf']);
-    const parts = ['', '/join', '/decline', '/invite', '/leave', '/end', '/reopen', '/trust'];
+    const parts = ['', '/answer', '/join', '/decline', '/invite', '/leave', '/end', '/reopen', '/trust'];
     const answers: string[] = [];
     for (const id of [session, 'sess_01HZZZZZZZZZZZZZZZZZZZZZZZ'])
       for (const part of parts) {

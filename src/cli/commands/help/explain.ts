@@ -92,6 +92,10 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'A limit against agents that never stop was reached; the error names it.',
     helps: 'Let a person look. Raise the limit, or continue with a message from a person.',
   },
+  ASP_OTHER_ANSWER: {
+    means: 'The answer is not the one that --expect names, or the agent could not process the question.',
+    helps: 'Do what that answer means. The question is answered: do not repeat it.',
+  },
   ASP_PARTIAL: { means: 'Only a part was done; stderr says which.', helps: 'Do the rest.' },
   ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {

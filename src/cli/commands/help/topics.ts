@@ -67,6 +67,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 9, means: 'the service could not be reached or failed, even after retries; a write may have been done' },
   { code: 10, means: 'partly done' },
   { code: 11, means: 'a limit against agents that never stop was reached (asp run --on-limit stop)' },
+  { code: 12, means: 'the answer is not the expected one (asp ask --expect)' },
   { code: 130, means: 'interrupted (SIGINT)' },
   { code: 143, means: 'stopped by SIGTERM' },
 ];

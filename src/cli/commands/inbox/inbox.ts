@@ -95,7 +95,7 @@ function describeNew({ unread, has_more: hasMore, status, state }: InboxItem): s
 }
 
 function describeLast({ last_event: event, topic }: InboxItem): string {
-  if (isMessageEvent(event)) return messageText(event.payload.content);
+  if (isMessageEvent(event)) return messageText(event.payload);
   const { initial_message: initial } = event.payload;
   const content = (initial as { content?: unknown } | undefined)?.content;
   if (typeof content === 'string') return content;

@@ -1,3 +1,4 @@
+import { listChoices } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { localTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
@@ -7,8 +8,14 @@ const member = (part: Readonly<Record<string, unknown>>, name: string): string |
   return typeof value === 'string' ? value : undefined;
 };
 
-/** The content of a message as text: its text parts, and one line for each other part. */
-export function messageText(content: Message['content']): string {
+/** A message as text: its text parts, one line for each other part, and one for the answers that it offers. */
+export function messageText(message: Pick<Message, 'content' | 'metadata'>): string {
+  const choices = listChoices(message);
+  const text = contentText(message.content);
+  return choices.length === 0 ? text : `${text}\n[choices: ${choices.join(', ')}]`;
+}
+
+function contentText(content: Message['content']): string {
   if (typeof content === 'string') return content;
   return content
     .map((part) => {
@@ -21,8 +28,8 @@ export function messageText(content: Message['content']): string {
 }
 
 /** A message for a person to read: time, sender and the whole text. It must be safe for a terminal already. */
-export function formatMessage({ sender, content, created_at: at }: Message, style: Style, nowMs: number): string {
-  const head = `${style.dim(localTime(at, nowMs))} ${style.cyan(sender)}`;
-  const lines = messageText(content).split('\n');
+export function formatMessage(message: Message, style: Style, nowMs: number): string {
+  const head = `${style.dim(localTime(message.created_at, nowMs))} ${style.cyan(message.sender)}`;
+  const lines = messageText(message).split('\n');
   return lines.length === 1 ? `${head}  ${lines[0]}` : [head, ...lines.map((line) => `  ${line}`)].join('\n');
 }

@@ -81,7 +81,7 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
       paint: (text, _, style) => style.dim(text),
     },
     { title: 'from', value: ({ sender }) => sender, paint: (text, _, style) => style.cyan(text) },
-    { title: 'text', value: ({ content }) => messageText(content), isFlexible: true },
+    { title: 'text', value: messageText, isFlexible: true },
   ];
 }
 

@@ -249,7 +249,7 @@ class AcpAgent implements Responder {
       const isRepeated = this.#sessions.begin(sessionId, acpId, event.event_id);
       await this.#sessions.written();
       const relation = await findRelation(payload.sender);
-      const text = messageText(payload.content);
+      const text = messageText(payload);
       const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
       const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
       const id = opened;

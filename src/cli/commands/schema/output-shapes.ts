@@ -56,6 +56,7 @@ const send = shape({
   delivery: z.optional(DeliveryReply),
   reply: z.optional(Message),
   reply_matched: z.optional(yes),
+  choice: z.optional(z.string()),
 });
 
 const inboxItem = shape({
@@ -235,6 +236,7 @@ export const COMMAND_OUTPUT = {
   'profile remove': profile,
   'profile use': shape({ name: text, base_url: maybe, default: yes }),
   'message send': send,
+  ask: send,
   reply: send,
   chat: EventEnvelope,
   inbox: list(inboxItem),

@@ -10,7 +10,7 @@ import { findSession } from '../session/find-session.js';
 import { lookAtSession, refuseInvited } from '../session/refusal.js';
 import { readLastMessages, readSessionMessages } from '../session/session-events.js';
 import { joinWaiting } from '../tail/follow.js';
-import { send } from './deliver.js';
+import { PLAIN_MESSAGE, send } from './deliver.js';
 import type { ReplyOptions } from './reply.js';
 
 /** Sessions that `--last` looks at. */
@@ -26,26 +26,17 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
       : await findSession(context, options.session);
   if (await wantsToJoin(context, sessionId, options.joins)) await joinWaiting(context, [sessionId], me);
   const message = await findLatest(context, sessionId, me);
-  const text = messageText(message.content).replace(/\s+/g, ' ');
+  const text = messageText(message).replace(/\s+/g, ' ');
   const shown = text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS - 1)}…` : text;
   await context.output.note(`Answering ${message.sender}: ${shown}`);
   await send(context, {
+    ...PLAIN_MESSAGE,
     target: { kind: 'session', sessionId },
     text: options.text,
     files: options.files,
     metadata: { [IN_REPLY_TO]: message.id },
     waits: options.waits,
-    waitsFor: undefined,
     ends: options.ends,
-    isEdited: false,
-    isByLines: false,
-    topic: undefined,
-    endsAfterReply: false,
-    isStrict: false,
-    filename: undefined,
-    attachmentIds: [],
-    data: [],
-    parts: undefined,
   });
 }
 

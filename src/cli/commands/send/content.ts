@@ -15,8 +15,11 @@ interface Built {
   readonly isRepeatable: boolean;
 }
 
+/** What the content of a message is made from. */
+type Contents = Omit<SendOptions, 'metadata'>;
+
 /** Reads, checks and uploads the content from the options. With `--dry-run`, uploads nothing. */
-export async function buildContent(context: Context, options: SendOptions): Promise<Built> {
+export async function buildContent(context: Context, options: Contents): Promise<Built> {
   const readsNoStdin = ![...options.files, ...options.data, options.parts].includes('-');
   if (options.parts !== undefined) {
     const content = checkContent('--parts', await readJson(context, '--parts', options.parts));
@@ -38,7 +41,7 @@ export async function buildContent(context: Context, options: SendOptions): Prom
 }
 
 /** The text from the arguments, or else standard input unless it is a terminal; none if there are other parts. */
-function chooseSource({ streams }: Context, options: SendOptions): TextSource | undefined {
+function chooseSource({ streams }: Context, options: Contents): TextSource | undefined {
   if (options.text !== undefined) return options.text;
   const { files, attachmentIds, data, parts } = options;
   if (files.length + attachmentIds.length + data.length > 0 || parts !== undefined) return undefined;
@@ -111,7 +114,10 @@ interface Uploaded {
 }
 
 /** Every file is checked before the first byte is sent. */
-async function uploadFiles(context: Context, { files, filename }: SendOptions): Promise<readonly Uploaded[]> {
+async function uploadFiles(
+  context: Context,
+  { files, filename }: Pick<SendOptions, 'files' | 'filename'>,
+): Promise<readonly Uploaded[]> {
   if (files.length === 0) return [];
   const [{ prepareUpload }, { uploadFile }] = await Promise.all([
     import('../attachment/transfer.js'),

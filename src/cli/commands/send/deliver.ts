@@ -1,11 +1,12 @@
+import { isFailureNotice } from '../../../agent/answer.js';
 import { createReplyMatcher } from '../../../agent/reply-matcher.js';
 import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
-import { wait } from '../../../kit/clock.js';
+import { abortAfter, wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
-import { findInReplyTo } from '../../../wire/message.js';
+import { CHOICES, findChoice, findInReplyTo } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
@@ -24,6 +25,7 @@ import { findSession } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
 import { createOutageNotes } from '../session/wait.js';
+import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
 
@@ -52,9 +54,55 @@ interface SendResult {
    * Whether the reply names this message as the one it answers. Otherwise it is the next message from another agent.
    */
   readonly reply_matched?: boolean;
+  /** Which of the offered answers the reply is. */
+  readonly choice?: string;
 }
 
-export async function send(outer: Context, named: SendOptions): Promise<void> {
+/** A message whose answer is waited for. */
+interface Question {
+  /** Possible answers; if there are any, nothing else counts as the answer. */
+  readonly choices: readonly string[];
+  readonly expected: string | undefined;
+  readonly waitMs: number | undefined;
+}
+
+/** What most messages do without. */
+export const PLAIN_MESSAGE = {
+  files: [],
+  filename: undefined,
+  attachmentIds: [],
+  data: [],
+  parts: undefined,
+  metadata: undefined,
+  topic: undefined,
+  ends: false,
+  waits: false,
+  waitsFor: undefined,
+  endsAfterReply: false,
+  isEdited: false,
+  isByLines: false,
+  isStrict: false,
+} as const satisfies Partial<SendOptions>;
+
+/** Asks one agent, and prints its answer. */
+export async function ask(context: Context, { choices, expected, waitMs, ...asked }: AskOptions): Promise<void> {
+  await send(context, {
+    ...PLAIN_MESSAGE,
+    ...asked,
+    ...(choices.length > 0 && { metadata: { [CHOICES]: [...choices] } }),
+    waits: true,
+    endsAfterReply: asked.target.kind === 'handles',
+    question: { choices, expected, waitMs },
+  });
+}
+
+/** A message as any command sends it. */
+type Sending = Omit<SendOptions, 'metadata'> & {
+  readonly metadata: Readonly<Record<string, string | string[]>> | undefined;
+  readonly question?: Question;
+};
+
+export async function send(outer: Context, named: Sending): Promise<void> {
   const options = { ...named, target: await findTarget(outer, named.target) };
   if (options.isByLines) return sendLines(outer, options);
   const context = options.files.length === 0 ? outer : withOneKey(outer);
@@ -63,7 +111,9 @@ export async function send(outer: Context, named: SendOptions): Promise<void> {
   if (sent.created_session) await rememberSession(context, { ...sent, topic: options.topic });
   if (options.waits) {
     await noteSent(context, sent);
-    const reply = await waitForReply(context, sent);
+    const { question } = options;
+    const reply = await waitForReply(context, sent, question);
+    const choice = findChoice(question?.choices ?? [], messageText(reply));
     const isMatched = findInReplyTo(reply) !== undefined;
     if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
     if (options.endsAfterReply) await endSession(context, sent.session_id, 'The reply came');
@@ -72,7 +122,9 @@ export async function send(outer: Context, named: SendOptions): Promise<void> {
       state: options.endsAfterReply ? 'ended' : sent.state,
       reply,
       reply_matched: isMatched,
+      ...(choice !== undefined && { choice }),
     });
+    if (question !== undefined) refuseOtherAnswer(reply, choice, question.expected);
   } else if (options.waitsFor !== undefined) {
     await noteSent(context, sent);
     await printSent(context, { ...sent, delivery: await waitForRecipients(context, sent, options.waitsFor) });
@@ -98,7 +150,7 @@ function withOneKey(context: Context): Context {
 }
 
 /** Sends the text that the user writes in an editor. A text that could not be sent stays in its file (D-205). */
-async function sendDraft(context: Context, options: SendOptions): Promise<SendResult | undefined> {
+async function sendDraft(context: Context, options: Sending): Promise<SendResult | undefined> {
   // A user who is not signed in should learn it before writing.
   if (!context.globals.isDryRun) await (await context.credential()).accessToken('api', { signal: context.signal });
   const { editDraft } = await import('../../terminal/editor.js');
@@ -115,7 +167,7 @@ async function sendDraft(context: Context, options: SendOptions): Promise<SendRe
 }
 
 /** One message with all its parts; undefined if its request was only printed. */
-async function sendMessage(context: Context, options: SendOptions): Promise<SendResult | undefined> {
+async function sendMessage(context: Context, options: Sending): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
   const message = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
   if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
@@ -125,7 +177,7 @@ async function sendMessage(context: Context, options: SendOptions): Promise<Send
   return undefined;
 }
 
-type Addressed = Pick<SendOptions, 'target' | 'topic' | 'ends'>;
+type Addressed = Pick<Sending, 'target' | 'topic' | 'ends'>;
 
 function sessionBody({ target, topic, ends }: Addressed, message: InitialMessage) {
   return {
@@ -266,7 +318,7 @@ async function endSession(context: Context, sessionId: string, done: string): Pr
 const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
 
 /** One message for each line of standard input, in order, no faster than the session's limit. */
-async function sendLines(outer: Context, options: SendOptions): Promise<void> {
+async function sendLines(outer: Context, options: Sending): Promise<void> {
   if (outer.globals.isDryRun) throw usageError('--lines cannot be combined with --dry-run.');
   const context = withOneKey(outer);
   const sentAt: number[] = [];
@@ -355,11 +407,23 @@ async function waitForRecipients(
 }
 
 /** The reply to the message; nothing between sending and listening is missed. */
-async function waitForReply(context: Context, sent: SendResult): Promise<Message> {
+async function waitForReply(context: Context, sent: SendResult, question: Question | undefined): Promise<Message> {
   const { output } = context;
-  const note = `Waiting for a reply in ${sent.session_id}.`;
+  const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
+  const note = `Waiting for a reply in ${sent.session_id}${choices}.`;
   await (output.format === 'human' ? output.note(note) : output.detail(note));
-  return showProgress(context, 'waiting for a reply', listen(context, sent), { isTold: true });
+  return showProgress(context, 'waiting for a reply', listen(context, sent, question), { isTold: true });
+}
+
+/** The answer is printed already; this is the exit code. */
+function refuseOtherAnswer(reply: Message, choice: string | undefined, expected: string | undefined): void {
+  if (isFailureNotice(reply) || (expected !== undefined && choice !== expected))
+    throw new CliError('ASP_OTHER_ANSWER', {
+      message: isFailureNotice(reply)
+        ? `${reply.sender} could not process the question.`
+        : `${reply.sender} answered ${choice}, not ${expected}.`,
+      outcome: 'applied',
+    });
 }
 
 const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
@@ -372,12 +436,12 @@ const endedBeforeReply = (sessionId: string): Promise<Error> =>
     { outcomeText: SENT_TEXT },
   );
 
-async function listen(context: Context, sent: SendResult): Promise<Message> {
+async function listen(context: Context, sent: SendResult, question: Question | undefined): Promise<Message> {
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
   // Read again, the message has its id.
   const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
-  const { timeoutMs } = context.globals;
+  const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
   const next = [
     ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)],
     ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
@@ -388,24 +452,39 @@ async function listen(context: Context, sent: SendResult): Promise<Message> {
       outcome: 'applied',
       next,
     });
-  const first = async (): Promise<Message> => {
+  const first = async (signal: AbortSignal): Promise<Message> => {
     const [me, client] = [await context.actingHandle(), await context.client()];
     const isReply = createReplyMatcher(me, { sequence, messageId: message_id ?? undefined });
-    const items = client.tail({ sessions: [{ sessionId, after }], signal: context.signal });
+    const items = client.tail({ sessions: [{ sessionId, after }], signal });
     const noteOutage = createOutageNotes(context);
     for await (const item of items) {
       await noteOutage(item);
-      if (item.kind === 'event' && isMessageEvent(item.event) && isReply(item.event.payload)) return item.event.payload;
       if (item.kind === 'end') throw await endedBeforeReply(sessionId);
+      if (item.kind !== 'event' || !isMessageEvent(item.event) || !isReply(item.event.payload)) continue;
+      const reply = item.event.payload;
+      if (question === undefined || (await isAnswer(context, question, reply))) return reply;
     }
     throw notInTime();
   };
+  const inTime = (): Promise<Message> =>
+    question?.waitMs === undefined
+      ? first(context.signal)
+      : abortAfter(context.clock, question.waitMs, notInTime, first, context.signal);
   try {
-    return await explain({ subject: sessionId, outcomeText: SENT_TEXT }, first());
+    return await explain({ subject: sessionId, outcomeText: SENT_TEXT }, inTime());
   } catch (error) {
     if (context.signal.aborted) throw notInTime();
     throw error;
   }
+}
+
+/** Someone who is asked to choose may say something else first; the person who asked sees it. */
+async function isAnswer({ output }: Context, { choices }: Question, reply: Message): Promise<boolean> {
+  const text = messageText(reply);
+  if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
+  await output.note(`${reply.sender} said: ${text}`);
+  await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
+  return false;
 }
 
 /** The main id on stdout, the rest on stderr. */
@@ -432,7 +511,8 @@ function describeSent({ created_session, invited, omitted, session_id }: SendRes
 /** The main id, or the reply. */
 async function printSent({ output }: Context, sent: SendResult): Promise<void> {
   await output.document(sent, (safe) => {
-    if (safe.reply !== undefined) return messageText(safe.reply.content);
+    if (safe.choice !== undefined) return safe.choice;
+    if (safe.reply !== undefined) return messageText(safe.reply);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
   });
 }

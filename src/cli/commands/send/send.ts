@@ -81,7 +81,7 @@ export const messageSend = command({
 export type SendOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
-  refuseSwapped(args.argument('to'), args.argument('message'));
+  refuseSwapped(args.argument('to'), args.argument('message'), 'send');
   const target = readTarget(args.argument('to'));
   const texts = [args.argument('message'), args.text('message')].filter((text) => text !== undefined);
   const [files, data, parts] = [args.texts('file'), args.texts('data'), args.text('parts')];
@@ -142,16 +142,16 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
 }
 
 /** `asp send hi alice.bot` */
-function refuseSwapped(to: string, message: string | undefined): void {
+export function refuseSwapped(to: string, message: string | undefined, verb: 'send' | 'ask'): void {
   const isRecipient = (text: string): boolean => parseHandle(text) !== undefined || findIdKind(text) === 'session';
   if (message === undefined || !isRecipient(message) || to.includes(',') || isRecipient(to)) return;
   throw usageError(`'${to}' is not a handle.`, {
     why: 'the recipient comes first.',
-    next: ['asp', 'send', message, to],
+    next: ['asp', verb, message, to],
   });
 }
 
-function readTarget(text: string): Target {
+export function readTarget(text: string): Target {
   if (findIdKind(text) !== undefined || /^https?:/i.test(text))
     return { kind: 'session', sessionId: readSessionName(text) };
   const handles = readHandles([text]);

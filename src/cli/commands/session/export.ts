@@ -106,7 +106,7 @@ function markdownHead(session: Session): string {
 function markdownEvent(event: EventEnvelope): string {
   const time = isoTime(event.created_at);
   if (!isMessageEvent(event)) return `*${plain(describeEvent(event))}, ${time}*\n`;
-  const text = sanitize(messageText(event.payload.content));
+  const text = sanitize(messageText(event.payload));
   const quoted = text
     .split('\n')
     .map((line) => `> ${line}`)

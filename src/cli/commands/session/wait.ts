@@ -59,7 +59,7 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
   const { event } = await showProgress(context, text, wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
   await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
-    safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload.content) : safe.session_id,
+    safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload) : safe.session_id,
   );
 }
 

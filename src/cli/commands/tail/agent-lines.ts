@@ -228,7 +228,7 @@ class PacedLines implements AgentLines {
     const rest = more > 0 ? [`${more} more from ${named(senders)} there: ${this.#command('inbox', 'read', id)}.`] : [];
     const answer = isMessageEvent(shown) ? `Answer: ${this.#command('reply', id)} "…".` : 'The session has ended.';
     const head = [`[asp] message from ${sender} in ${id}.`, answer, ...rest];
-    const text = sanitize(messageText(message.content));
+    const text = sanitize(messageText(message));
     const all = more > 0 ? '' : ` The whole message: ${this.#command('inbox', 'read', id)}.`;
     const cut = `${text.length.toLocaleString('en-US')} characters.${all} It begins:`;
     return withText(head, text, 'It says:', cut);

@@ -144,6 +144,9 @@
     link.href = `#${answered.id}`;
     link.textContent = `${answered.querySelector('.by b').textContent}, message ${answered.dataset.sequence}`;
     answer.lastElementChild.replaceWith(link);
+    // Another agent's answer settles a question.
+    if (answer.closest('.entry').dataset.sender !== answered.dataset.sender)
+      answered.querySelector('.answers')?.remove();
   };
   const GROUP = 5 * 60_000;
   const gapInWords = (ms) => {

@@ -43,6 +43,8 @@ export interface Answered {
   readonly id: string;
   readonly sender: string;
   readonly text: string;
+  /** The answers that it offers. */
+  readonly choices: readonly string[];
 }
 
 /** What someone typed into the forms of a session, and what is wrong with it. */
@@ -70,6 +72,7 @@ export function renderComposer(composer: Composer): Html {
     .map((one) => (typeof one === 'string' ? one : one.handle))
     .join(' ');
   return html`<section class="composer" id="composer" aria-label="Take part" data-kind="${kind}">
+${writers.length > 0 && html`<form method="post" action="${composer.path}/answer" id="answer">${hidden({ csrf: composer.csrf, key: composer.key })}</form>`}
 ${invited.map((agent) => renderInvitation(agent, composer))}
 ${writers.length > 0 && renderWriting(composer)}
 ${writers.length === 0 && renderUnsent(composer.typed)}

@@ -67,6 +67,7 @@ import {
   showSettings,
 } from './settings.js';
 import {
+  actAnswer,
   actDecline,
   actEnd,
   actInvite,
@@ -174,6 +175,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
+  { path: `${SESSION}/answer`, act: actAnswer },
   { path: `${SESSION}/join`, act: actJoin },
   { path: `${SESSION}/decline`, act: actDecline },
   { path: `${SESSION}/invite`, act: actInvite, again: inviteAgain },

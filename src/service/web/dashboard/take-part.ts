@@ -125,6 +125,37 @@ function chooseType({ filename = '', mimetype = '' }: UploadPart): string {
 
 const hashText = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
+const ANSWER = /^([1-9]\d{0,14})\.(\d)$/;
+
+/** Sends one of the answers that a question offers, marked as written by a person. An agent answers a question so once. */
+export async function actAnswer(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const [, sequence, index] = ANSWER.exec(form.one('answer') ?? '') ?? [];
+  const { seen, question } = await context.database.read(async (query) => {
+    const seen = await requireSeen(visit, query);
+    return { seen, question: await findAnswered(query, seen.view, Number(sequence ?? 0)) };
+  });
+  const back = pathOfSession(seen.session.id);
+  const content = question?.choices[Number(index)];
+  const writer = findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
+  const actor = findActor(visit, listPresent(seen), writer?.handle);
+  if (question === undefined || content === undefined || actor === undefined)
+    return movedWithNote(visit, back, 'too-late');
+  const path = { session_id: seen.session.id };
+  const body = { content, metadata: { [SENT_BY]: DASHBOARD, [IN_REPLY_TO]: question.id } };
+  try {
+    await writeAs(context, actor, { operation: 'sendMessage', path, body, key: hashText(`answer ${question.id}`) });
+  } catch (error) {
+    const isLate = error instanceof ServiceError && LATE.has(error.code);
+    if (!isLate) throw error;
+    return movedWithNote(visit, back, 'too-late');
+  }
+  return moved(`${back}#composer`);
+}
+
+/** The session has changed, or the question has got another answer. */
+const LATE: ReadonlySet<string> = new Set(['NOT_FOUND', 'IDEMPOTENCY_MISMATCH']);
+
 export function sendAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   const typed = { text: readText(form.one('text')), as: form.one('as'), mistakes: refusal.mistakes };
   return transcriptWith(visit, { ...typed, replyTo: readSequence(form.one('reply_to')) }, refusal);

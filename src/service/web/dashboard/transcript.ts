@@ -1,7 +1,14 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { findInReplyTo, getAttachmentId, IN_REPLY_TO, listAttachmentIds } from '../../../wire/message.js';
+import {
+  CHOICES,
+  findInReplyTo,
+  getAttachmentId,
+  IN_REPLY_TO,
+  listAttachmentIds,
+  listChoices,
+} from '../../../wire/message.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -248,8 +255,10 @@ export interface EntryContext {
    * invitation.
    */
   readonly through: number;
-  /** Whether one of the viewer's agents can write now. */
-  readonly canReply?: boolean;
+  /** The viewer's agents that can write now. */
+  readonly writers?: readonly string[];
+  /** The messages on the same page that another agent has answered there. */
+  readonly answered?: ReadonlySet<string>;
   /** The messages on the same page, by their ids. */
   readonly known?: ReadonlyMap<string, Pick<Message, 'sequence' | 'sender'>>;
   /** The sizes of the attachments that can be shown as pictures, by their ids. */
@@ -266,8 +275,13 @@ export interface Entry {
 
 /** The events of a page, or of a part of it. */
 export function toEntries(events: readonly EventEnvelope[], where: EntryContext): Entry[] {
-  const known = new Map(events.filter(isMessageEvent).map(({ payload }) => [payload.id, payload]));
-  return events.map((event) => ({ event, where: { ...where, known } }));
+  const messages = events.filter(isMessageEvent).map(({ payload }) => payload);
+  const known = new Map(messages.map((message) => [message.id, message]));
+  const answers = messages.flatMap((message) => {
+    const question = known.get(findInReplyTo(message) ?? '');
+    return question === undefined || question.sender === message.sender ? [] : [question.id];
+  });
+  return events.map((event) => ({ event, where: { ...where, known, answered: new Set(answers) } }));
 }
 
 /** Each entry is complete on its own, because it may arrive alone; after another, it says less. */
@@ -292,10 +306,11 @@ function renderMessage(
   before: EventEnvelope | undefined,
 ): Html {
   const { sender, metadata } = message;
-  const { path, username, canReply = false } = where;
+  const { path, username, writers = [] } = where;
   const { sequence } = event;
   const about = (word: string): Html => html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
-  const reply = canReply && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
+  const reply =
+    writers.length > 0 && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
   const details =
     where.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
   const mark = metadata?.[SENT_BY] === DASHBOARD && html` <span class="soft small">via dashboard</span>`;
@@ -319,18 +334,34 @@ function renderReference(message: Message, { path, known }: EntryContext): Html 
   return html`<p class="re soft small">In reply to <a href="${path}?around=${sequence}#e${sequence}">${sender}, message ${sequence}</a></p>`;
 }
 
-function renderBubble({ sequence }: EventEnvelope, { content, metadata }: Message, where: EntryContext): Html {
+function renderBubble({ sequence }: EventEnvelope, message: Message, where: EntryContext): Html {
+  const { content, metadata } = message;
   const { path, pictures, isWhole = false } = where;
   const parts = { path, sequence, pictures, isWhole, hasTrees: isSmall([content, metadata]) };
   const shown = metadata && withoutMarks(metadata);
-  return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>`;
+  return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
+}
+
+/** Buttons for the possible answers, of a form that is in the composer. */
+function renderChoices(sequence: number, message: Message, { writers = [], answered }: EntryContext): Html | undefined {
+  const choices = listChoices(message);
+  const answerer = writers.find((handle) => handle !== message.sender);
+  if (choices.length === 0 || answerer === undefined || answered?.has(message.id) === true) return undefined;
+  const buttons = choices.map(
+    (choice, index) =>
+      html`<button class="button plain small-button" form="answer" name="answer" value="${sequence}.${index}">${strangersText(choice)}</button>`,
+  );
+  return html`<div class="answers row-actions" role="group" aria-label="Answer message ${sequence} as ${answerer}">${buttons} <span class="soft small">Answer as <b class="mono">${answerer}</b></span></div>`;
 }
 
 /** Metadata without the members that the page puts into words; undefined: none is left. */
-function withoutMarks(metadata: object): object | undefined {
+function withoutMarks(metadata: Record<string, unknown>): object | undefined {
+  const hasChoices = listChoices({ metadata }).length > 0;
   const entries = Object.entries(metadata).filter(
     ([name, value]) =>
-      !(name === SENT_BY && value === DASHBOARD) && !(name === IN_REPLY_TO && isId('message', String(value))),
+      !(name === SENT_BY && value === DASHBOARD) &&
+      !(name === IN_REPLY_TO && isId('message', String(value))) &&
+      !(name === CHOICES && hasChoices),
   );
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
@@ -700,8 +731,12 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** How this account sees events of a session. */
 export function placeOfEntries({ session, view }: SeenSession, username: string): EntryContext {
-  const canReply = findRoles(view).writers.length > 0;
-  return { path: pathOfSession(session.id), username, through: view.through, canReply };
+  return {
+    path: pathOfSession(session.id),
+    username,
+    through: view.through,
+    writers: findRoles(view).writers.map(({ handle }) => handle),
+  };
 }
 
 /** The account's own agents among the participants; a removed agent no longer has a page. */
@@ -862,7 +897,7 @@ export async function findAnswered(query: Query, view: AccountView, sequence: nu
   if (event === undefined || !isMessageEvent(event)) return undefined;
   const { id, sender, content } = event.payload;
   const text = typeof content === 'string' ? content : textsIn(content);
-  return { sequence, id, sender, text };
+  return { sequence, id, sender, text, choices: listChoices(event.payload) };
 }
 
 function textsIn(content: readonly object[]): string {

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import type { Actor } from '../support/actors.js';
+import { until } from '../support/until.js';
+import { documentOf, type Stage, startStage } from './acting.js';
+import type { Ran } from './captured-run.js';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage({ areLimitsOn: false });
+});
+afterAll(() => stage.stop());
+
+let alice: Actor;
+let bob: Actor;
+beforeEach(async () => {
+  [alice, bob] = await Promise.all([stage.service.createAgent('alice'), stage.service.createAgent('bob')]);
+});
+
+interface Asked {
+  readonly ended: Promise<Ran>;
+  readonly session: string;
+  readonly question: Readonly<Record<string, unknown>>;
+}
+
+/** A question that bob has got in a new session. */
+async function ask(...words: readonly string[]): Promise<Asked> {
+  const ended = stage.as(alice, ['ask', bob.handle, 'Deploy?', '--timeout', '20s', ...words]);
+  const session = await until('the question', async () => {
+    const { sessions } = (await bob.get('/sessions')).json as { sessions: { id: string; state: string }[] };
+    return sessions.find(({ state }) => state === 'active')?.id;
+  });
+  await bob.mustJoin(session);
+  const events = (await bob.mustReplay(session)) as { type: string; payload: Record<string, unknown> }[];
+  return { ended, session, question: events.find(({ type }) => type === 'session.message')?.payload ?? {} };
+}
+
+const say = async (session: string, content: string, metadata: object, sender = bob): Promise<void> => {
+  expect((await sender.post(`/sessions/${session}/messages`, { content, metadata })).status).toBe(201);
+};
+
+const stateOf = async (session: string): Promise<unknown> =>
+  ((await alice.get(`/sessions/${session}`)).json as { state: string }).state;
+
+describe('asp ask', () => {
+  it('prints the answer alone, and ends the session it made', async () => {
+    const { ended, session } = await ask();
+    await bob.mustSend(session, 'tomorrow');
+    expect(await ended).toMatchObject({ code: 0, out: 'tomorrow\n' });
+    expect(await stateOf(session)).toBe('ended');
+  });
+
+  it('offers the choices in the metadata of the question, and prints the one that was made as it was offered', async () => {
+    const { ended, session, question } = await ask('--choices', 'Yes, Not now', '--json');
+    expect(question['metadata']).toEqual({ choices: ['Yes', 'Not now'] });
+    await bob.mustSend(session, ' not NOW\n');
+    expect(documentOf(await ended)).toMatchObject({ choice: 'Not now', reply: { content: ' not NOW\n' } });
+    const second = await ask('--choices', 'Yes,No');
+    await bob.mustSend(second.session, 'no');
+    expect((await second.ended).out).toBe('No\n');
+  });
+
+  it('goes on waiting after something that is not a choice, and shows it', async () => {
+    const { ended, session } = await ask('--choices', 'yes,no');
+    await bob.mustSend(session, 'which version?');
+    await bob.mustSend(session, 'yes');
+    const { code, out, err } = await ended;
+    expect({ code, out }).toEqual({ code: 0, out: 'yes\n' });
+    expect(err).toContain(`${bob.handle} said: which version?\n`);
+    expect(err).toContain('That is not one of the choices (yes, no). Still waiting.\n');
+  });
+
+  it('--expect exits 12 after any other choice, which is printed all the same', async () => {
+    const yes = await ask('--choices', 'yes,no', '--expect', 'YES');
+    await bob.mustSend(yes.session, 'yes');
+    expect(await yes.ended).toMatchObject({ code: 0, out: 'yes\n' });
+    const no = await ask('--choices', 'yes,no', '--expect', 'yes', '--json');
+    await bob.mustSend(no.session, 'no');
+    const { code, out, err } = await no.ended;
+    expect(code).toBe(12);
+    expect(JSON.parse(out)).toMatchObject({ choice: 'no', state: 'ended' });
+    expect(JSON.parse(err)).toMatchObject({
+      error: { code: 'ASP_OTHER_ANSWER', outcome: 'applied', message: `${bob.handle} answered no, not yes.` },
+    });
+  });
+
+  it('exits 12 if the agent could not process the question', async () => {
+    const { ended, session, question } = await ask('--choices', 'yes,no');
+    await say(session, 'It broke.', { failed: true, in_reply_to: question['id'] });
+    expect(await ended).toMatchObject({ code: 12, err: expect.stringContaining('could not process the question.') });
+  });
+
+  it('does not take the answer to another question', async () => {
+    const { ended, session, question } = await ask('--choices', 'yes,no');
+    const other = `msg_${'0'.repeat(26)}`;
+    await say(session, 'no', { in_reply_to: other });
+    await say(session, 'yes', { in_reply_to: question['id'] });
+    expect(await ended).toMatchObject({ code: 0, out: 'yes\n' });
+  });
+
+  it('asks in a session that exists, and leaves it open', async () => {
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(session);
+    const ended = stage.as(alice, ['ask', session, 'ready?', '--timeout', '20s']);
+    await until('the question', async () => JSON.stringify(await bob.mustReplay(session)).includes('ready?'));
+    await bob.mustSend(session, 'yes');
+    expect(await ended).toMatchObject({ code: 0, out: 'yes\n' });
+    expect(await stateOf(session)).toBe('active');
+  });
+
+  it('--wait limits the wait for the answer, and the error names the command that waits on', async () => {
+    const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', '--wait', '1s', '--json']);
+    expect(code).toBe(8);
+    const { error } = JSON.parse(err) as { error: { next: string[] } };
+    expect(error).toMatchObject({ code: 'ASP_TIMEOUT', outcome: 'applied' });
+    const [, ...next] = error.next;
+    const [, , session = ''] = next;
+    expect(await stateOf(session)).toBe('active');
+    await bob.mustJoin(session);
+    await bob.mustSend(session, 'late but here');
+    expect(await stage.as(alice, next)).toMatchObject({ code: 0, out: 'late but here\n' });
+  });
+
+  it('with the same --once asks once, and takes the answer that came in between', async () => {
+    const first = await ask('--once', 'deploy-1', '--choices', 'yes,no', '--wait', '1s');
+    expect((await first.ended).code).toBe(8);
+    await bob.mustSend(first.session, 'no');
+    const again = ['ask', bob.handle, 'Deploy?', '--once', 'deploy-1', '--choices', 'yes,no', '--timeout', '20s'];
+    expect(await stage.as(alice, again)).toMatchObject({ code: 0, out: 'no\n' });
+    expect(((await bob.get('/sessions')).json as { sessions: unknown[] }).sessions).toHaveLength(1);
+  });
+
+  it.each([
+    ['--choices yes', '--choices takes 2 to 10 choices.'],
+    ['--choices yes,,no', "--choices: '' cannot be a choice."],
+    ['--choices yes,YES', "--choices names 'YES' twice."],
+    ['--expect yes', "--expect 'yes' is not one of the choices."],
+    ['--choices yes,no --expect maybe', "--expect 'maybe' is not one of the choices."],
+    ['-F note.txt', 'The question is given more than once.'],
+  ])('%s is refused before anything is sent', async (words, message) => {
+    const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', ...words.split(' ')]);
+    expect(code).toBe(2);
+    expect(err).toContain(message);
+    expect(((await bob.get('/sessions')).json as { sessions: unknown[] }).sessions).toHaveLength(0);
+  });
+
+  it('goes to one agent, and names the recipient if it comes last', async () => {
+    expect((await stage.as(alice, ['ask', `${bob.handle},@carol.bot`, 'Deploy?'])).err).toContain(
+      'A question goes to one agent.',
+    );
+    expect((await stage.as(alice, ['ask', 'Deploy?', bob.handle])).err).toContain(`asp ask ${bob.handle}`);
+  });
+});
+
+describe('the choices of a question', () => {
+  it('are shown wherever the text of the message is', async () => {
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(session);
+    await say(session, 'Deploy?', { choices: ['yes', 'no'] }, alice);
+    expect((await stage.as(bob, `message list ${session}`)).out).toContain('[choices: yes, no]');
+    expect((await stage.as(bob, `inbox read ${session}`)).out).toContain('[choices: yes, no]');
+  });
+
+  it.each([[['only one']], [['', 'x']], ['yes,no'], [[1, 2]], [Array.from({ length: 11 }, (_, at) => `c${at}`)]])(
+    'that are not choices are not shown: %j',
+    async (choices) => {
+      const session = await alice.mustCreate({ invite: [bob.handle] });
+      await bob.mustJoin(session);
+      await say(session, 'Deploy?', { choices }, alice);
+      expect((await stage.as(bob, `inbox read ${session}`)).out).not.toContain('[choices');
+    },
+  );
+});
