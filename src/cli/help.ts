@@ -57,7 +57,7 @@ export function overview(
   });
   const more: Row[] = [
     ['asp <command> --help', 'what a command does, with examples'],
-    ['asp help <topic>', 'auth, environment, config, json, exit-codes, scripting, tail, agents'],
+    ['asp help <topic>', 'auth, environment, config, json, exit-codes, scripting, tail, extensions, agents'],
   ];
   const left = leftWidth([...blocks.flatMap(({ rows }) => rows), ...more], width);
   const aligned = blocks

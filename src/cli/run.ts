@@ -20,6 +20,8 @@ interface Progress {
   context?: ClosableContext;
   command?: Command;
   isDeadlinePassed: boolean;
+  /** Of an extension. */
+  exitCode: number;
 }
 
 /** Runs the command in argv and returns the exit code. It writes only to the streams it got. */
@@ -28,10 +30,10 @@ export async function run(
   surroundings: Surroundings,
   options: RunOptions = {},
 ): Promise<number> {
-  const progress: Progress = { isDeadlinePassed: false };
+  const progress: Progress = { isDeadlinePassed: false, exitCode: 0 };
   try {
     await dispatch(argv, surroundings, options, progress);
-    return 0;
+    return progress.exitCode;
   } catch (error) {
     const { signal, environment } = surroundings;
     if (isReaderGone(error) || isReaderGone(signal.reason)) return 0;
@@ -56,6 +58,11 @@ async function dispatch(
 ): Promise<void> {
   const request = await findCommand(PROGRAM, argv);
   const { command } = request;
+  const extension = await findExtensionOf(request, argv, surroundings);
+  if (extension !== undefined) {
+    progress.exitCode = await extension();
+    return;
+  }
   if (request.wantsVersion && command?.path !== 'version') return showVersion(argv, surroundings, options, progress);
   if (command === undefined && request.unknownWord !== undefined) throw strayWordError(request);
   if (command === undefined && !request.wantsHelp) refuseStrayOptions(request);
@@ -101,6 +108,29 @@ async function dispatch(
     await context.close();
   }
 }
+
+/** The program on the PATH with the name of a command that asp does not have. All words after it are its own. */
+async function findExtensionOf(
+  { typed, unknownWord: name }: Request,
+  [first, ...args]: readonly string[],
+  { environment, machine, signal, lendTerminal }: Surroundings,
+): Promise<(() => Promise<number>) | undefined> {
+  if (name === undefined || typed.length > 0) return undefined;
+  const { findExtension, runExtension } = await import('./terminal/extension.js');
+  const file = findExtension(name, { environment, platform: machine.platform });
+  if (file === undefined) return undefined;
+  if (name !== first)
+    throw usageError(`'${name}' is an extension: its name follows asp directly.`, {
+      why: 'it reads ASP_PROFILE and ASP_AGENT, and no options of asp.',
+      next: ['asp', name],
+    });
+  return () =>
+    runExtension(file, args, { environment, signal, lendTerminal }).catch((cause: unknown) => {
+      throw usageError(`asp-${name} could not be run.`, { why: reasonOf(cause), cause });
+    });
+}
+
+const reasonOf = (cause: unknown): string => `${cause instanceof Error ? cause.message : String(cause)}.`;
 
 /** `--version`: the bare number, or the document of `asp version` if JSON is requested. */
 async function showVersion(

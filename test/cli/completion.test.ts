@@ -194,7 +194,7 @@ describe('what completions offer', () => {
   });
 
   it('topics, codes, schemas, fields, types, conditions, scopes, shells, systems and paths', () => {
-    expect(offered(home, 'help', 'ex')).toEqual(['exit-codes', 'explain']);
+    expect(offered(home, 'help', 'ex')).toEqual(['exit-codes', 'extensions', 'explain']);
     expect(offered(home, 'help', 'session', 'reo')).toEqual(['reopen']);
     expect(offered(home, 'commands', 'session', 'reo')).toEqual(['reopen']);
     expect(offered(home, 'explain', 'ASP_TIM')).toEqual(['ASP_TIMEOUT']);

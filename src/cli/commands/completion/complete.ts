@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { readSmallFile, recall } from '../../context/completion-memory.js';
 import { LOCAL, PROFILE_NAME } from '../../profile/config.js';
 import { type Host, type Paths, resolvePaths } from '../../profile/paths.js';
+import { findExtension, listExtensions } from '../../terminal/extension.js';
 import { parseHandle } from '../../values.js';
 import { type Candidate, type MemoryName, offerCandidates, type Vocabulary } from './candidates.js';
 import { readLine } from './shell-line.js';
@@ -25,10 +26,24 @@ export function complete(args: readonly string[], known: Vocabulary, at: Host): 
   if (line?.isPath === true) return ':files\n';
   const count = shell === 'powershell' ? Number(more) : words.length - 1;
   const [before, typed] = line === undefined ? [words.slice(0, count), words[count] ?? ''] : [line.before, line.typed];
-  const { candidates, paths } = offerCandidates(known, (name) => readMemory(resolvePaths(at), name), before, typed);
-  const lines = candidates.map(([value, about]) => `${line?.spell(value) ?? value}\t${about}\n`);
+  const place = { environment: at.environment, platform: at.machine.platform };
+  const [first] = before;
+  const { candidates, paths } =
+    first !== undefined && findExtension(first, place) !== undefined && !isCommand(known, first)
+      ? { candidates: [], paths: 'files' as const }
+      : offerCandidates(known, (name) => readMemory(resolvePaths(at), name), before, typed);
+  const isName = first === undefined && !typed.startsWith('-');
+  const extensions = isName
+    ? listExtensions(place).filter((name) => name.startsWith(typed) && !isCommand(known, name))
+    : [];
+  const offered = [...candidates, ...extensions.map((name): Candidate => [name, `the program asp-${name}`])];
+  const lines = offered.map(([value, about]) => `${line?.spell(value) ?? value}\t${about}\n`);
   return `${lines.join('')}:${paths ?? ''}\n`;
 }
+
+/** Whether a word begins a command of asp itself. */
+const isCommand = ({ commands }: Vocabulary, word: string): boolean =>
+  commands.some(({ path, aliases }) => [path, ...aliases].some((spelling) => spelling.split(' ', 1)[0] === word));
 
 function readMemory({ configFile, stateDirectory }: Paths, name: MemoryName): readonly Candidate[] {
   if (name === 'profiles') return readProfiles(configFile);

@@ -11,7 +11,10 @@ export const help = command({
   path: 'help',
   summary: 'show help for a command or a topic',
   arguments: [
-    { usage: '[topic...]', about: 'a command, or: auth environment config json exit-codes scripting tail agents' },
+    {
+      usage: '[topic...]',
+      about: 'a command, or: auth environment config json exit-codes scripting tail extensions agents',
+    },
   ],
   examples: [
     { line: 'asp help exit-codes', about: 'what each exit code means' },

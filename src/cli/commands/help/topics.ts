@@ -36,7 +36,7 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
     names: ['AWS_REGION', 'AWS_ENDPOINT_URL_S3'],
     about: 'where that bucket is, if its URL does not say it',
   },
-  { names: ['PATH'], about: 'where asp connect looks for asp' },
+  { names: ['PATH'], about: 'where extensions are found, and where asp connect looks for asp' },
   { names: ['npm_config_registry'], about: 'the registry that asp version --check asks' },
   {
     names: ['XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_DATA_HOME', 'XDG_RUNTIME_DIR'],
@@ -146,6 +146,14 @@ Each event is printed once and in the order of its session, even across reconnec
 --cursor-file stores the position between runs, after each line was read, so nothing is lost.
 --type, --from and --not-me filter; -c, --idle, --until and --timeout stop; --control adds asp.* lines.
 --exec runs a command for each event, with the event on its standard input.
+`,
+  extensions: `Your own commands
+
+A program called asp-<name> in a folder of your PATH is the command asp <name>.
+
+It gets your arguments, input and environment as they are, credentials too, and its exit code is that of the command. Completion offers its name.
+Built-in commands come first. The name must be the first word: options before it do not apply. Set ASP_PROFILE or ASP_AGENT instead.
+Names have lower-case letters, digits and hyphens. Folders of the PATH that are not absolute are passed over. On Windows, the program is a .exe file.
 `,
   agents: `For coding agents and other programs
 
