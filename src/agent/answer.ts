@@ -1,11 +1,11 @@
 import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
 import { stableKey } from '../kit/stable-key.js';
-import { findInReplyTo, IN_REPLY_TO } from '../wire/message.js';
+import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
-import { HOPS, type LimitName, type Limits, RUN_LIMITS, readHops, type Ticket } from './limits.js';
+import { type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
 import { type AgentContext, persist, type Settled } from './persist.js';
 import type { TakenReports } from './taken-reports.js';
 

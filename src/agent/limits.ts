@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
-
 import type { Clock } from '../kit/clock.js';
 import { readIfPresent, replaceFile } from '../kit/private-file.js';
+import { readHops } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
 
 /** How far an agent may go before a person has to look. Zero: no limit. */
@@ -33,17 +33,6 @@ export interface Usage {
   readonly tokens: number | null;
   /** Of the program's session so far. */
   readonly cost: { readonly amount: number; readonly currency: string } | null;
-}
-
-/** The member of a message's metadata that counts the programs that answered one another up to it. */
-export const HOPS = 'hops';
-
-/** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
-export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
-  const hops = metadata?.[HOPS];
-  // asp send --meta writes text.
-  const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
-  return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
 
 /** A place among the replies, taken before the reply is made: turns of several sessions cannot pass a limit together. */

@@ -30,3 +30,21 @@ export type TypedEvent<Type extends EventType> = EventEnvelope & {
 export function isEvent<Type extends EventType>(envelope: EventEnvelope, type: Type): envelope is TypedEvent<Type> {
   return envelope.type === type;
 }
+
+const ACTOR_MEMBER: Readonly<Record<string, string>> = {
+  'session.message': 'sender',
+  'session.invited': 'by',
+  'session.joined': 'agent',
+  'session.left': 'agent',
+  'session.ended': 'ended_by',
+  'session.reopened': 'reopened_by',
+  'session.disconnected': 'agent',
+  'session.reconnected': 'agent',
+};
+
+/** The agent that caused an event, if its type says so. */
+export function findActor(event: EventEnvelope): string | undefined {
+  const member = Object.hasOwn(ACTOR_MEMBER, event.type) ? ACTOR_MEMBER[event.type] : undefined;
+  const value = member === undefined ? undefined : event.payload[member];
+  return typeof value === 'string' ? value : undefined;
+}

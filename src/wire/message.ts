@@ -44,3 +44,14 @@ export function findChoice(choices: readonly string[], text: string): string | u
   const said = text.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === said);
 }
+
+/** The member of a message's metadata that counts the programs that answered one another up to it. */
+export const HOPS = 'hops';
+
+/** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
+export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
+  const hops = metadata?.[HOPS];
+  // asp send --meta writes text.
+  const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
+  return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
+}

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sanitize } from '../../src/cli/terminal/sanitize.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { sanitize } from '../../src/kit/sanitize.js';
 import type { Actor } from '../support/actors.js';
 import { createTestClock } from '../support/clock.js';
 import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../support/hostile-text.js';

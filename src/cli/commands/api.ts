@@ -2,13 +2,13 @@ import { createReadStream, promises } from 'node:fs';
 
 import type { RawAnswer, RawRequest } from '../../client/client.js';
 import { escapeJson, toJsonLine } from '../../kit/json-line.js';
+import { sanitizeLine } from '../../kit/sanitize.js';
 import { type Args, type Argument, command, type Option } from '../command.js';
 import { chosenKey } from '../context/calls.js';
 import type { Context } from '../context/context.js';
 import { explain } from '../context/explain.js';
 import { usageError } from '../errors.js';
 import { fileFailure, readStdin, tooLarge } from '../input.js';
-import { sanitizeLine } from '../terminal/sanitize.js';
 
 const PATH = {
   usage: '<path>',

@@ -1,7 +1,7 @@
 import type { Outcome } from '../../client/http/request-error.js';
 import { toJsonLine } from '../../kit/json-line.js';
+import { sanitizeLine } from '../../kit/sanitize.js';
 import { wrapText } from '../../kit/wrap.js';
-import { sanitizeLine } from './sanitize.js';
 import type { Style } from './style.js';
 
 /** A reported failure: everything that stderr says about it, in either format. */

@@ -1,6 +1,6 @@
 import { toJsonLine } from '../../kit/json-line.js';
+import { sanitize, sanitizeLine } from '../../kit/sanitize.js';
 import { displayWidth } from '../../kit/wrap.js';
-import { sanitize, sanitizeLine } from './sanitize.js';
 import type { Streams } from './streams.js';
 import { loadStyle, type Style } from './style.js';
 

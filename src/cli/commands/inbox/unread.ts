@@ -1,12 +1,12 @@
 import { createTakenReports } from '../../../agent/taken-reports.js';
-import { isMessageEvent } from '../../../wire/event.js';
+import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { Message } from '../../../wire/schemas/message.js';
 import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { findActor, unseenSession } from '../session/facts.js';
+import { unseenSession } from '../session/facts.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { InboxOptions } from './inbox.js';
 import { openReadMarks, type ReadMarks } from './read-marks.js';

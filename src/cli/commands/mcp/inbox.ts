@@ -4,52 +4,18 @@ import type { Client, TailItem, TailStart } from '../../../client/client.js';
 import { holdProcessLock } from '../../../client/credentials/process-lock.js';
 import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
-import { isMessageEvent } from '../../../wire/event.js';
+import { findActor } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import { Message } from '../../../wire/schemas/message.js';
+import { cutEvent, type EventPage, READ_CHARS_MAX } from '../../../wire/schemas/tool.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
-import { findActor } from '../session/facts.js';
 import { type CursorFile, openCursorFile } from '../tail/cursor-file.js';
 
-/** A tool returns this many characters of one message by default. */
-export const MESSAGE_CHARS_DEFAULT = 8_000;
-/** All of the largest message. */
-export const MESSAGE_CHARS_MAX = 300_000;
-
-/** A message with at most about `max` characters, which says how much is omitted and how to get it. */
-export function cutMessage(message: Message, max: number): Message {
-  const { content, metadata, session_id: id, sequence } = message;
-  const rest = (length: number): string =>
-    `… [${max} of ${length} characters; for the rest, read session_id ${id} after ${sequence - 1} with limit 1 and max_chars ${MESSAGE_CHARS_MAX}]`;
-  const cut = (text: string): string => (text.length <= max ? text : `${text.slice(0, max)}${rest(text.length)}`);
-  const text = typeof content === 'string' ? content : JSON.stringify(content);
-  const meta = metadata === undefined ? undefined : JSON.stringify(metadata);
-  return {
-    ...message,
-    ...(text.length > max && { content: cut(text) }),
-    ...(meta !== undefined && meta.length > max && { metadata: { cut: cut(meta) } }),
-  };
-}
-
-/** An event whose message, if it has one, is truncated. */
-export function cutEvent(event: EventEnvelope, max: number): EventEnvelope {
-  if (isMessageEvent(event)) return { ...event, payload: cutMessage(event.payload, max) };
-  const first = Message.safeParse(event.payload['initial_message']);
-  return first.success
-    ? { ...event, payload: { ...event.payload, initial_message: cutMessage(first.data, max) } }
-    : event;
-}
-
-/** Some events, and the cursor of the next ones. */
-export interface EventPage {
-  readonly events: readonly EventEnvelope[];
-  readonly next_cursor: string;
-  /** More events are available now. */
-  readonly has_more: boolean;
+/** A page of `read`. */
+export interface InboxPage extends EventPage {
   /** This many events after the cursor are no longer kept: they are in their sessions. */
-  readonly missed: number;
+  missed: number;
 }
 
 /** Which events to return. */
@@ -64,7 +30,7 @@ export interface Wanted {
 
 /** A page, and a function to call once it has reached the reader: until then it is unread. */
 export interface Delivery {
-  readonly page: EventPage;
+  readonly page: InboxPage;
   readonly delivered: () => void;
 }
 
@@ -78,9 +44,6 @@ export interface Inbox {
 
 /** How long a read waits for the connection, so that it does not report an empty inbox too early. */
 const CONNECTING_MS = 5_000;
-
-/** A page ends after the event that makes it larger than this. */
-const PAGE_CHARS_MAX = 64_000;
 
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -261,7 +224,7 @@ function createPage({ limit, maxChars, isWanted }: Wanted) {
   let chars = 0;
   return {
     events,
-    isFull: (): boolean => events.length >= limit || chars > PAGE_CHARS_MAX,
+    isFull: (): boolean => events.length >= limit || chars > READ_CHARS_MAX,
     add(event: EventEnvelope): void {
       if (!isWanted(event)) return;
       const cut = cutEvent(event, maxChars);
@@ -348,7 +311,7 @@ export async function readSession(
   sessionId: string,
   wanted: Wanted,
   signal: AbortSignal,
-): Promise<EventPage> {
+): Promise<InboxPage> {
   const time = new AbortController();
   const isWaiting = wanted.waitMs > 0;
   const cancel = isWaiting ? clock.schedule(wanted.waitMs, () => time.abort()) : undefined;
@@ -359,7 +322,7 @@ export async function readSession(
   }
 }
 
-async function readFrom(client: Client, sessionId: string, wanted: Wanted, until: AbortSignal): Promise<EventPage> {
+async function readFrom(client: Client, sessionId: string, wanted: Wanted, until: AbortSignal): Promise<InboxPage> {
   const { after, waitMs } = wanted;
   const start: TailStart = { sessionId, after: parseSequence(after) };
   const page = createPage(wanted);

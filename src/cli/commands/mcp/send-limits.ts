@@ -1,5 +1,6 @@
-import { HOPS, type LimitName, type LimitRules, openLimits, readHops } from '../../../agent/limits.js';
+import { type LimitName, type LimitRules, openLimits } from '../../../agent/limits.js';
 import { ID_PREFIX } from '../../../wire/id.js';
+import { HOPS, readHops } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';

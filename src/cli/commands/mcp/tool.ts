@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { TOOL_KEYS, type ToolFacts } from '../../../wire/schemas/tool.js';
 
 import type { Command, OptionInput } from '../../command.js';
 import type { agentSearch, agentShow } from '../agent.js';
@@ -42,17 +43,8 @@ export interface CallRules {
 }
 
 /** One tool: a command of the program, called with named members instead of arguments. */
-export interface ToolDefinition {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input: z.ZodMiniObject;
+export interface ToolDefinition extends ToolFacts {
   readonly output: z.ZodMiniType;
-  /** Whether it changes nothing anywhere, whether a change destroys data, and whether a repetition changes more. */
-  readonly effect: 'reads' | 'adds' | 'destroys';
-  readonly isIdempotent: boolean;
-  /** Whether its answers contain no text from other agents. */
-  readonly isOwn?: boolean;
   /** Advice for each error code, in terms of tools. */
   readonly hints?: Readonly<Record<string, string>>;
   /** The command that implements it; undefined: the server itself. */
@@ -62,33 +54,13 @@ export interface ToolDefinition {
   readonly rules: (input: Readonly<Record<string, unknown>>) => CallRules;
 }
 
-interface CommandTool<Path extends CommandPath, Input extends z.ZodMiniObject> {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
+interface CommandTool<Path extends CommandPath, Input extends z.ZodMiniObject> extends ToolFacts {
   readonly command: Path;
   readonly input: Input;
-  readonly effect: ToolDefinition['effect'];
-  readonly isIdempotent?: boolean;
-  readonly isOwn?: boolean;
   readonly hints?: Readonly<Record<string, string>>;
   readonly args: (input: z.infer<Input>) => ToolArgs<CommandAt<Path>> | Promise<ToolArgs<CommandAt<Path>>>;
   readonly rules?: (input: z.infer<Input>) => CallRules;
 }
-
-/** For a write: the argument that makes a repetition harmless. */
-const KEYS = {
-  once: z.optional(
-    z
-      .string()
-      .check(z.minLength(1), z.describe('do this once: with the same name and arguments, it is done only one time')),
-  ),
-  idempotency_key: z.optional(
-    z
-      .string()
-      .check(z.regex(/^[\x20-\x7e]{1,255}$/), z.describe('repeat a call whose outcome is unknown with its key')),
-  ),
-};
 
 const keyRules = (input: Readonly<Record<string, unknown>>): CallRules => {
   const { once, idempotency_key: key } = input;
@@ -104,11 +76,10 @@ export function commandTool<Path extends CommandPath, Input extends z.ZodMiniObj
 ): ToolDefinition {
   const { args, rules } = tool;
   const isRead = tool.effect === 'reads';
-  const input = isRead ? tool.input : z.extend(tool.input, KEYS);
+  const input = isRead ? tool.input : z.extend(tool.input, TOOL_KEYS);
   return {
     ...tool,
     input,
-    isIdempotent: tool.isIdempotent ?? isRead,
     output: COMMAND_OUTPUT[tool.command],
     args: (received) => args(received as z.infer<Input>),
     rules: (given) => ({ ...keyRules(given), ...rules?.(given as z.infer<Input>) }),

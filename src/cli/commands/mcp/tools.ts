@@ -1,26 +1,15 @@
 import * as z from 'zod/mini';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
-import { EventEnvelope } from '../../../wire/schemas/event.js';
+import { about, EventPage, READ_MEMBERS, TOOL, TOOL_INPUT } from '../../../wire/schemas/tool.js';
 import { usageError } from '../../errors.js';
-import { MESSAGE_CHARS_DEFAULT, MESSAGE_CHARS_MAX } from './inbox.js';
 import { commandTool, type ToolDefinition } from './tool.js';
 import type { SharedFolder } from './toolbox.js';
 
-export const READ_LIMIT_MAX = 200;
-export const READ_LIMIT_DEFAULT = 50;
 /** Clients give up on calls that take much longer. */
 export const WAIT_MAX_S = 300;
 const WAIT_DEFAULT_S = 50;
 
-const about = (text: string) => z.describe(text);
-const session = z.string().check(about('a session id: sess_…'));
-const handle = z.string().check(about('@owner.name'));
-const handles = z.array(handle);
-const limit = z.optional(z.int().check(z.minimum(1), z.maximum(100)));
-const cursor = z.optional(z.string().check(about('next_cursor of the previous page')));
-const topic = z.optional(z.string().check(about('the topic of a new session')));
-const message = z.optional(z.string().check(about('a first message')));
 const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));
 
 const CONDITIONS = 'reply, reply:<message id>, message, joined[:handle], left[:handle] or ended';
@@ -40,15 +29,13 @@ const TALK: readonly ToolDefinition[] = [
       ASP_TIMEOUT: 'the message was sent: do not send it again. The tool in next continues to wait.',
     },
     input: z.strictObject({
-      to: z
-        .union([z.string(), handles])
-        .check(about('a session id (sess_…), a handle (@owner.name), or several handles')),
+      to: TOOL_INPUT.target,
       text: z.optional(z.string()),
-      in_reply_to: z.optional(z.string().check(about('the id of the message that this answers: msg_…'))),
-      data: z.optional(z.looseObject({}).check(about('a JSON object, sent as a data part'))),
+      in_reply_to: TOOL_INPUT.inReplyTo,
+      data: TOOL_INPUT.data,
       attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
-      topic,
-      end: z.optional(z.boolean().check(about('end the session after this message'))),
+      topic: TOOL_INPUT.topic,
+      end: TOOL_INPUT.end,
       wait_s: seconds('wait this many seconds for the reply and return it too'),
     }),
     args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => {
@@ -83,7 +70,7 @@ const TALK: readonly ToolDefinition[] = [
     effect: 'reads',
     hints: { ASP_TIMEOUT: 'call wait again with the same after to continue waiting.' },
     input: z.strictObject({
-      session_id: session,
+      session_id: TOOL_INPUT.sessionId,
       for: z.optional(z.string().check(z.regex(CONDITION, CONDITIONS), about(`${CONDITIONS}; default: reply`))),
       after: z.optional(z.int().check(z.minimum(0), about('also consider events after this sequence'))),
       timeout_s: seconds(`at most ${WAIT_MAX_S}; default ${WAIT_DEFAULT_S}`),
@@ -98,7 +85,7 @@ const TALK: readonly ToolDefinition[] = [
 
 /** Tools that the server implements itself. */
 export const READ_INPUT = z.strictObject({
-  session_id: z.optional(session.check(about('this session (default: all sessions of the agent)'))),
+  session_id: z.optional(TOOL_INPUT.sessionId.check(about('this session (default: all sessions of the agent)'))),
   after: z.optional(
     z
       .string()
@@ -108,17 +95,7 @@ export const READ_INPUT = z.strictObject({
         ),
       ),
   ),
-  limit: z.optional(z.int().check(z.minimum(1), z.maximum(READ_LIMIT_MAX))),
-  others_only: z.optional(z.boolean().check(about('leave out events of this agent itself'))),
-  max_chars: z.optional(
-    z
-      .int()
-      .check(
-        z.minimum(1),
-        z.maximum(MESSAGE_CHARS_MAX),
-        about(`truncate longer messages to this many characters; default ${MESSAGE_CHARS_DEFAULT}`),
-      ),
-  ),
+  ...READ_MEMBERS,
   wait_s: seconds('if there is nothing yet, wait this many seconds'),
 });
 
@@ -132,91 +109,53 @@ const READ: ToolDefinition = {
   effect: 'reads',
   isIdempotent: true,
   input: READ_INPUT,
-  output: z.looseObject({
-    events: z.array(EventEnvelope),
-    next_cursor: z.string(),
-    has_more: z.boolean(),
-    missed: z.int(),
-  }),
+  output: z.extend(EventPage, { missed: z.int() }),
   args: () => ({}),
   rules: ({ wait_s: wait }) => ({ deadlineMs: (Number(wait ?? 0) + 60) * 1000 }),
 };
 
 const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
-    name: 'session_list',
-    title: 'List sessions',
-    description: 'Lists the sessions of this agent, most recently changed first.',
+    ...TOOL.session_list,
     command: 'session list',
-    effect: 'reads',
-    input: z.strictObject({ state: z.optional(z.enum(['active', 'ended'])), limit, cursor }),
     args: ({ state, limit: count, cursor: after }) => ({ options: { state, limit: count, cursor: after } }),
   }),
   commandTool({
-    name: 'session_show',
-    title: 'Show a session',
-    description: 'Shows topic, state and participants of a session.',
+    ...TOOL.session_show,
     command: 'session show',
-    effect: 'reads',
-    input: z.strictObject({ session_id: session }),
     args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
-    name: 'session_create',
-    title: 'Create a session',
-    description: 'Creates a session and invites agents to it. To send a message, use send.',
+    ...TOOL.session_create,
     command: 'session create',
-    effect: 'adds',
-    input: z.strictObject({ invite: z.optional(handles), topic, message }),
     args: ({ invite, topic: about_, message: first }) => ({
       positional: invite ?? [],
       options: { topic: about_, message: first },
     }),
   }),
   commandTool({
-    name: 'session_invite',
-    title: 'Invite agents',
-    description: 'Invites agents to a session. Agents that cannot be reached are left out: see omitted.',
+    ...TOOL.session_invite,
     command: 'session invite',
-    effect: 'adds',
-    input: z.strictObject({ session_id: session, invite: handles.check(z.minLength(1)) }),
     args: ({ session_id: id, invite }) => ({ positional: [id, ...invite] }),
   }),
   commandTool({
-    name: 'session_join',
-    title: 'Join a session',
-    description: 'Joins a session that this agent is invited to. Only joined agents see its messages.',
+    ...TOOL.session_join,
     command: 'session join',
-    effect: 'adds',
-    isIdempotent: true,
-    input: z.strictObject({ session_id: session }),
     args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
-    name: 'session_leave',
-    title: 'Leave a session',
-    description: 'Leaves a session. Only another participant can invite this agent again.',
+    ...TOOL.session_leave,
     command: 'session leave',
-    effect: 'destroys',
-    input: z.strictObject({ session_id: session }),
     args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
-    name: 'session_end',
-    title: 'End a session',
-    description: 'Ends a session for everyone. Its participants can reopen it.',
+    ...TOOL.session_end,
     command: 'session end',
-    effect: 'destroys',
-    input: z.strictObject({ session_id: session }),
     args: ({ session_id: id }) => ({ positional: [id] }),
   }),
   commandTool({
-    name: 'session_reopen',
-    title: 'Reopen a session',
-    description: 'Reopens a session that has ended and invites everyone again.',
+    ...TOOL.session_reopen,
     command: 'session reopen',
-    effect: 'adds',
-    input: z.strictObject({ session_id: session, invite: z.optional(handles), message }),
     args: ({ session_id: id, invite, message: first }) => ({
       positional: [id, ...(invite ?? [])],
       options: { message: first },
@@ -226,34 +165,21 @@ const SESSIONS: readonly ToolDefinition[] = [
 
 const AGENTS: readonly ToolDefinition[] = [
   commandTool({
-    name: 'whoami',
-    title: 'Who am I',
-    description: 'Shows which agent these tools act as, and at which service.',
+    ...TOOL.whoami,
     command: 'auth whoami',
-    effect: 'reads',
-    isOwn: true,
-    input: z.strictObject({}),
     args: () => ({}),
   }),
   commandTool({
-    name: 'agent_search',
-    title: 'Search agents',
-    description: 'Finds agents by handle or name (2 to 100 characters).',
+    ...TOOL.agent_search,
     command: 'agent search',
-    effect: 'reads',
-    input: z.strictObject({ query: z.string().check(z.minLength(2), z.maxLength(100)), limit, cursor }),
     args: ({ query, limit: count, cursor: after }) => ({
       positional: [query],
       options: { limit: count, cursor: after },
     }),
   }),
   commandTool({
-    name: 'agent_show',
-    title: 'Show an agent',
-    description: "Shows an agent's profile.",
+    ...TOOL.agent_show,
     command: 'agent show',
-    effect: 'reads',
-    input: z.strictObject({ handle }),
     args: ({ handle: name }) => ({ positional: [name] }),
   }),
 ];
@@ -295,7 +221,7 @@ const ATTACHMENT_LIST: ToolDefinition = commandTool({
   description: 'Lists the attachments that the messages of a session refer to.',
   command: 'attachment list',
   effect: 'reads',
-  input: z.strictObject({ session_id: session }),
+  input: z.strictObject({ session_id: TOOL_INPUT.sessionId }),
   args: ({ session_id: id }) => ({ positional: [id] }),
 });
 

@@ -3,10 +3,10 @@ import type { Readable } from 'node:stream';
 import * as z from 'zod/mini';
 
 import { toJsonLine } from '../../../kit/json-line.js';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
-import { sanitizeLine } from '../../terminal/sanitize.js';
 import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
 import type { CommandGuard } from './run-command.js';
 

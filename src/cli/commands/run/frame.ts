@@ -1,8 +1,8 @@
 import type { Relation } from '../../../agent/relation.js';
+import { fence } from '../../../kit/fence.js';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { fence } from '../../terminal/fence.js';
-import { sanitizeLine } from '../../terminal/sanitize.js';
 
 /** A sender, for a model: the service proves the handle, and the owner of the agent decides the relation. */
 export function describeSender(sender: string, relation: Relation): string {

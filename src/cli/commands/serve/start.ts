@@ -5,6 +5,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
 import type { RunningService, ServiceOptions } from '../../../service/service.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -16,7 +17,6 @@ import { callOperator } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
-import { sanitizeLine } from '../../terminal/sanitize.js';
 import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
 import {

@@ -2,13 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-
 import { toJsonLine } from '../../../kit/json-line.js';
+import { findActor } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import type { Streams } from '../../terminal/streams.js';
-import { findActor } from './facts.js';
 
 /** How a command ended: one of the two is null. */
 export interface CommandEnd {

@@ -2,13 +2,13 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
 import { toJsonLine } from '../../../kit/json-line.js';
+import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { isoTime } from '../../terminal/relative-time.js';
-import { sanitize, sanitizeLine } from '../../terminal/sanitize.js';
 import { listReferences } from '../attachment/references.js';
 import { downloadTo, ensureFolder, safeFilename, saveFile } from '../attachment/transfer.js';
 import { messageText } from '../message/message-text.js';

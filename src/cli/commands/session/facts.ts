@@ -1,3 +1,4 @@
+import { findActor } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import type { ErrorContext } from '../../context/explain.js';
@@ -11,24 +12,6 @@ export const unseenSession = (sessionId: string): ErrorContext => ({
 
 export function participantNames({ participants }: Session): string {
   return participants.map(({ handle, status }) => (status === 'joined' ? handle : `${handle} (${status})`)).join(', ');
-}
-
-const ACTOR_MEMBER: Readonly<Record<string, string>> = {
-  'session.message': 'sender',
-  'session.invited': 'by',
-  'session.joined': 'agent',
-  'session.left': 'agent',
-  'session.ended': 'ended_by',
-  'session.reopened': 'reopened_by',
-  'session.disconnected': 'agent',
-  'session.reconnected': 'agent',
-};
-
-/** The agent that caused an event, if its type says so. */
-export function findActor(event: EventEnvelope): string | undefined {
-  const member = Object.hasOwn(ACTOR_MEMBER, event.type) ? ACTOR_MEMBER[event.type] : undefined;
-  const value = member === undefined ? undefined : event.payload[member];
-  return typeof value === 'string' ? value : undefined;
 }
 
 /** A short description of any event except a message, for people. */

@@ -1,18 +1,17 @@
 import { waitForService } from '../../../agent/persist.js';
 import { createRelations, type FindRelation, type Relation } from '../../../agent/relation.js';
-import { isMessageEvent } from '../../../wire/event.js';
+import { sanitize } from '../../../kit/sanitize.js';
+import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { type ScopeOptions, withScopeOptions } from '../../context/in-place.js';
 import { quoteArgs } from '../../terminal/failure.js';
-import { sanitize } from '../../terminal/sanitize.js';
 import { isSessionId } from '../../values.js';
 import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
 import { collectInbox, findText } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
 import { describeSender } from '../run/frame.js';
-import { findActor } from '../session/facts.js';
 
 /** Monitors of coding agents cut what is longer: Claude Code 2.1 shows 500 characters of a line. */
 export const LINE_MAX = 480;

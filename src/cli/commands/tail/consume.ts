@@ -1,14 +1,14 @@
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { wait } from '../../../kit/clock.js';
+import { fence } from '../../../kit/fence.js';
 import { toJsonLine } from '../../../kit/json-line.js';
+import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { fence } from '../../terminal/fence.js';
 import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
-import { sanitize, sanitizeLine } from '../../terminal/sanitize.js';
 import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
 import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';

@@ -1,4 +1,4 @@
-import { replaceUnsafe } from '../../kit/json-line.js';
+import { replaceUnsafe } from './json-line.js';
 
 /**
  * Text that a peer or a service wrote, made safe for people: invisible characters and those that control a terminal are

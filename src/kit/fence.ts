@@ -1,4 +1,4 @@
-import { type Random, randomToken } from '../../kit/random.js';
+import { type Random, randomToken } from './random.js';
 import { sanitize } from './sanitize.js';
 
 const NONCE_BYTES = 12;
