@@ -28,7 +28,7 @@ function quickTests(): string[] {
 
 /** What rests on the store, and so is run on each kind of it. */
 const ON_EVERY_STORE = [
-  ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard'],
+  ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard', 'mcp'],
 ].map((room) => `test/service/${room}/**/*.test.ts`);
 /** Of the conformance tests, those in which the store decides: order, numbers, delivery, time, limits (D-126). */
 const THROUGH_THE_PROGRAM = [

@@ -34,7 +34,7 @@ const HOUSE: HouseRules = {
     ...part('wire', ['schemas'], [], ['wire']),
     ...part('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
     { room: 'agent', mayImport: ['agent', 'client', 'wire', 'kit'] },
-    ...part('service', [...SERVICE, 'http', 'web', 'operator'], ['wire', 'kit']),
+    ...part('service', [...SERVICE, 'http', 'mcp', 'web', 'operator'], ['wire', 'kit']),
     ...part(
       'cli',
       ['terminal', 'profile', 'context', 'login', 'commands'],
@@ -73,6 +73,11 @@ const HOUSE: HouseRules = {
       reason: 'only cli/terminal speaks to a terminal',
     },
     { what: /^@nats-io\//, only: ['service/messaging/nats'], reason: 'only messaging/nats speaks to NATS' },
+    {
+      what: /^@modelcontextprotocol\//,
+      only: ['cli/commands/mcp', 'service/mcp'],
+      reason: 'only the rooms of tools for models speak their protocol',
+    },
     { what: /^prom-client$/, only: ['service/operator/metrics'], reason: 'only operator/metrics counts' },
     { what: /^@?fastify(\/|$)/, only: ['service'], reason: 'only service answers HTTP' },
     {

@@ -54,7 +54,13 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
     limits: unlimited,
     unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
-      addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
+      addresses: {
+        baseUrl: 'http://h/v1',
+        authUrl: 'http://h',
+        webUrl: 'http://h',
+        wsUrl: 'ws://h/connect',
+        mcpUrl: 'http://h/mcp',
+      },
       trust: 'recipient',
       areLimitsOn: false,
       participantsMax: 1_000,

@@ -4,6 +4,7 @@ import { createIds, type Ids } from '../kit/ids.js';
 import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
+import { MCP_PATH } from '../wire/mcp.js';
 import { SOCKET_PATH } from '../wire/realtime.js';
 import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
 import type { BucketAddress } from './attachments/bucket-address.js';
@@ -28,6 +29,7 @@ import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
 import { attachRealtime, type Realtime } from './http/realtime.js';
 import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
+import { type McpEndpoint, registerMcp } from './mcp/endpoint.js';
 import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
 import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
 import type { DocumentNetwork } from './oauth/client-documents.js';
@@ -89,6 +91,7 @@ export function toAddresses(options: AddressOptions, port: number): Addresses {
     authUrl: root,
     webUrl: root,
     wsUrl: `${root.replace(/^http/, 'ws')}${SOCKET_PATH}`,
+    mcpUrl: `${root}${MCP_PATH}`,
   };
 }
 
@@ -322,7 +325,9 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     log,
     meter,
   });
-  registerRest(app.fastify, createRest({ context, verify: verifier.verify, exchanges: app.exchanges }));
+  const rest = createRest({ context, verify: verifier.verify, exchanges: app.exchanges });
+  registerRest(app.fastify, rest);
+  const mcp = registerMcp(app.fastify, rest, options.version ?? '');
   registerDownloads(app.fastify, context);
   const health = createHealth(context);
   registerProbes(app.fastify, context, health);
@@ -372,7 +377,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
     stop() {
       stopping ??= stopAll({
-        ...{ context, server, app, dashboard, realtime, inboxes, stopHousekeeping, operator, watch, health },
+        ...{ context, server, app, mcp, dashboard, realtime, inboxes, stopHousekeeping, operator, watch, health },
       });
       return stopping;
     },
@@ -383,6 +388,7 @@ interface Running {
   readonly context: ServiceContext;
   readonly server: Server;
   readonly app: App;
+  readonly mcp: McpEndpoint;
   readonly dashboard: Dashboard;
   readonly realtime: Realtime;
   readonly inboxes: InboxKeeper;
@@ -397,12 +403,21 @@ async function stopAll(running: Running): Promise<void> {
   const closed = close(server);
   realtime.refuseNew();
   running.dashboard.stop();
+  running.mcp.stop();
   await Promise.all([within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {}), realtime.closeSockets()]);
   server.closeAllConnections();
   await closed;
   await app.fastify.close();
   // Once its sockets are gone, the others may consider it dead too.
-  const steps = [realtime.stop, inboxes.stop, health.stop, stopHousekeeping, operator.close, watch.stop];
+  const steps = [
+    running.mcp.close,
+    realtime.stop,
+    inboxes.stop,
+    health.stop,
+    stopHousekeeping,
+    operator.close,
+    watch.stop,
+  ];
   const doors = [context.bus, context.database, context.files];
   const left = leave(context, [...steps, ...doors.map((door) => () => door.close())]);
   await within(context.clock, LEAVE_MS, left, () => {});

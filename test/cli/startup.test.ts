@@ -53,6 +53,13 @@ describe('starting the program', () => {
     expect([...loaded.files]).not.toContain('src/cli/program.ts');
   });
 
+  it('loads nothing of the protocol of tools for models to serve, before the first request of a model', () => {
+    const service = loadedWith('src/service/service.ts');
+    expect([...service.files]).toContain('src/service/mcp/endpoint.ts');
+    expect([...service.files]).not.toContain('src/service/mcp/handler.ts');
+    expect([...service.packages].filter((name) => name.startsWith('@modelcontextprotocol/'))).toEqual([]);
+  });
+
   it('would be seen to load what a definition leaves behind an import()', () => {
     const follow = loadedWith('src/cli/commands/tail/follow.ts');
     expect([...follow.packages]).toEqual(expect.arrayContaining(['node:fs/promises', 'zod/mini']));

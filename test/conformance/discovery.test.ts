@@ -61,24 +61,22 @@ rule(
   },
 );
 
-rule(
-  'wire/OAuth/server-metadata',
-  'issuer, code, scopes, authentication methods, iss, and both resources',
-  async () => {
-    const answer = await request(`${service.place.issuer}/.well-known/oauth-authorization-server`);
-    expect(answer.headers['content-type']).toMatch(/^application\/json/);
-    const metadata = answer.json;
-    expect(metadata).toMatchObject({
-      issuer: service.place.issuer,
-      response_types_supported: ['code'],
-      token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
-      authorization_response_iss_parameter_supported: true,
-      resource_servers: [{ resource: service.place.baseUrl }, { resource: service.place.wsUrl }],
-    });
-    expect([...list(metadata, 'scopes_supported')].sort()).toEqual(SCOPES);
-    expect(service.place.issuer).not.toMatch(/\/$/);
-  },
-);
+rule('wire/OAuth/server-metadata', 'issuer, code, scopes, authentication methods, iss, and all resources', async () => {
+  const answer = await request(`${service.place.issuer}/.well-known/oauth-authorization-server`);
+  expect(answer.headers['content-type']).toMatch(/^application\/json/);
+  const metadata = answer.json;
+  expect(metadata).toMatchObject({
+    issuer: service.place.issuer,
+    response_types_supported: ['code'],
+    token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
+    authorization_response_iss_parameter_supported: true,
+    resource_servers: [service.place.baseUrl, service.place.wsUrl, `${service.place.issuer}/mcp`].map((resource) => ({
+      resource,
+    })),
+  });
+  expect([...list(metadata, 'scopes_supported')].sort()).toEqual(SCOPES);
+  expect(service.place.issuer).not.toMatch(/\/$/);
+});
 
 rule('wire/OAuth/server-metadata', 'the addresses come from configuration, never from the request', async () => {
   const url = `${service.place.issuer}/.well-known/oauth-authorization-server`;
@@ -107,6 +105,7 @@ rule('wire/OAuth/resource-metadata', 'a 401 says where the metadata of its resou
   const refusals = [
     [await request(`${service.place.baseUrl}/agents/me`), service.place.baseUrl],
     ['status' in handshake ? handshake : undefined, service.place.wsUrl],
+    [await request(`${service.place.issuer}/mcp`, { method: 'POST' }), `${service.place.issuer}/mcp`],
   ] as const;
   for (const [refusal, resource] of refusals) {
     expect(refusal?.status).toBe(401);

@@ -5,14 +5,19 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { auth, extractWWWAuthenticateParams, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
 import { ClientCredentialsProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js';
+import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
 import { describe, expect, it } from 'vitest';
 import { missing } from '../acceptance/program.js';
 import { useService } from '../conformance/service.js';
+import { callApi } from '../support/actors.js';
+import { mustDeny } from '../support/answers.js';
 import { createAuthority } from '../support/certificates.js';
-import type { Place } from '../support/oauth.js';
+import { claimsOf, type Place } from '../support/oauth.js';
 import { startTestService } from '../support/service.js';
 import { type Approval, approve, freeRedirectUri, mustTalk } from './stage.js';
 
@@ -129,6 +134,67 @@ describe('The MCP SDK’s client', () => {
       }
     },
   );
+});
+
+/** A client at the address of the tools, before it has signed in. */
+interface Host {
+  connect(): Promise<void>;
+  finishAuth(callback: URL): Promise<void>;
+  call(name: string, given: Record<string, unknown>): Promise<Readonly<Record<string, unknown>>>;
+  close(): Promise<void>;
+}
+
+const HOSTS: Readonly<Record<string, (url: URL, authProvider: MemoryProvider) => Host>> = {
+  'the SDK of revision 2026-07-28'(url, authProvider) {
+    const client = new Client({ name: 'test', version: '2' }, { versionNegotiation: { mode: 'auto' } });
+    const transport = new StreamableHTTPClientTransport(url, { authProvider });
+    return {
+      connect: () => client.connect(transport),
+      finishAuth: ({ searchParams }) => transport.finishAuth(searchParams),
+      call: (name, given) => client.callTool({ name, arguments: given }),
+      close: () => client.close(),
+    };
+  },
+  'the SDK before it'(url, authProvider) {
+    const client = new FirstClient({ name: 'test', version: '1' });
+    const transport = new FirstTransport(url, { authProvider });
+    return {
+      connect: () => client.connect(transport),
+      finishAuth: ({ searchParams }) => transport.finishAuth(searchParams.get('code') ?? ''),
+      call: (name, given) => client.callTool({ name, arguments: given }),
+      close: () => client.close(),
+    };
+  },
+};
+
+describe('A host of MCP that knows nothing but the URL of the tools', () => {
+  it.each(Object.keys(HOSTS))('signs a person in, acts as their agent and renews its token: %s', async (name) => {
+    const open = HOSTS[name];
+    if (open === undefined) throw new Error(name);
+    const { place } = service;
+    const url = new URL('/mcp', place.issuer);
+    const provider = new MemoryProvider(await freeRedirectUri('localhost'));
+    const stranger = open(url, provider);
+    await expect(stranger.connect()).rejects.toThrow(/unauthori[sz]ed/i);
+    expect(provider.sentTo?.searchParams.get('resource')).toBe(url.href);
+    expect(provider.sentTo?.searchParams.get('scope')).toBe('agents:read sessions:read sessions:write');
+    const { callback, handle } = await approve(provider.sentTo ?? '');
+    await stranger.finishAuth(callback);
+    await stranger.close();
+    const host = open(url, provider);
+    await host.connect();
+    expect(await host.call('whoami', {})).toMatchObject({ structuredContent: { handle } });
+    const first = provider.tokens()?.access_token ?? '';
+    expect(claimsOf(first)).toMatchObject({ aud: url.href });
+    // The consent was for the tools: the same token is no good for the REST interface.
+    mustDeny(await callApi(place.baseUrl, first, 'GET', '/agents/me'), 401, 'UNAUTHORIZED');
+    provider.saveTokens({ ...provider.tokens(), access_token: 'expired', token_type: 'Bearer' });
+    const alice = await service.actor('alice');
+    const sent = await host.call('send', { to: alice.handle, text: 'hello' });
+    expect(sent).toMatchObject({ structuredContent: { session_id: expect.stringMatching(/^sess_/) } });
+    expect(provider.tokens()?.access_token).not.toBe('expired');
+    await host.close();
+  });
 });
 
 async function publishDocument(

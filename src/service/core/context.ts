@@ -20,6 +20,8 @@ export interface Addresses {
   readonly webUrl: string;
   /** The WebSocket resource. */
   readonly wsUrl: string;
+  /** The resource of the Model Context Protocol. */
+  readonly mcpUrl: string;
 }
 
 export interface AccountQuota {

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { type EndpointRow, endpointRow, fillPath, isWrite, type Operation, type PathOf } from '../../wire/endpoint.js';
 import { RATE_LIMIT, type RateLimitName, UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_MAX } from '../../wire/limit.js';
-import type { ReplyOf } from '../../wire/schemas/endpoint.js';
+import type { QueryInputOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Scope } from '../../wire/scope.js';
 import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
 import type { Actor, AgentActor, ServiceContext } from '../core/context.js';
@@ -15,7 +15,7 @@ import { isKeyKnown, withIdempotency } from '../messaging/idempotency.js';
 import { type Answer, answerWith, JSON_TYPE } from './answers.js';
 import type { Exchanges } from './app.js';
 import { type AnyHandler, HANDLER } from './handlers.js';
-import { checkBody, checkPath, readBodyKey, readJsonBody, readKey, readQuery } from './request.js';
+import { checkBody, checkPath, checkQuery, readBodyKey, readJsonBody, readKey, readQuery } from './request.js';
 import { createWorkBounds, type WorkBounds } from './work-bounds.js';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
@@ -69,7 +69,8 @@ export async function admit({ context, verify, bounds }: Rest, call: Call): Prom
 /** New requests are refused while one has waited longer than this. The waiting requests are answered first. */
 const QUEUE_MAX_MS = 1_000;
 
-function requireShortQueue({ database }: ServiceContext): void {
+/** @throws ServiceError 503, while the database is overloaded. */
+export function requireShortQueue({ database }: ServiceContext): void {
   if (database.queueMs() <= QUEUE_MAX_MS) return;
   throw new ServiceError('INTERNAL_ERROR', 'The service is overloaded. Try again soon.', {
     status: 503,
@@ -227,8 +228,9 @@ async function answerStaged(
   }
 }
 
-/** The writes of an agent that its owner can make on a page. */
+/** The writes of an agent that its owner can make on a page, and a model with a tool. */
 export type PersonalWrite =
+  | 'createSession'
   | 'sendMessage'
   | 'joinSession'
   | 'inviteToSession'
@@ -238,6 +240,13 @@ export type PersonalWrite =
   | 'addToAllowlist'
   | 'blockAgent';
 
+interface WriteAs<Name extends PersonalWrite> {
+  readonly operation: Name;
+  readonly path: PathOf<Name>;
+  readonly body: unknown;
+  readonly key: string;
+}
+
 /**
  * Makes a write for a person who acts as one of their agents. It has the checks, limits and repetition of the agent's own
  * request; the key belongs to the form.
@@ -245,13 +254,21 @@ export type PersonalWrite =
 export async function writeAs<Name extends PersonalWrite>(
   context: ServiceContext,
   actor: AgentActor,
-  write: { readonly operation: Name; readonly path: PathOf<Name>; readonly body: unknown; readonly key: string },
+  write: WriteAs<Name>,
 ): Promise<ReplyOf<Name>> {
-  const { operation, path, key } = write;
+  if (endpointRow(write.operation).limit === 'general') await takeBudget(context, actor, 'general');
+  return writeCounted(context, actor, write);
+}
+
+/** The same for a caller whose request has already cost its call of the general limit. */
+export async function writeCounted<Name extends PersonalWrite>(
+  context: ServiceContext,
+  actor: AgentActor,
+  { operation, path, body, key }: WriteAs<Name>,
+): Promise<ReplyOf<Name>> {
   const row: EndpointRow = endpointRow(operation);
-  if (row.limit === 'general') await takeBudget(context, actor, 'general');
   checkPath(path);
-  const input = { path, query: {}, body: checkBody(operation, write.body) };
+  const input = { path, query: {}, body: checkBody(operation, body) };
   const handle: AnyHandler = HANDLER[operation];
   const call = { row, actor, path, present: presentAsItIs };
   const { answer } = await answerOnce(
@@ -263,7 +280,22 @@ export async function writeAs<Name extends PersonalWrite>(
   return JSON.parse(answer.body);
 }
 
-/** The same for a file that a person attaches. Returns the id of the attachment. */
+/** The reads of an agent that a model can make with a tool. */
+type ToolRead = 'listSessions' | 'getSession' | 'getActingAgent' | 'getAgent' | 'searchAgents';
+
+/** Reads for a caller whose request has already cost its call of the general limit. `query` is what a client passes. */
+export async function readCounted<Name extends ToolRead>(
+  context: ServiceContext,
+  actor: AgentActor,
+  read: { readonly operation: Name; readonly path: PathOf<Name>; readonly query: QueryInputOf<Name> },
+): Promise<ReplyOf<Name>> {
+  const { operation, path } = read;
+  checkPath(path);
+  const call = { operation, row: endpointRow(operation), actor, path };
+  return (await runRead(context, call, checkQuery(operation, read.query))) as ReplyOf<Name>;
+}
+
+/** The same as {@link writeAs} for a file that a person attaches. Returns the id of the attachment. */
 export async function uploadAs(
   context: ServiceContext,
   actor: AgentActor,
@@ -320,16 +352,21 @@ function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
 }
 
 async function answerRead(context: ServiceContext, call: AdmittedCall): Promise<AnsweredCall> {
-  const query = readQuery(call.operation, call.request.url);
+  const reply = await runRead(context, call, readQuery(call.operation, call.request.url));
+  return { answer: answerOfReply(call, reply), isReplay: false };
+}
+
+async function runRead(
+  context: ServiceContext,
+  call: Pick<AdmittedCall, 'operation' | 'row' | 'actor' | 'path'>,
+  query: unknown,
+): Promise<unknown> {
   const limit = findOwnLimit(call);
   if (limit !== undefined) await takeBudget(context, call.actor, limit);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: {} };
   if (READS_INBOXES.has(call.operation)) await context.inboxes.settle();
-  const reply = await context.database.read((view) =>
-    handle(context, call.actor as never, input as never, view as never),
-  );
-  return { answer: answerOfReply(call, reply), isReplay: false };
+  return await context.database.read((view) => handle(context, call.actor as never, input as never, view as never));
 }
 
 async function answerWrite({ context, bounds }: Rest, call: AdmittedCall): Promise<AnsweredCall> {

@@ -94,9 +94,15 @@ export function readQuery(operation: Operation, url: string): unknown {
   const names = new Set(parameters.map(([name]) => name));
   if (names.size < parameters.length)
     throw new ServiceError('VALIDATION_ERROR', 'A query parameter is given more than once.');
+  return checkQuery(operation, Object.fromEntries(parameters));
+}
+
+/** Parameters, checked and decoded with the schema of their row. */
+export function checkQuery(operation: Operation, parameters: unknown): unknown {
   const { query } = endpointSchemas(operation);
-  if (query !== undefined) return validate(query, Object.fromEntries(parameters));
-  if (names.size > 0) throw new ServiceError('VALIDATION_ERROR', 'This endpoint takes no query parameters.');
+  if (query !== undefined) return validate(query, parameters);
+  if (Object.keys(parameters ?? {}).length > 0)
+    throw new ServiceError('VALIDATION_ERROR', 'This endpoint takes no query parameters.');
   return {};
 }
 

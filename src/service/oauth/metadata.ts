@@ -1,3 +1,4 @@
+import { MCP_SCOPES } from '../../wire/mcp.js';
 import { GRANT_TYPES, RESOURCE_METADATA_PATH } from '../../wire/oauth.js';
 import type { ResourceMetadata, ServerMetadata } from '../../wire/schemas/oauth.js';
 import { AGENT_SCOPES, isAccountScope, isScope, SCOPES, type Scope, splitScope } from '../../wire/scope.js';
@@ -54,7 +55,7 @@ function invalidScope(): OAuthError {
 
 /** Every resource that tokens can be for (spec: Resource binding). */
 export function listResources(addresses: Addresses): readonly string[] {
-  return [addresses.baseUrl, addresses.wsUrl];
+  return [addresses.baseUrl, addresses.wsUrl, addresses.mcpUrl];
 }
 
 /** The resources of a grant, as its row stores them. */
@@ -135,6 +136,11 @@ export function restMetadata({ baseUrl, authUrl }: Addresses, epoch: string): Re
 /** The metadata of the WebSocket. */
 export function socketMetadata({ wsUrl, authUrl }: Addresses): ResourceMetadata {
   return resourceMetadata(wsUrl, authUrl, ['realtime:read']);
+}
+
+/** The metadata of the Model Context Protocol. */
+export function mcpMetadata({ mcpUrl, authUrl }: Addresses): ResourceMetadata {
+  return resourceMetadata(mcpUrl, authUrl, MCP_SCOPES);
 }
 
 function resourceMetadata(resource: string, issuer: string, scopes: readonly Scope[]): ResourceMetadata {

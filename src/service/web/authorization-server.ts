@@ -1,11 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AUTHORIZATION_REQUEST_LIFETIME_S, REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../wire/limit.js';
+import { MCP_PATH } from '../../wire/mcp.js';
 import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
-import { PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
+import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
 import { answerRegister } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
@@ -58,6 +59,8 @@ function registerPublished(scope: FastifyInstance, server: AuthorizationServer):
       restMetadata(addresses, server.context.database.epoch().token),
     [`${SOCKET_PATH}${RESOURCE_METADATA_PATH}`]: () => socketMetadata(addresses),
     [`${RESOURCE_METADATA_PATH}${toPath(addresses.wsUrl)}`]: () => socketMetadata(addresses),
+    [`${MCP_PATH}${RESOURCE_METADATA_PATH}`]: () => mcpMetadata(addresses),
+    [`${RESOURCE_METADATA_PATH}${toPath(addresses.mcpUrl)}`]: () => mcpMetadata(addresses),
     [PATH.keySet]: () => server.keys.publicKeySet(),
   };
   for (const [path, read] of Object.entries(documents)) {

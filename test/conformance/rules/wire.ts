@@ -82,6 +82,11 @@ export const WIRE = {
   'wire/OAuth/revoke': '200, empty',
   'wire/OAuth/claims': 'a token of another type is refused',
 
+  'wire/Tools/audience': 'a resource of its own, refused elsewhere and refusing the tokens of others',
+  'wire/Tools/tools': 'as far as the scopes of the token allow, with the denials of the REST interface',
+  'wire/Tools/unread': 'a page is unread until its cursor comes back',
+  'wire/Tools/repetition': 'once, idempotency_key, and the same reply to the same message',
+
   'wire/Delivery/GET': 'each recipient of a message and the furthest state that is proved',
   'wire/Delivery/POST': 'messages only, the first report stands, 1 to 100, joined only',
   'wire/Delivery/off': 'an agent that does not report it is answered alike, and nothing is kept or shown',

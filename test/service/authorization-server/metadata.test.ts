@@ -13,7 +13,7 @@ afterAll(() => desk.stop());
 
 describe('Authentication › Discovery', () => {
   it('publishes every field of the table, below the issuer byte for byte', async () => {
-    const { authUrl, webUrl, baseUrl, wsUrl } = desk.service;
+    const { authUrl, webUrl, baseUrl, wsUrl, mcpUrl } = desk.service;
     const answer = await request(`${authUrl}/.well-known/oauth-authorization-server`);
     expect(answer.headers['content-type']).toMatch(/^application\/json/);
     expect(answer.json).toMatchObject({
@@ -29,7 +29,7 @@ describe('Authentication › Discovery', () => {
       token_endpoint_auth_methods_supported: ['none', 'client_secret_post', 'client_secret_basic'],
       authorization_response_iss_parameter_supported: true,
       scopes_supported: [...SCOPES],
-      resource_servers: [{ resource: baseUrl }, { resource: wsUrl }],
+      resource_servers: [{ resource: baseUrl }, { resource: wsUrl }, { resource: mcpUrl }],
     });
   });
 

@@ -83,7 +83,13 @@ export async function openStage(
     limits: options.limits ?? unlimited,
     unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
-      addresses: { baseUrl: 'http://h/v1', authUrl: 'http://h', webUrl: 'http://h', wsUrl: 'ws://h/connect' },
+      addresses: {
+        baseUrl: 'http://h/v1',
+        authUrl: 'http://h',
+        webUrl: 'http://h',
+        wsUrl: 'ws://h/connect',
+        mcpUrl: 'http://h/mcp',
+      },
       trust: options.trust ?? 'recipient',
       areLimitsOn: options.limits !== undefined,
       participantsMax: options.participantsMax ?? 1_000,

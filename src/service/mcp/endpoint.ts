@@ -1,0 +1,149 @@
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import type { McpHttpHandler } from '@modelcontextprotocol/server';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import { MCP_PATH } from '../../wire/mcp.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { answerOfError, answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
+import { type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
+import { readJsonBody } from '../http/request.js';
+import { createWorkBounds } from '../http/work-bounds.js';
+import { resourceMetadataUrl } from '../oauth/metadata.js';
+import type { Caller } from './unread.js';
+
+/** The endpoint, until the service stops. */
+export interface McpEndpoint {
+  /** Ends all waiting: open calls are answered with what they have. */
+  stop(): void;
+  /** Once no request is open. */
+  close(): Promise<void>;
+}
+
+/** What the endpoint loads with its first request. */
+interface Loaded {
+  readonly handler: McpHttpHandler;
+  readonly stop: () => void;
+}
+
+const OTHER_METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+/** What the protocol reads. Nothing else of a request gets to the package. */
+const HEADERS = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
+
+/**
+ * The Model Context Protocol over HTTP: one request, one answer, and nothing in between that has to be kept. It has the
+ * checks of the REST interface, in the same order, and a token of its own.
+ */
+export function registerMcp(app: FastifyInstance, rest: Rest, version: string): McpEndpoint {
+  const { context } = rest;
+  const { mcpUrl } = context.settings.addresses;
+  const metadataUrl = resourceMetadataUrl(mcpUrl);
+  const stopping = new AbortController();
+  // Calls that wait must not keep an agent from using the REST interface.
+  const bounds = createWorkBounds(context);
+  let loading: Promise<Loaded> | undefined;
+  const load = (): Promise<Loaded> => {
+    loading ??= loadHandler(context, version).catch((error) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<AgentActor> => {
+    requireShortQueue(context);
+    requireOwnPage(context, request.headers.origin);
+    const actor = await rest.verify(readBearer(request.headers.authorization), mcpUrl);
+    if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
+    rest.exchanges.whenDone(reply.raw, await bounds.begin(actor, request.raw));
+    // The client is gone, so there is no one to answer.
+    if (request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
+    await takeBudget(context, actor, 'general');
+    return actor;
+  };
+
+  app.register(async (scope) => {
+    // Bodies are read once it is known that the caller may send one.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+    scope.setErrorHandler((error, _request, reply) =>
+      sendAnswer(reply, answerOfError(error, context.log, metadataUrl)),
+    );
+    scope.route({
+      method: [...OTHER_METHODS],
+      url: MCP_PATH,
+      handler: async () => {
+        throw new ServiceError('VALIDATION_ERROR', 'This method is not allowed here.', { status: 405, allow: 'POST' });
+      },
+    });
+    scope.post(MCP_PATH, async (request, reply) => {
+      const actor = await admit(request, reply);
+      const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));
+      // Several calls in one request would cost one call of the rate limit.
+      if (typeof message !== 'object' || message === null || Array.isArray(message)) return refuseMessage(reply);
+      const gone = new AbortController();
+      rest.exchanges.whenDone(reply.raw, () => gone.abort());
+      const { authorization } = request.headers;
+      const caller: Caller = {
+        actor,
+        gone: AbortSignal.any([gone.signal, stopping.signal]),
+        recheck: async () => void (await rest.verify(readBearer(authorization), mcpUrl)),
+      };
+      const { handler } = await load();
+      return sendResponse(
+        reply,
+        await handler.fetch(toWebRequest(mcpUrl, request, gone.signal), toOptions(caller, message)),
+      );
+    });
+  });
+
+  return {
+    stop: () => stopping.abort(),
+    async close() {
+      const loaded = await loading?.catch(() => undefined);
+      loaded?.stop();
+      await loaded?.handler.close();
+    },
+  };
+}
+
+/**
+ * A page of another site could use a token that it has, from inside the network of the person who opened it (MCP,
+ * transports, security). Programs send no origin.
+ */
+function requireOwnPage({ settings }: ServiceContext, origin: string | undefined): void {
+  if (origin === undefined || origin === new URL(settings.addresses.webUrl).origin) return;
+  throw new ServiceError('FORBIDDEN', 'Pages of other sites may not use this address.');
+}
+
+function refuseMessage(reply: FastifyReply): FastifyReply {
+  const error = { code: -32600, message: 'The body must be one message of JSON-RPC.' };
+  return sendAnswer(reply, answerWith(400, JSON_TYPE, JSON.stringify({ jsonrpc: '2.0', id: null, error })));
+}
+
+function toWebRequest(url: string, { headers }: FastifyRequest, signal: AbortSignal): Request {
+  const passed = HEADERS.flatMap((name): [string, string][] => {
+    const value = headers[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  return new Request(url, { method: 'POST', headers: passed, signal });
+}
+
+function toOptions(caller: Caller, parsedBody: object) {
+  // The caller is known: the token itself goes no further.
+  return { parsedBody, authInfo: { token: '', clientId: '', scopes: [...caller.actor.scopes], extra: { caller } } };
+}
+
+function sendResponse(reply: FastifyReply, { status, headers, body }: Response): FastifyReply {
+  reply.code(status).header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
+  const type = headers.get('content-type');
+  if (type !== null) reply.header('content-type', type);
+  // nginx would hold back small pieces.
+  if (type?.startsWith('text/event-stream') === true) reply.header('x-accel-buffering', 'no');
+  return body === null ? reply.send() : reply.send(Readable.fromWeb(body as ReadableStream));
+}
+
+async function loadHandler(context: ServiceContext, version: string): Promise<Loaded> {
+  const { createHandler } = await import('./handler.js');
+  return createHandler(context, version);
+}

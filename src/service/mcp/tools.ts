@@ -1,0 +1,475 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod/mini';
+import { randomToken } from '../../kit/random.js';
+import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-result.js';
+import { splitHandle } from '../../wire/handle.js';
+import { ID_PREFIX } from '../../wire/id.js';
+import { MCP_WAIT_MAX_S } from '../../wire/mcp.js';
+import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
+import { AgentView, SearchAgentsReply } from '../../wire/schemas/agent.js';
+import { ErrorEnvelope, Ok } from '../../wire/schemas/base.js';
+import { Message } from '../../wire/schemas/message.js';
+import { ListSessionsReply, Session } from '../../wire/schemas/session.js';
+import {
+  about,
+  EventPage,
+  findToolMistake,
+  MESSAGE_CHARS_DEFAULT,
+  READ_LIMIT_DEFAULT,
+  READ_MEMBERS,
+  TOOL,
+  TOOL_INPUT,
+  TOOL_KEYS,
+  type ToolFacts,
+} from '../../wire/schemas/tool.js';
+import type { Scope } from '../../wire/scope.js';
+import { ServiceError } from '../core/errors.js';
+import { answerOfError } from '../http/answers.js';
+import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
+import {
+  type Caller,
+  findLastOfOthers,
+  listUnread,
+  readSession,
+  readUnread,
+  type ToolGround,
+  waitForReply,
+} from './unread.js';
+
+/** A tool that the service runs itself. */
+export interface ServiceTool extends ToolFacts {
+  readonly output: z.ZodMiniType;
+  readonly scopes: readonly Scope[];
+  run(ground: ToolGround, caller: Caller, input: never): Promise<object>;
+}
+
+interface ToolParts<Input extends z.ZodMiniObject> extends ToolFacts {
+  readonly input: Input;
+  readonly output: z.ZodMiniType;
+  readonly scopes: readonly Scope[];
+  readonly run: (ground: ToolGround, caller: Caller, input: z.output<Input>) => Promise<object>;
+}
+
+const tool = <Input extends z.ZodMiniObject>(parts: ToolParts<Input>): ServiceTool => parts;
+
+const READS: readonly Scope[] = ['sessions:read'];
+const WRITES: readonly Scope[] = ['sessions:write'];
+const FINDS: readonly Scope[] = ['agents:read'];
+
+const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(MCP_WAIT_MAX_S), about(text)));
+const WaitForReply = seconds(
+  `wait up to this many seconds, at most ${MCP_WAIT_MAX_S}, for the reply and return it too`,
+);
+const WaitForNews = seconds(`if there is nothing yet, wait up to this many seconds, at most ${MCP_WAIT_MAX_S}`);
+
+interface Keys {
+  readonly once?: string | undefined;
+  readonly idempotency_key?: string | undefined;
+}
+
+/** The key of a write; `isChosen`: a repetition must be equal byte for byte, whatever arrived in between. */
+function toKey({ context }: ToolGround, { once, idempotency_key: given }: Keys): { key: string; isChosen: boolean } {
+  if (once !== undefined)
+    return { key: `once-${createHash('sha256').update(once).digest('base64url')}`, isChosen: true };
+  return given === undefined
+    ? { key: `mcp-${randomToken(context.random, 16)}`, isChosen: false }
+    : { key: given, isChosen: true };
+}
+
+const toHandle = (text: string): string => (text.startsWith('@') ? text : `@${text}`);
+
+interface Said {
+  readonly text?: string | undefined;
+  readonly data?: Record<string, unknown> | undefined;
+}
+
+function toContent({ text, data }: Said): unknown {
+  if (data === undefined) {
+    if (text === undefined) throw new ServiceError('VALIDATION_ERROR', 'There is no message: set text or data.');
+    return text;
+  }
+  return [...(text === undefined ? [] : [{ type: 'text', text }]), { type: 'data', data }];
+}
+
+interface Sent {
+  readonly session_id: string;
+  readonly message_id: string | null;
+  readonly sequence: number | null;
+}
+
+async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string, key: string): Promise<void> {
+  const path = { session_id: sessionId };
+  await writeCounted(ground.context, actor, {
+    operation: 'endSession',
+    path,
+    body: {},
+    key: `${key.slice(0, 240)}-end`,
+  });
+}
+
+async function withReply(ground: ToolGround, caller: Caller, sent: Sent, waitS: number | undefined): Promise<object> {
+  const { session_id: sessionId, message_id: id, sequence } = sent;
+  if (waitS === undefined || waitS === 0 || sequence === null) return sent;
+  const isReply = (message: Message): boolean => [undefined, id].includes(findInReplyTo(message));
+  const reading = { limit: READ_LIMIT_DEFAULT, maxChars: MESSAGE_CHARS_DEFAULT, isOthersOnly: true };
+  const reply = await waitForReply(
+    ground,
+    caller,
+    { sessionId, after: sequence, waitMs: waitS * 1000 },
+    isReply,
+    reading,
+  );
+  return { ...sent, reply };
+}
+
+const SentOutput = z.looseObject({
+  session_id: z.string(),
+  message_id: z.nullable(z.string()),
+  sequence: z.nullable(z.int()),
+  /** Handles that could not be invited. */
+  omitted: z.optional(z.array(z.string())),
+  /** Null: no one has replied yet. */
+  reply: z.optional(z.nullable(Message)),
+});
+
+/** Of several invited agents, those that were left out. One alone that cannot be invited is an error. */
+async function findOmitted(ground: ToolGround, { actor }: Caller, sessionId: string, invite: readonly string[]) {
+  if (invite.length < 2 || !actor.scopes.includes('sessions:read')) return [];
+  const read = { operation: 'getSession', path: { session_id: sessionId }, query: {} } as const;
+  const { participants } = await readCounted(ground.context, actor, read);
+  const present = new Set(participants.map(({ handle }) => handle));
+  return invite.filter((handle) => !present.has(handle));
+}
+
+const SEND_INPUT = z.strictObject({
+  to: TOOL_INPUT.target,
+  text: z.optional(z.string()),
+  in_reply_to: TOOL_INPUT.inReplyTo,
+  data: TOOL_INPUT.data,
+  topic: TOOL_INPUT.topic,
+  end: TOOL_INPUT.end,
+  wait_s: WaitForReply,
+  ...TOOL_KEYS,
+});
+
+async function send(ground: ToolGround, caller: Caller, input: z.output<typeof SEND_INPUT>): Promise<object> {
+  const { context } = ground;
+  const { actor } = caller;
+  const { to, in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
+  if (isLast === true && waitS > 0)
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'No one can reply in a session that has ended: leave out end or wait_s.',
+    );
+  if (waitS > 0) requireScopes(READS, actor);
+  const { key, isChosen } = toKey(ground, input);
+  const content = toContent(input);
+  const reference = answered !== undefined && { [IN_REPLY_TO]: answered };
+  if (typeof to === 'string' && to.startsWith(ID_PREFIX.session)) {
+    if (topic !== undefined)
+      throw new ServiceError('VALIDATION_ERROR', `${to} already exists: topic is only for a new session.`);
+    const hops = isChosen || !actor.scopes.includes('sessions:read') ? {} : await countHops(ground, caller, to);
+    const metadata = { ...reference, ...hops };
+    const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
+    const write = { operation: 'sendMessage', path: { session_id: to }, body, key } as const;
+    const { message_id, sequence } = await writeCounted(context, actor, write);
+    if (isLast === true) await endAfter(ground, caller, to, key);
+    return withReply(ground, caller, { session_id: to, message_id, sequence }, waitS);
+  }
+  const invite = (typeof to === 'string' ? to.split(',') : to).map((handle) => toHandle(handle.trim()));
+  const body = {
+    invite,
+    ...(topic !== undefined && { topic }),
+    initial_message: { content, ...(reference && { metadata: reference }) },
+    ...(isLast === true && { end_after_send: true }),
+  };
+  const { session_id, message_id, sequence } = await writeCounted(context, actor, {
+    operation: 'createSession',
+    path: {},
+    body,
+    key,
+  });
+  const omitted = await findOmitted(ground, caller, session_id, invite);
+  const sent = { session_id, message_id, sequence, ...(omitted.length > 0 && { omitted }) };
+  return withReply(ground, caller, sent, waitS);
+}
+
+/** A model answers like a program: its messages say how many answered one another before, as those of `asp mcp` do. */
+async function countHops({ context }: ToolGround, { actor }: Caller, sessionId: string): Promise<object> {
+  const answered = await findLastOfOthers(context, actor, sessionId);
+  return answered === undefined ? {} : { [HOPS]: readHops(answered) + 1 };
+}
+
+const REPLY_INPUT = z.strictObject({
+  session_id: TOOL_INPUT.sessionId,
+  text: z.optional(z.string()),
+  data: TOOL_INPUT.data,
+  end: TOOL_INPUT.end,
+  wait_s: WaitForReply,
+});
+
+async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof REPLY_INPUT>): Promise<object> {
+  const { session_id: sessionId, end: isLast, wait_s: waitS = 0 } = input;
+  if (isLast === true && waitS > 0)
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'No one can reply in a session that has ended: leave out end or wait_s.',
+    );
+  const content = toContent(input);
+  const answered = await findLastOfOthers(ground.context, caller.actor, sessionId);
+  if (answered === undefined)
+    throw new ServiceError('VALIDATION_ERROR', 'The last events of the session hold no message to answer: use send.');
+  // The same answer to the same message is sent once.
+  const identity = JSON.stringify([answered.id, content]);
+  const key = `reply-${createHash('sha256').update(identity).digest('base64url')}`;
+  const metadata = { [IN_REPLY_TO]: answered.id, [HOPS]: readHops(answered) + 1 };
+  const write = {
+    operation: 'sendMessage',
+    path: { session_id: sessionId },
+    body: { content, metadata },
+    key,
+  } as const;
+  const { message_id, sequence } = await writeCounted(ground.context, caller.actor, write);
+  if (isLast === true) await endAfter(ground, caller, sessionId, key);
+  return withReply(ground, caller, { session_id: sessionId, message_id, sequence }, waitS);
+}
+
+const READ_INPUT = z.strictObject({
+  session_id: z.optional(
+    TOOL_INPUT.sessionId.check(about('this session (default: the next session with unread events)')),
+  ),
+  after: z.optional(
+    z
+      .string()
+      .check(
+        about(
+          'next_cursor of the previous read, which also confirms that its events have arrived; for one session, also a sequence (default: from its first event)',
+        ),
+      ),
+  ),
+  ...READ_MEMBERS,
+  wait_s: WaitForNews,
+});
+
+async function read(ground: ToolGround, caller: Caller, input: z.output<typeof READ_INPUT>): Promise<object> {
+  const { session_id: sessionId, after, wait_s: waitS = 0 } = input;
+  const wanted = {
+    limit: input.limit ?? READ_LIMIT_DEFAULT,
+    maxChars: input.max_chars ?? MESSAGE_CHARS_DEFAULT,
+    isOthersOnly: input.others_only === true,
+  };
+  const waitMs = waitS * 1000;
+  if (sessionId === undefined) return readUnread(ground, caller, { cursor: after, waitMs }, wanted);
+  if (after !== undefined && !/^\d{1,15}$/.test(after))
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'after is not a sequence: use the next_cursor of a read of this session.',
+    );
+  return readSession(ground, caller, { sessionId, after: Number(after ?? 0), waitMs }, wanted);
+}
+
+const InboxOutput = z.looseObject({
+  sessions: z.array(
+    z.looseObject({ session: Session, unread_after: z.int(), unread: z.int(), from: z.array(z.string()) }),
+  ),
+  has_more: z.boolean(),
+});
+const INBOX_SESSIONS_MAX = 20;
+
+/** A session tool that changes a session and has nothing to say. */
+const changing = <Input extends z.ZodMiniObject<{ session_id: typeof TOOL_INPUT.sessionId }>>(
+  facts: ToolFacts & { readonly input: Input },
+  operation: 'joinSession' | 'leaveSession' | 'endSession',
+): ServiceTool => {
+  const input = z.extend(facts.input, TOOL_KEYS);
+  return tool({
+    ...facts,
+    input,
+    output: Ok,
+    scopes: WRITES,
+    run: (ground, { actor }, given) => {
+      const { session_id, ...keys } = given as { session_id: string } & Keys;
+      return writeCounted(ground.context, actor, {
+        operation,
+        path: { session_id },
+        body: {},
+        key: toKey(ground, keys).key,
+      });
+    },
+  });
+};
+
+/** The tools, in the order in which they are listed. */
+export const SERVICE_TOOLS: readonly ServiceTool[] = [
+  tool({
+    name: 'send',
+    title: 'Send a message',
+    description:
+      'Sends a message to a session, or to agents in a new session. Returns session_id and the sequence to read after. ' +
+      'Set once (a name of your own) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
+    effect: 'adds',
+    input: SEND_INPUT,
+    output: SentOutput,
+    scopes: WRITES,
+    run: send,
+  }),
+  tool({
+    name: 'reply',
+    title: 'Answer the latest message',
+    description:
+      'Answers the latest message of another agent in a session. The same answer to the same message is sent only once.',
+    effect: 'adds',
+    isIdempotent: true,
+    input: REPLY_INPUT,
+    output: SentOutput,
+    scopes: [...READS, ...WRITES],
+    run: reply,
+  }),
+  tool({
+    name: 'read',
+    title: 'Read events',
+    description:
+      'Reads events (messages, invitations, joins, ends) of one session after a cursor, or of the next session with events that this agent has not received. ' +
+      'Returns them with next_cursor: pass it as after of the next read, also to confirm that they have arrived; has_more says that there are more now. Long messages are truncated and say how to get the rest. With wait_s it waits for news.',
+    effect: 'reads',
+    input: READ_INPUT,
+    output: EventPage,
+    scopes: READS,
+    run: read,
+  }),
+  tool({
+    name: 'inbox',
+    title: 'List what is unread',
+    description:
+      'Lists the sessions with something new from others, and who caused it. read then returns the events. With wait_s it waits for news.',
+    effect: 'reads',
+    input: z.strictObject({ wait_s: WaitForNews }),
+    output: InboxOutput,
+    scopes: READS,
+    run: (ground, caller, { wait_s: waitS = 0 }) =>
+      listUnread(ground, caller, { limit: INBOX_SESSIONS_MAX, waitMs: waitS * 1000 }),
+  }),
+  tool({
+    ...TOOL.session_list,
+    output: ListSessionsReply,
+    scopes: READS,
+    run: ({ context }, { actor }, query) => readCounted(context, actor, { operation: 'listSessions', path: {}, query }),
+  }),
+  tool({
+    ...TOOL.session_show,
+    output: Session,
+    scopes: READS,
+    run: ({ context }, { actor }, path) => readCounted(context, actor, { operation: 'getSession', path, query: {} }),
+  }),
+  tool({
+    ...TOOL.session_create,
+    input: z.extend(TOOL.session_create.input, TOOL_KEYS),
+    output: SentOutput,
+    scopes: WRITES,
+    run: async (ground, caller, { invite: invited = [], topic, message, ...keys }) => {
+      const invite = invited.map(toHandle);
+      const body = {
+        invite,
+        ...(topic !== undefined && { topic }),
+        ...(message !== undefined && { initial_message: { content: message } }),
+      };
+      const { key } = toKey(ground, keys);
+      const created = await writeCounted(ground.context, caller.actor, {
+        operation: 'createSession',
+        path: {},
+        body,
+        key,
+      });
+      const omitted = await findOmitted(ground, caller, created.session_id, invite);
+      return { ...created, ...(omitted.length > 0 && { omitted }) };
+    },
+  }),
+  tool({
+    ...TOOL.session_invite,
+    input: z.extend(TOOL.session_invite.input, TOOL_KEYS),
+    output: z.looseObject({ invited: z.array(z.string()), omitted: z.array(z.string()) }),
+    scopes: WRITES,
+    run: async (ground, { actor }, { session_id, invite, ...keys }) => {
+      const asked = invite.map(toHandle);
+      const { key } = toKey(ground, keys);
+      const write = { operation: 'inviteToSession', path: { session_id }, body: { invite: asked }, key } as const;
+      const { invited } = await writeCounted(ground.context, actor, write);
+      return { invited, omitted: asked.filter((handle) => !invited.includes(handle)) };
+    },
+  }),
+  changing(TOOL.session_join, 'joinSession'),
+  changing(TOOL.session_leave, 'leaveSession'),
+  changing(TOOL.session_end, 'endSession'),
+  tool({
+    ...TOOL.session_reopen,
+    input: z.extend(TOOL.session_reopen.input, TOOL_KEYS),
+    output: Ok,
+    scopes: WRITES,
+    run: (ground, { actor }, { session_id, invite, message, ...keys }) => {
+      const body = {
+        ...(invite !== undefined && { invite: invite.map(toHandle) }),
+        ...(message !== undefined && { initial_message: { content: message } }),
+      };
+      const { key } = toKey(ground, keys);
+      return writeCounted(ground.context, actor, { operation: 'reopenSession', path: { session_id }, body, key });
+    },
+  }),
+  tool({
+    ...TOOL.whoami,
+    output: z.looseObject({ handle: z.string(), service: z.string(), scopes: z.array(z.string()) }),
+    scopes: [],
+    run: async ({ context }, { actor }) => ({
+      handle: actor.handle,
+      service: context.settings.addresses.webUrl,
+      scopes: actor.scopes,
+    }),
+  }),
+  tool({
+    ...TOOL.agent_search,
+    output: SearchAgentsReply,
+    scopes: FINDS,
+    run: ({ context }, { actor }, { query: q, limit, cursor }) =>
+      readCounted(context, actor, { operation: 'searchAgents', path: {}, query: { q, limit, cursor } }),
+  }),
+  tool({
+    ...TOOL.agent_show,
+    output: AgentView,
+    scopes: FINDS,
+    run: ({ context }, { actor }, { handle }) =>
+      readCounted(context, actor, { operation: 'getAgent', path: splitHandle(toHandle(handle)), query: {} }),
+  }),
+];
+
+/** The tools that a token allows. */
+export function listAllowedTools(scopes: readonly Scope[]): readonly ServiceTool[] {
+  return SERVICE_TOOLS.filter((each) => each.scopes.every((scope) => scopes.includes(scope)));
+}
+
+/** Runs a tool. Whatever goes wrong is a result too: a model can read it. */
+export async function callTool(
+  ground: ToolGround,
+  caller: Caller,
+  name: string,
+  given: Readonly<Record<string, unknown>>,
+): Promise<ToolResult> {
+  const { context } = ground;
+  try {
+    const found = SERVICE_TOOLS.find((each) => each.name === name);
+    if (found === undefined) throw new ServiceError('VALIDATION_ERROR', 'There is no such tool: see tools/list.');
+    requireScopes(found.scopes, caller.actor);
+    const mistake = findToolMistake(found, given);
+    if (mistake !== undefined) throw new ServiceError('VALIDATION_ERROR', mistake);
+    const value = await found.run(ground, caller, found.input.parse(given) as never);
+    return toToolResult(context.random, found.isOwn === true, value);
+  } catch (error) {
+    const { status, headers, body } = answerOfError(error, context.log);
+    const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
+    const retryAfter = headers.find(([header]) => header === 'retry-after')?.[1];
+    return toToolError(context.random, {
+      code,
+      message,
+      retryable: status === 429 || status === 503,
+      ...(retryAfter !== undefined && { retry_after_s: Number(retryAfter) }),
+    });
+  }
+}

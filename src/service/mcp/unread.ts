@@ -1,0 +1,321 @@
+import { findActor, isMessageEvent } from '../../wire/event.js';
+import { isId } from '../../wire/id.js';
+import type { EventEnvelope } from '../../wire/schemas/event.js';
+import type { Message } from '../../wire/schemas/message.js';
+import type { Session } from '../../wire/schemas/session.js';
+import { cutEvent, type EventPage, READ_CHARS_MAX } from '../../wire/schemas/tool.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { Query } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import { findLastVisible, readVisibleRows, toEnvelope } from '../messaging/events.js';
+import { viewSessions } from '../messaging/list-sessions.js';
+import { countPending, listPending, type PendingRow } from '../store/inboxes.js';
+import { findParticipation, type ParticipationRow } from '../store/participants.js';
+import type { News } from './news.js';
+
+/** A call of a tool: who makes it, and until when it may wait. */
+export interface Caller {
+  readonly actor: AgentActor;
+  /** Aborted when no one waits for the answer anymore, or the service stops. */
+  readonly gone: AbortSignal;
+  /** Throws if the token was revoked while the call waited. */
+  recheck(): Promise<void>;
+}
+
+/** The parts of the service that tools use. */
+export interface ToolGround {
+  readonly context: ServiceContext;
+  readonly news: News;
+}
+
+/** Calls `look` now and whenever there may be news, until it finds something or the time is up. */
+export async function waitFor<Found>(
+  { context, news }: ToolGround,
+  caller: Caller,
+  { sessionId, waitMs }: { readonly sessionId: string | undefined; readonly waitMs: number },
+  look: () => Promise<Found | undefined>,
+): Promise<Found | undefined> {
+  if (waitMs === 0) return look();
+  const watch = news.watch(sessionId);
+  const time = new AbortController();
+  const cancel = context.clock.schedule(waitMs, () => time.abort());
+  const until = AbortSignal.any([caller.gone, time.signal]);
+  try {
+    for (;;) {
+      const found = await look();
+      if (found !== undefined || until.aborted) return found;
+      await watch.next(until);
+      await caller.recheck();
+    }
+  } finally {
+    cancel();
+    watch.end();
+  }
+}
+
+/** Which events to return, and how much of each message. */
+export interface Wanted {
+  readonly limit: number;
+  readonly maxChars: number;
+  readonly isOthersOnly: boolean;
+}
+
+interface Piece {
+  readonly events: readonly EventEnvelope[];
+  /** The last event that was read, whether or not it is wanted. */
+  readonly last: number;
+  readonly hasMore: boolean;
+}
+
+/** How many pages without a wanted event one call reads. */
+const PIECES_MAX = 20;
+
+async function requireParticipation(
+  query: Query,
+  sessionId: string,
+  { agentId }: AgentActor,
+): Promise<ParticipationRow> {
+  const participation = isId('session', sessionId) ? await findParticipation(query, sessionId, agentId) : undefined;
+  if (participation === undefined) throw new ServiceError('NOT_FOUND');
+  return participation;
+}
+
+async function readPiece(
+  { database }: ServiceContext,
+  actor: AgentActor,
+  sessionId: string,
+  after: number,
+  { limit, maxChars, isOthersOnly }: Wanted,
+): Promise<Piece> {
+  const { events, hasMore } = await database.read(async (query) =>
+    readVisibleRows(query, await requireParticipation(query, sessionId, actor), after, limit, READ_CHARS_MAX),
+  );
+  const envelopes = events.map(toEnvelope).filter((event) => !isOthersOnly || findActor(event) !== actor.handle);
+  return {
+    events: envelopes.map((event) => cutEvent(event, maxChars)),
+    last: events.at(-1)?.sequence ?? after,
+    hasMore,
+  };
+}
+
+/** Reads on until there is an event that is wanted, and no further than one call may. */
+async function readWanted(
+  context: ServiceContext,
+  actor: AgentActor,
+  sessionId: string,
+  after: number,
+  wanted: Wanted,
+): Promise<Piece> {
+  for (let pieces = 1, last = after; ; pieces += 1) {
+    const piece = await readPiece(context, actor, sessionId, last, wanted);
+    last = piece.last;
+    if (piece.events.length > 0 || !piece.hasMore || pieces === PIECES_MAX) return piece;
+  }
+}
+
+/** The events of one session after a sequence. */
+export async function readSession(
+  ground: ToolGround,
+  caller: Caller,
+  { sessionId, after, waitMs }: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
+  wanted: Wanted,
+): Promise<EventPage> {
+  let last = after;
+  const found = await waitFor(ground, caller, { sessionId, waitMs }, async () => {
+    const piece = await readWanted(ground.context, caller.actor, sessionId, last, wanted);
+    last = piece.last;
+    return piece.events.length > 0 || piece.hasMore ? piece : undefined;
+  });
+  return { events: [...(found?.events ?? [])], next_cursor: String(last), has_more: found?.hasMore ?? false };
+}
+
+/** The first message after a sequence that another agent sent, unless it answers a different one. */
+export async function waitForReply(
+  ground: ToolGround,
+  caller: Caller,
+  sent: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
+  isReply: (message: Message) => boolean,
+  wanted: Wanted,
+): Promise<Message | null> {
+  let { after } = sent;
+  const { clock } = ground.context;
+  const end = clock.monotonic() + sent.waitMs;
+  for (;;) {
+    const waitMs = Math.max(0, end - clock.monotonic());
+    const page = await readSession(ground, caller, { ...sent, after, waitMs }, wanted);
+    const reply = page.events.filter(isMessageEvent).find(({ payload }) => isReply(payload));
+    if (reply !== undefined) return reply.payload;
+    if (waitMs === 0 || caller.gone.aborted) return null;
+    after = Number(page.next_cursor);
+  }
+}
+
+/** This many of the last events are searched for a message to answer. */
+const LAST_WINDOW = 32;
+const LAST_CHARS_MAX = 1024 * 1024;
+
+/** The latest message of another agent, if it is among the last events. */
+export function findLastOfOthers(
+  { database }: ServiceContext,
+  actor: AgentActor,
+  sessionId: string,
+): Promise<Message | undefined> {
+  return database.read(async (query) => {
+    const participation = await requireParticipation(query, sessionId, actor);
+    let after = Math.max(0, participation.last_sequence - LAST_WINDOW);
+    let found: Message | undefined;
+    for (let hasMore = true; hasMore; ) {
+      const page = await readVisibleRows(query, participation, after, LAST_WINDOW, LAST_CHARS_MAX);
+      for (const event of page.events.map(toEnvelope))
+        if (isMessageEvent(event) && event.payload.sender !== actor.handle) found = event.payload;
+      after = page.events.at(-1)?.sequence ?? after;
+      hasMore = page.hasMore && page.events.length > 0;
+    }
+    return found;
+  });
+}
+
+/** Pending sessions that one look reads; own events alone are not news. */
+const PENDING_PER_LOOK = 20;
+const LOOKS_MAX = 5;
+
+/** `sess_…-12`: everything in the session up to there has arrived. */
+const CURSOR = /^(sess_[0-9A-Z]{26})-(\d{1,15})$/;
+
+/**
+ * The events of the next session with something that has not arrived, from its delivery cursor on. The cursor of a page is
+ * its receipt: the next read brings it back, and only then the agent has received the page.
+ */
+export async function readUnread(
+  ground: ToolGround,
+  caller: Caller,
+  { cursor, waitMs }: { readonly cursor: string | undefined; readonly waitMs: number },
+  wanted: Wanted,
+): Promise<EventPage> {
+  const { context } = ground;
+  const { actor } = caller;
+  const [, received = '', through = '0'] = CURSOR.exec(cursor ?? '') ?? [];
+  if (cursor !== undefined && cursor !== '' && received === '')
+    throw new ServiceError('VALIDATION_ERROR', 'after is not a next_cursor of a read of all sessions.');
+  if (received !== '') await confirm(context, actor, received, Number(through));
+  const look = (): Promise<FoundPiece | undefined> => findUnread(context, actor, received, wanted);
+  const found = await waitFor(ground, caller, { sessionId: undefined, waitMs }, look);
+  if (found === undefined) return { events: [], next_cursor: cursor ?? '', has_more: false };
+  const { sessionId, events, last, hasMore } = found;
+  return { events: [...events], next_cursor: `${sessionId}-${last}`, has_more: hasMore };
+}
+
+interface FoundPiece extends Piece {
+  readonly sessionId: string;
+}
+
+/** Begins after the session that was read last, so that a busy one does not hide the others. */
+async function findUnread(
+  context: ServiceContext,
+  actor: AgentActor,
+  afterSessionId: string,
+  wanted: Wanted,
+): Promise<FoundPiece | undefined> {
+  const { agentId } = actor;
+  await context.inboxes.settle();
+  let from = afterSessionId;
+  for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
+    const start = from;
+    const rows = await context.database.read((query) => listPending(query, agentId, start, PENDING_PER_LOOK));
+    for (const { session_id: sessionId, delivered_sequence: delivered } of rows) {
+      const piece = await readWanted(context, actor, sessionId, delivered, wanted);
+      if (piece.events.length > 0) {
+        const pending = await context.database.read((query) => countPending(query, agentId, 2));
+        return { ...piece, sessionId, hasMore: piece.hasMore || pending > 1 };
+      }
+      // Nothing that this agent may see, or nothing but its own.
+      await confirm(context, actor, sessionId, piece.last);
+      from = sessionId;
+    }
+    if (rows.length === PENDING_PER_LOOK) continue;
+    if (afterSessionId === '' || from === '') return undefined;
+    from = '';
+    afterSessionId = '';
+  }
+  return undefined;
+}
+
+/** Moves the delivery cursor of the agent, as a pong does on a socket; never past what it may see. */
+async function confirm(
+  { database, inboxes }: ServiceContext,
+  actor: AgentActor,
+  sessionId: string,
+  through: number,
+): Promise<void> {
+  const found = await database.read(async (query) => {
+    const participation = await findParticipation(query, sessionId, actor.agentId);
+    return participation && { last: participation.last_sequence, seen: await findLastVisible(query, participation) };
+  });
+  if (found === undefined) return;
+  const sent = Math.min(through, found.seen);
+  inboxes.delivered(actor.agentId, sessionId, { sent, readThrough: sent === found.seen ? found.last : 0 });
+  await inboxes.settle();
+}
+
+/** A session with events that have not arrived. */
+export interface UnreadSession {
+  readonly session: Session;
+  /** Where they begin. */
+  readonly unread_after: number;
+  /** How many of them are from others, counted up to a limit, and who caused them. */
+  readonly unread: number;
+  readonly from: readonly string[];
+}
+
+/** The sessions with something new from others, up to `limit`. */
+export async function listUnread(
+  ground: ToolGround,
+  caller: Caller,
+  { limit, waitMs }: { readonly limit: number; readonly waitMs: number },
+): Promise<{ sessions: readonly UnreadSession[]; has_more: boolean }> {
+  const { context } = ground;
+  const look = async () => {
+    await context.inboxes.settle();
+    for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
+      const rows = await context.database.read((query) => listPending(query, caller.actor.agentId, '', limit + 1));
+      const sessions: UnreadSession[] = [];
+      for (const row of rows.slice(0, limit)) {
+        const unread = await viewUnread(context, caller.actor, row);
+        if (unread !== undefined) sessions.push(unread);
+      }
+      const hasMore = rows.length > limit;
+      if (sessions.length > 0) return { sessions, has_more: hasMore };
+      if (!hasMore) return undefined;
+    }
+    return undefined;
+  };
+  const found = await waitFor(ground, caller, { sessionId: undefined, waitMs }, look);
+  return found ?? { sessions: [], has_more: false };
+}
+
+const COUNTED: Wanted = { limit: 50, maxChars: 0, isOthersOnly: true };
+
+async function viewUnread(
+  context: ServiceContext,
+  actor: AgentActor,
+  { session_id: sessionId, delivered_sequence: delivered }: PendingRow,
+): Promise<UnreadSession | undefined> {
+  const { events, last } = await readWanted(context, actor, sessionId, delivered, COUNTED);
+  if (events.length === 0) {
+    await confirm(context, actor, sessionId, last);
+    return undefined;
+  }
+  const session = await context.database.read(async (query) => {
+    const {
+      session_state: state,
+      topic,
+      session_created_at: created_at,
+      ended_at,
+    } = await requireParticipation(query, sessionId, actor);
+    const [viewed] = await viewSessions(query, [{ id: sessionId, state, topic, created_at, ended_at }]);
+    return viewed;
+  });
+  if (session === undefined) return undefined;
+  const from = [...new Set(events.map(findActor).filter((handle) => handle !== undefined))];
+  return { session, unread_after: delivered, unread: events.length, from };
+}

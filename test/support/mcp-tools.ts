@@ -1,0 +1,111 @@
+import { Client, StreamableHTTPClientTransport, type VersionNegotiationMode } from '@modelcontextprotocol/client';
+import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+
+import type { Actor } from './actors.js';
+import { type Answer, request } from './http.js';
+import { text } from './json.js';
+import { askClientToken, type Place } from './oauth.js';
+
+/** How a client speaks: the SDK of before, or the one of revision 2026-07-28 in one of its modes. */
+export type Dialect = 'first SDK' | VersionNegotiationMode;
+
+/** The newest revision, an older one by the same SDK, and the SDK of before. */
+export const DIALECTS: readonly Dialect[] = [{ pin: '2026-07-28' }, 'auto', 'legacy', 'first SDK'];
+
+export interface Event {
+  readonly type: string;
+  readonly sequence: number;
+  readonly session_id: string;
+  readonly payload: {
+    readonly id: string;
+    readonly content?: string;
+    readonly sender?: string;
+    readonly metadata?: object;
+  };
+}
+
+/** What a tool returned. */
+export interface Result {
+  readonly isError: boolean;
+  readonly text: string;
+  readonly value: {
+    session_id: string;
+    sequence: number;
+    message_id: string;
+    events: Event[];
+    next_cursor: string;
+    has_more: boolean;
+    notice: string;
+    reply: { content: string } | null;
+    sessions: { session: { id: string }; unread: number; from: string[] }[];
+    omitted: string[];
+    handle: string;
+    error: { code: string; message: string; retryable: boolean; retry_after_s?: number };
+  };
+}
+
+export interface Tools {
+  readonly names: readonly string[];
+  call(name: string, given?: Record<string, unknown>, signal?: AbortSignal): Promise<Result>;
+  close(): Promise<void>;
+}
+
+/** A token of an agent for one resource. */
+export async function tokenFor(place: Place, actor: Actor, resource: string, scope?: string): Promise<string> {
+  const answer = await askClientToken(place, actor.credentials, resource, scope);
+  return text(answer.json, 'access_token');
+}
+
+/** A real client, connected and with the list of tools, as every host has it. */
+export async function connect(url: string, token: string, dialect: Dialect = { pin: '2026-07-28' }): Promise<Tools> {
+  const options = { requestInit: { headers: { authorization: `Bearer ${token}` } } };
+  if (dialect === 'first SDK') {
+    const client = new FirstClient({ name: 'test', version: '1' });
+    await client.connect(new FirstTransport(new URL(url), options));
+    const { tools } = await client.listTools();
+    return {
+      names: tools.map(({ name }) => name),
+      call: async (name, given = {}, signal) =>
+        readResult(
+          await client.callTool({ name, arguments: given }, undefined, { timeout: 55_000, ...(signal && { signal }) }),
+        ),
+      close: () => client.close(),
+    };
+  }
+  const client = new Client({ name: 'test', version: '2' }, { versionNegotiation: { mode: dialect } });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), options));
+  const { tools } = await client.listTools();
+  return {
+    names: tools.map(({ name }) => name),
+    call: async (name, given = {}, signal) =>
+      readResult(await client.callTool({ name, arguments: given }, { timeout: 55_000, ...(signal && { signal }) })),
+    close: () => client.close(),
+  };
+}
+
+function readResult(result: Readonly<Record<string, unknown>>): Result {
+  const [block] = result['content'] as { text: string }[];
+  const isError = result['isError'] === true;
+  const said = block?.text ?? '';
+  return { isError, text: said, value: isError ? JSON.parse(said.split('\n')[0] ?? '') : result['structuredContent'] };
+}
+
+/** One message to the endpoint, without a client around it. */
+export function post(
+  url: string,
+  token: string,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  return request(url, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body,
+  });
+}
