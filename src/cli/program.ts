@@ -47,6 +47,7 @@ import { reply } from './commands/send/reply.js';
 import { messageSend } from './commands/send/send.js';
 import {
   serveAccountList,
+  serveAccountOperator,
   serveAccountRemove,
   serveAccountResetPassword,
   serveAccountResume,
@@ -106,7 +107,7 @@ const COMMANDS: readonly Command[] = [
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
-  ...[serveAccountTier, serveAccountRemove, serveAccountResetPassword],
+  ...[serveAccountTier, serveAccountOperator, serveAccountRemove, serveAccountResetPassword],
   ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
   ...[demo, open, status, doctor],
   ...[configList, configGet, configSet, configUnset, configPath],

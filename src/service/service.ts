@@ -39,6 +39,7 @@ import { type BusOptions, openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
+import { OPERATOR_ROWS } from './operator/pages/pages.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
@@ -334,7 +335,11 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const links = createSignInLinks(context);
   const { documentNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };
-  const dashboard = registerDashboard(app.fastify, registerAuthorizationServer(app.fastify, context, oauth));
+  const dashboard = registerDashboard(
+    app.fastify,
+    registerAuthorizationServer(app.fastify, context, oauth),
+    OPERATOR_ROWS,
+  );
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {

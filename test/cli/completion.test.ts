@@ -253,7 +253,7 @@ describe('what completions offer', () => {
       ),
     ]);
     // These are words to type; anything else needs a row in PLACEHOLDERS.
-    expect([...new Set(undecided)].sort()).toEqual(['anyone', 'memory', 'standard', 'trusted']);
+    expect([...new Set(undecided)].sort()).toEqual(['anyone', 'memory', 'no', 'standard', 'trusted', 'yes']);
   });
 
   it('what the build wrote into the program', () => {

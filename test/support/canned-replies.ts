@@ -115,6 +115,7 @@ const operatorAccountOf = ({ text }: Wording): Record<string, unknown> => ({
   state: 'active',
   tier: 'standard',
   is_local: false,
+  is_operator: false,
   agents: 2,
   clients: 1,
   attachment_bytes: 5,

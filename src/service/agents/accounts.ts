@@ -56,6 +56,7 @@ export async function createAccount(
     password_hash: account.passwordHash,
     tier: account.tier,
     is_local: account.isLocal ? 1 : 0,
+    is_operator: 0,
     created_at: context.clock.now(),
     updated_at: context.clock.now(),
     suspended_at: null,

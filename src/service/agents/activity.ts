@@ -53,8 +53,13 @@ export async function recordActivity(
     account_id: accountId,
     kind,
     detail: detail.slice(0, DETAIL_MAX_LENGTH),
-    address: address.replace(/^::ffff:(?=\d+\.)/, ''),
+    address: withoutMapping(address),
     browser_name: browserName,
     created_at: clock.now(),
   });
+}
+
+/** An IPv4 address as people know it. */
+export function withoutMapping(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/, '');
 }

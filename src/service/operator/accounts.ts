@@ -27,6 +27,7 @@ import {
   findAccountByUsername,
   insertEntryLink,
   markAccountSuspended,
+  updateIsOperator,
   updateTier,
 } from '../store/accounts.js';
 import {
@@ -107,13 +108,16 @@ export async function readOperatorAccount(context: ServiceContext, username: str
 export async function updateOperatorAccount(
   context: ServiceContext,
   username: string,
-  { suspended, tier }: UpdateOperatorAccountRequest,
+  { suspended, tier, operator }: UpdateOperatorAccountRequest,
 ): Promise<OperatorAccount> {
   return await context.database.write(async (transaction) => {
     const { id, suspended_at } = await requireAccount(transaction, username);
+    if (operator === true && suspended !== false && (suspended_at !== null || suspended === true))
+      throw suspendedFirst();
     if (suspended === true && suspended_at === null) await suspendAccount(context, transaction, id);
     if (suspended === false) await markAccountSuspended(transaction, id, null);
     if (tier !== undefined) await updateTier(transaction, id, tier);
+    if (operator !== undefined) await updateIsOperator(transaction, id, operator);
     return toOperatorAccount(context, await requireAccount(transaction, username));
   });
 }
@@ -124,13 +128,16 @@ export async function removeOperatorAccount(context: ServiceContext, username: s
   return { ok: true };
 }
 
+const suspendedFirst = (): ServiceError =>
+  new ServiceError('VALIDATION_ERROR', 'The account is suspended: resume it first.');
+
 async function requireAccount(query: Query, username: string): Promise<OperatorAccountRow> {
   const row = await findOperatorAccount(query, username);
   if (row === undefined) throw new ServiceError('NOT_FOUND');
   return row;
 }
 
-function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): OperatorAccount {
+export function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): OperatorAccount {
   const { username, display_name, tier, agents, clients, attachment_bytes, created_at } = row;
   const quota = getQuota(context, row);
   return {
@@ -139,6 +146,7 @@ function toOperatorAccount(context: ServiceContext, row: OperatorAccountRow): Op
     state: row.suspended_at === null ? 'active' : 'suspended',
     tier,
     is_local: row.is_local === 1,
+    is_operator: row.is_operator === 1,
     agents,
     clients,
     attachment_bytes,
@@ -164,8 +172,7 @@ export async function createPasswordLink(context: ServiceContext, username: stri
         'VALIDATION_ERROR',
         'A local account has no password: use asp serve open to sign in as it.',
       );
-    if (account.suspended_at !== null)
-      throw new ServiceError('VALIDATION_ERROR', 'The account is suspended: resume it first.');
+    if (account.suspended_at !== null) throw suspendedFirst();
     await deletePasswordLinks(transaction, account.id);
     return addEntryLink(context, transaction, {
       purpose: 'password',

@@ -44,6 +44,7 @@ import {
   toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
+import { actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
 
 /** The operator's actions on a local service, beyond the specification. */
@@ -233,7 +234,9 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
             requireOperator(request, options.secret);
             const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
             const { named = '' } = request.params as { named?: string };
-            const answer = await report(context, name, named, () => handle(body as never, named));
+            const answer = await report(context, { operation: name, target: named, changes: body ?? {} }, () =>
+              handle(body as never, named),
+            );
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
           },
         });
@@ -243,25 +246,17 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
   );
 }
 
-/** Runs the operator's requests, and records changes in the security log. */
+/** Runs a request of the command line, and records changes. */
 async function report<Answer>(
-  { log }: ServiceContext,
-  operation: OperatorOperation,
-  target: string,
+  context: ServiceContext,
+  { operation, target, changes }: Required<OperatorAction>,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
-  const logOutcome = (outcome: string): void => {
-    if (OPERATOR_ENDPOINT[operation].method === 'GET') return;
-    log.security?.('operator_acted', { operation, ...(target !== '' && { target }), outcome });
-  };
-  try {
-    const answer = await work();
-    logOutcome('done');
-    return answer;
-  } catch (error) {
-    logOutcome(error instanceof ServiceError ? error.code : 'failed');
-    throw error;
-  }
+  if (OPERATOR_ENDPOINT[operation].method === 'GET') return work();
+  if (operation !== 'stopService') return actAsOperator(context, {}, { operation, target, changes }, work);
+  // It must work when the database does not.
+  logOperatorAction(context.log, { operation, target, outcome: 'done' });
+  return work();
 }
 
 function requireOperator(request: FastifyRequest, secret: string): void {

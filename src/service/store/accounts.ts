@@ -11,6 +11,8 @@ export interface AccountRow {
   /** The operator lets a trusted account have things that strangers may not, such as open agents. */
   readonly tier: 'standard' | 'trusted';
   readonly is_local: number;
+  /** It may use the operator's area of the dashboard. */
+  readonly is_operator: number;
   readonly created_at: number;
   /** When a field that others see last changed. */
   readonly updated_at: number;
@@ -23,7 +25,7 @@ export interface AccountRow {
 /** False: the username is taken. */
 export async function insertAccount(
   transaction: Transaction,
-  row: Omit<AccountRow, 'suspended_at' | 'attachment_bytes'>,
+  row: Omit<AccountRow, 'is_operator' | 'suspended_at' | 'attachment_bytes'>,
 ): Promise<boolean> {
   const changed = await insertRow(
     transaction,
@@ -83,6 +85,14 @@ export async function updateTier(transaction: Transaction, accountId: string, ti
   await transaction.run('UPDATE account SET tier = $2 WHERE id = $1', accountId, tier);
 }
 
+export async function updateIsOperator(
+  transaction: Transaction,
+  accountId: string,
+  isOperator: boolean,
+): Promise<void> {
+  await transaction.run('UPDATE account SET is_operator = $2 WHERE id = $1', accountId, isOperator ? 1 : 0);
+}
+
 /** Its name stays, so that no one else can ever have it; personal data are deleted. */
 export async function markAccountRemoved(
   transaction: Transaction,
@@ -90,7 +100,7 @@ export async function markAccountRemoved(
   removedAt: number,
 ): Promise<void> {
   await transaction.run(
-    'UPDATE account SET removed_at = $2, password_hash = NULL, display_name = username WHERE id = $1',
+    'UPDATE account SET removed_at = $2, password_hash = NULL, display_name = username, is_operator = 0 WHERE id = $1',
     accountId,
     removedAt,
   );

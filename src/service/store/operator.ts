@@ -2,6 +2,7 @@ import type { InboundPolicy } from '../../wire/schemas/agent.js';
 import type { Dialect, Query } from '../core/database.js';
 import type { AccountRow, EntryLinkRow } from './accounts.js';
 import type { OAuthClientRow } from './oauth-clients.js';
+import { LAST_CHARACTER } from './search.js';
 
 export interface ServiceCounts {
   readonly accounts: number;
@@ -76,6 +77,23 @@ const ACCOUNT = `SELECT account.*,
 /** Every account, by name. */
 export function listAllAccounts(query: Query): Promise<OperatorAccountRow[]> {
   return query.all<OperatorAccountRow>(`${ACCOUNT} WHERE removed_at IS NULL ORDER BY username`);
+}
+
+/** The next `limit` whose names begin with `prefix`, by name. */
+export function listAccountsByName(
+  query: Query,
+  prefix: string,
+  afterName: string,
+  limit: number,
+): Promise<OperatorAccountRow[]> {
+  return query.all<OperatorAccountRow>(
+    `${ACCOUNT} WHERE username >= $1 AND username < $2 AND username > $3 AND removed_at IS NULL
+     ORDER BY username LIMIT $4`,
+    prefix,
+    prefix + LAST_CHARACTER,
+    afterName,
+    limit,
+  );
 }
 
 export function findOperatorAccount(query: Query, username: string): Promise<OperatorAccountRow | undefined> {

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 25;
+export const SCHEMA_VERSION = 26;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -71,6 +71,7 @@ const SCHEMA: readonly Statement[] = [
     password_hash TEXT,
     tier TEXT NOT NULL CHECK (tier IN ('standard', 'trusted')),
     is_local INTEGER NOT NULL,
+    is_operator INTEGER NOT NULL DEFAULT 0,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     suspended_at BIGINT,
@@ -102,6 +103,19 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX activity_by_account ON activity (account_id, id)`,
   `CREATE INDEX activity_by_age ON activity (created_at)`,
+  // What operators did. No outcome: the action has not finished, or was interrupted.
+  `CREATE TABLE operator_action (
+    id TEXT PRIMARY KEY,
+    operator_name TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    target TEXT NOT NULL,
+    changes TEXT NOT NULL,
+    outcome TEXT,
+    address TEXT NOT NULL,
+    browser_name TEXT NOT NULL,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX operator_action_by_age ON operator_action (created_at)`,
   // Links from the operator. The account is the one whose password it sets, or the one that signed up with it.
   `CREATE TABLE entry_link (
     id TEXT PRIMARY KEY,

@@ -33,7 +33,8 @@ export interface TermRow extends TermPosition {
   readonly is_match: number;
 }
 
-const LAST_CHARACTER = '\u{10ffff}';
+/** Sorts after every other character. */
+export const LAST_CHARACTER = '\u{10ffff}';
 
 /** The next `limit` words that begin with `prefixes[0]`, in order, after `after`: a walk along the index. */
 export function listTerms(

@@ -25,6 +25,7 @@ import {
 } from '../store/authorizations.js';
 import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js';
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
+import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
 import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, refuseOtherMethods } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
@@ -169,6 +170,8 @@ const CODE_KEPT_MS = DAY_MS;
 const ENTRY_LINK_KEPT_MS = 30 * DAY_MS;
 /** The page of the activities says so. */
 const ACTIVITY_KEPT_MS = 90 * DAY_MS;
+/** Their page says so. */
+const OPERATOR_ACTION_KEPT_MS = 365 * DAY_MS;
 const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
 
 /** Deletes everything that has expired. */
@@ -179,6 +182,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
     await deleteAccountSessionsExpiredBefore(transaction, now);
     await deleteActivitiesBefore(transaction, now - ACTIVITY_KEPT_MS);
+    await deleteOperatorActionsBefore(transaction, now - OPERATOR_ACTION_KEPT_MS);
     await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
     await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);

@@ -86,6 +86,8 @@ export const OperatorAccount = z.looseObject({
   tier: Tier,
   /** It belongs to the OS user who runs the service, and has no password. */
   is_local: z.boolean(),
+  /** It may use the operator's area of the dashboard. */
+  is_operator: z.boolean(),
   agents: z.int(),
   clients: z.int(),
   attachment_bytes: z.int(),
@@ -96,10 +98,11 @@ export const OperatorAccount = z.looseObject({
 
 export type OperatorAccount = z.infer<typeof OperatorAccount>;
 
-/** Body that suspends, resumes or trusts an account. */
+/** Body that suspends, resumes or trusts an account, or makes it an operator. */
 export const UpdateOperatorAccountRequest = z.strictObject({
   suspended: z.optional(z.boolean()),
   tier: z.optional(Tier),
+  operator: z.optional(z.boolean()),
 });
 
 export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountRequest>;

@@ -199,6 +199,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve account suspend': [operator('serve account suspend alice')],
   'serve account resume': [operator('serve account resume alice')],
   'serve account tier': [operator('serve account tier alice trusted')],
+  'serve account operator': [operator('serve account operator alice yes')],
   'serve account remove': [operator('serve account remove alice --yes')],
   'serve account reset-password': [operator('serve account reset-password alice')],
   'serve invite create': [operator('serve invite create')],

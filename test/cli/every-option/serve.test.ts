@@ -568,6 +568,15 @@ const TABLE: Table = {
     ),
     'standard|trusted': shown('standard', 'standard', accountIs('tier', 'serve account tier s$number'), 'trusted'),
   },
+  'serve account operator': {
+    account: shown(
+      ACCOUNT,
+      true,
+      async (scene, typed) => accountIs('is_operator', 'serve account operator')(scene, [...typed, 'yes']),
+      ANOTHER,
+    ),
+    'yes|no': shown('yes', true, accountIs('is_operator', 'serve account operator s$number'), 'no'),
+  },
   'serve account remove': {
     account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
   },

@@ -84,6 +84,9 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await alice.mustSend(session, [{ type: 'file', url: 'https://example.org/report.pdf', name: 'n'.repeat(180) }]);
     await operate(stage.operator, 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [`@bob.${LONG}`] });
+    await operate(stage.operator, 'PATCH', `/accounts/${alice.owner}`, { operator: true });
+    await operate(stage.operator, 'POST', '/agents', { handle: `@${LONG}.${LONG}` });
+    await operate(stage.operator, 'PATCH', `/accounts/${LONG}`, { suspended: true });
     const agent = `agents/${alice.name}`;
     paths = [
       ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/blocks`, `${agent}/remove`],
@@ -98,6 +101,10 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         'sessions?with=nobody',
         'sessions?state=invited',
       ],
+      ...['', '?q=a', `/${LONG}`, `/${LONG}/remove`, '/bob', `/${alice.owner}`].map(
+        (part) => `operator/accounts${part}`,
+      ),
+      'operator/log',
       'none',
     ].map((part) => `/dashboard/${part}`);
   });

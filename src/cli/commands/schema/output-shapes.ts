@@ -347,6 +347,7 @@ export const COMMAND_OUTPUT = {
   'serve account suspend': OperatorAccount,
   'serve account resume': OperatorAccount,
   'serve account tier': OperatorAccount,
+  'serve account operator': OperatorAccount,
   'serve account remove': shape({ account: text, removed: yes }),
   'serve account reset-password': shape({ account: text, url: text, expires_at: count }),
   'serve invite create': EntryLink,

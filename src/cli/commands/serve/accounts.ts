@@ -50,6 +50,7 @@ export const serveAccountShow = command({
       [
         `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
         `tier     ${safe.is_local ? 'local: it belongs to the person who runs the service' : safe.tier}`,
+        ...(safe.is_operator ? ['operator yes: it may use the operator’s area of the dashboard'] : []),
         `created  ${toTime(safe.created_at)}`,
         `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
         `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
@@ -116,6 +117,28 @@ export const serveAccountTier = command({
     return { account: readAccount(args.argument('account')), tier };
   },
   run: async (context, { account, tier }) => void (await change(context, account, { tier })),
+});
+
+export const serveAccountOperator = command({
+  path: 'serve account operator',
+  summary: 'set whether an account of the local service is an operator',
+  details: [
+    'Operators get one more area of the dashboard, with all accounts and the state of the service. There they can do what',
+    'the other asp serve account commands do, except to operators. Only this command makes an operator.',
+  ].join('\n'),
+  arguments: [ACCOUNT, { usage: '<yes|no>', about: 'no for accounts that anyone can create' }],
+  examples: [
+    { line: 'asp serve account operator alice yes', about: 'alice finds “Operator” in the menu of the dashboard' },
+    { line: 'asp serve account operator alice no', about: 'undo it, at once' },
+  ],
+  effect: 'local',
+  stdout: 'the account',
+  parse(args) {
+    const text = args.argument('yes|no');
+    if (text !== 'yes' && text !== 'no') throw usageError(`'${text}' is not an answer: choose yes or no.`);
+    return { account: readAccount(args.argument('account')), operator: text === 'yes' };
+  },
+  run: async (context, { account, operator }) => void (await change(context, account, { operator })),
 });
 
 export const serveAccountRemove = command({

@@ -146,7 +146,7 @@ export function refusedView({ code, message, retry }: Refused): View {
 const AGENT = '/dashboard/agents/:name';
 const SESSION = '/dashboard/sessions/:session_id';
 
-/** Every address of the dashboard. */
+/** Every address of the dashboard, except the area of its operators. */
 export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
   { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
@@ -256,8 +256,15 @@ async function findSender(server: AuthorizationServer, request: FastifyRequest):
 /** Background work of the dashboard. */
 export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 
-/** Mounts the dashboard below the web origin; everything it installs stays within its own scope. */
-export function registerDashboard(app: FastifyInstance, server: AuthorizationServer): Dashboard {
+/**
+ * Mounts the dashboard below the web origin; everything it installs stays within its own scope. Rows that
+ * know parts of the service which the dashboard does not come from outside.
+ */
+export function registerDashboard(
+  app: FastifyInstance,
+  server: AuthorizationServer,
+  furtherRows: readonly PageRow[],
+): Dashboard {
   const live = createLiveTranscripts(server);
   const lists = createLiveLists(server);
   const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many forms with files are being sent.' });
@@ -265,7 +272,7 @@ export function registerDashboard(app: FastifyInstance, server: AuthorizationSer
     acceptTypes(scope, [FORM_TYPE]);
     await scope.register(multipart);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
-    for (const row of PAGE_ROWS) registerRow(scope, server, bodies, row);
+    for (const row of [...PAGE_ROWS, ...furtherRows]) registerRow(scope, server, bodies, row);
     registerAgentPage(scope, server);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
@@ -478,7 +485,11 @@ function sendDownload(
 function renderVisited({ context, account, csrf }: Visit, view: View): string {
   return renderFrame(view, {
     host: new URL(context.settings.addresses.webUrl).host,
-    account: { username: account.username, displayName: account.display_name },
+    account: {
+      username: account.username,
+      displayName: account.display_name,
+      isOperator: account.is_operator === 1,
+    },
     signOutPath: PATH.signOut,
     csrf,
     now: context.clock.now(),

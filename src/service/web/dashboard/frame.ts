@@ -13,6 +13,8 @@ const SECTIONS = {
   clients: { label: 'Credentials', path: '/dashboard/clients' },
   applications: { label: 'Apps', path: '/dashboard/applications' },
 } as const;
+/** Only operators find anything there. */
+export const OPERATOR_AREA = '/dashboard/operator';
 export type Section = keyof typeof SECTIONS | 'search';
 
 /** The content of one dashboard page within the frame. */
@@ -30,7 +32,7 @@ export interface View {
 export interface Frame {
   /** The host of the service, so that people see whose page this is. */
   readonly host: string;
-  readonly account: { readonly username: string; readonly displayName: string };
+  readonly account: { readonly username: string; readonly displayName: string; readonly isOperator: boolean };
   readonly signOutPath: string;
   readonly csrf: string;
   readonly now: number;
@@ -56,6 +58,7 @@ function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
   return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></button>
 <div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
 <a class="button plain" href="/dashboard/settings">Settings</a>
+${account.isOperator && html`<a class="button plain" href="${OPERATOR_AREA}">Operator</a>`}
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
@@ -142,6 +145,11 @@ const NOTE = {
   reopened: 'The session is open again.',
   'too-late': 'Nothing was changed: the session has changed in the meantime.',
   'all-disconnected': 'All apps were disconnected. To act for you again, each must ask you.',
+  'account-suspended': 'The account was suspended.',
+  'account-resumed': 'The account was resumed. Its people must sign in again.',
+  'account-trusted': 'The account is trusted.',
+  'account-standard': 'The account is no longer trusted.',
+  'account-removed': 'The account was removed.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;

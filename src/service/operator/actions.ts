@@ -1,0 +1,82 @@
+import type { OperatorOperation } from '../../wire/schemas/operator.js';
+import { withoutMapping } from '../agents/activity.js';
+import type { ServiceContext } from '../core/context.js';
+import { ServiceError } from '../core/errors.js';
+import { insertOperatorAction, updateOperatorActionOutcome } from '../store/operator-actions.js';
+
+/** Who acts as an operator, and from where. */
+export interface ActingOperator {
+  /** Undefined: the person who holds the secret of the service on its machine. */
+  readonly username?: string;
+  readonly address?: string;
+  readonly browserName?: string;
+}
+
+export interface OperatorAction {
+  readonly operation: OperatorOperation;
+  readonly target: string;
+  /** The fields that it sets. */
+  readonly changes?: object;
+}
+
+/**
+ * Does something that only operators may do. Its entry is written before it begins, so nothing is done without an
+ * entry; an entry without an outcome was interrupted.
+ */
+export async function actAsOperator<Answer>(
+  context: Pick<ServiceContext, 'clock' | 'ids' | 'database' | 'log'>,
+  { username = '', address = '', browserName = '' }: ActingOperator,
+  { operation, target, changes = {} }: OperatorAction,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
+  const { clock, ids, database, log } = context;
+  const id = ids.ulid();
+  await database.write((transaction) =>
+    insertOperatorAction(transaction, {
+      id,
+      operator_name: username,
+      operation,
+      target,
+      changes: JSON.stringify(changes),
+      address: withoutMapping(address),
+      browser_name: browserName,
+      created_at: clock.now(),
+    }),
+  );
+  const conclude = async (outcome: string): Promise<void> => {
+    logOperatorAction(log, { operation, target, outcome, username, address });
+    await database
+      .write((transaction) => updateOperatorActionOutcome(transaction, id, outcome))
+      .catch((error) => log.error('operator_action_not_concluded', error, { operation }));
+  };
+  try {
+    const answer = await work();
+    await conclude('done');
+    return answer;
+  } catch (error) {
+    await conclude(error instanceof ServiceError ? error.code : 'failed');
+    throw error;
+  }
+}
+
+interface LoggedAction {
+  readonly operation: OperatorOperation;
+  readonly target: string;
+  readonly outcome: string;
+  readonly username?: string;
+  readonly address?: string;
+}
+
+/** Records an action in the security log. */
+export function logOperatorAction(
+  log: ServiceContext['log'],
+  { operation, target, outcome, username = '', address = '' }: LoggedAction,
+): void {
+  log.security?.('operator_acted', {
+    operation,
+    ...(target !== '' && { target }),
+    ...(username !== '' && { account: username }),
+    ...(address !== '' && { address }),
+    outcome,
+  });
+}

@@ -1,0 +1,220 @@
+import type {
+  OperatorAccount,
+  OperatorOperation,
+  UpdateOperatorAccountRequest,
+} from '../../../wire/schemas/operator.js';
+import { ServiceError } from '../../core/errors.js';
+import { listAccountsByName, type OperatorAccountRow } from '../../store/operator.js';
+import {
+  isEmpty,
+  type NoteName,
+  OPERATOR_AREA,
+  renderButton,
+  renderEmpty,
+  renderList,
+  renderNote,
+  renderQuestion,
+  renderTrail,
+  type View,
+} from '../../web/dashboard/frame.js';
+import { formatSize } from '../../web/dashboard/transcript.js';
+import { type DashboardAnswer, moved, movedWithNote, page, readListed, type Visit } from '../../web/dashboard/visit.js';
+import { type Field, renderField } from '../../web/form.js';
+import { type Html, html, renderFace, strangersText } from '../../web/html.js';
+import { renderDeadline, renderTime } from '../../web/time.js';
+import {
+  createPasswordLink,
+  readOperatorAccount,
+  removeOperatorAccount,
+  servesPagesHere,
+  toOperatorAccount,
+  updateOperatorAccount,
+} from '../accounts.js';
+import { actAsOperator } from '../actions.js';
+import { operatorOf, renderAreaPage } from './area.js';
+
+const PATH = `${OPERATOR_AREA}/accounts`;
+const USERNAME_MAX_LENGTH = 64;
+
+const pathOf = (username: string): string => `${PATH}/${username}`;
+
+export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
+  const { context, note, query } = visit;
+  const prefix = (query.one('q') ?? '').trim().replace(/^@/, '').toLowerCase();
+  const { items, ...rest } = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['operator accounts', prefix],
+      start: [''],
+      toPosition: ({ username }: OperatorAccountRow) => [username],
+      read: ([afterName], limit) => listAccountsByName(view, prefix, afterName, limit),
+    }),
+  );
+  const listed = { items: items.map((row) => toOperatorAccount(context, row)), ...rest };
+  const now = context.clock.now();
+  const path = prefix === '' ? PATH : `${PATH}?q=${encodeURIComponent(prefix)}`;
+  const nothing = renderEmpty(
+    'No account found',
+    html`<p>No account has a name that begins like this.</p><p><a href="${PATH}">All accounts</a></p>`,
+  );
+  const field: Field = {
+    id: 'q',
+    name: 'q',
+    label: 'Beginning of the username',
+    value: prefix,
+    autocomplete: 'off',
+    maxLength: USERNAME_MAX_LENGTH + 1,
+    isIdentifier: true,
+    isRequired: false,
+  };
+  const search = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, [])}<button class="button plain">Search</button></form>`;
+  const list = renderList(path, listed, (account) => renderRow(account, now), nothing);
+  const heading = {
+    title: 'Accounts',
+    about: 'Everyone who can sign in to this service, by username.',
+  };
+  const hasSearch = prefix !== '' || !isEmpty(listed);
+  return page(renderAreaPage('accounts', { heading, note, body: html`${hasSearch && search}${list}` }));
+}
+
+function renderRow(account: OperatorAccount, now: number): Html {
+  const { username, display_name: name, agents, created_at: createdAt } = account;
+  return html`<li class="row">${renderFace(name)}<div class="who grow"><a class="row-link" href="${pathOf(username)}">${strangersText(name)}</a><span class="mono">@${username}</span></div>
+${renderBadges(account)}<div class="facts"><span class="soft small">${counted(agents, 'agent')}</span><span class="soft small">Created ${renderTime(createdAt, now)}</span></div></li>`;
+}
+
+function renderBadges({ state, is_operator: isOperator, is_local: isLocal, tier }: OperatorAccount): Html {
+  return html`<div class="badges">${state === 'suspended' && html`<span class="badge warn">Suspended</span>`}${isOperator && html`<span class="badge good">Operator</span>`}${isLocal ? html`<span class="badge">Local</span>` : tier === 'trusted' && html`<span class="badge">Trusted</span>`}</div>`;
+}
+
+const counted = (count: number, unit: string): string => `${count} ${unit}${count === 1 ? '' : 's'}`;
+
+export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
+  const account = await readOperatorAccount(context, visit.part('account'));
+  const { username, display_name: name } = account;
+  const body = html`<div class="stack">${renderTrail('Accounts', PATH)}
+<div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${strangersText(name)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
+${renderNote(note)}
+<div class="columns">${renderFacts(account, context.clock.now())}
+<div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;
+  return page({ title: `@${username} · Operator`, section: undefined, main: body });
+}
+
+function renderFacts(account: OperatorAccount, now: number): Html {
+  const { agents, clients, attachment_bytes: bytes, quota, created_at: createdAt } = account;
+  const of = (used: string, most: string | undefined): string => (most === undefined ? used : `${used} of ${most}`);
+  const pairs: readonly (readonly [label: string, value: Html | string])[] = [
+    ['Created', renderTime(createdAt, now)],
+    ['Agents', of(String(agents), quota?.agents.toString())],
+    ['Credentials', of(String(clients), quota?.clients.toString())],
+    ['Attachments', of(formatSize(bytes), quota === null ? undefined : formatSize(quota.attachment_bytes))],
+    ['Sessions', quota === null ? 'no limit' : `at most ${quota.sessions_per_hour} new ones an hour`],
+  ];
+  return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Usage</h2><dl class="pairs">${pairs.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+
+function renderOperator({ username }: OperatorAccount): Html {
+  return html`<section class="card stack-tight" aria-labelledby="operator"><h2 id="operator">An operator</h2>
+<p>No operator can change this account here. On the machine of the service, <code class="mono wrap">asp serve account operator ${username} no</code> makes it an ordinary account.</p></section>`;
+}
+
+function renderActions({ context }: Visit, account: OperatorAccount, csrf: string): Html {
+  const { username, state, tier, is_local: isLocal } = account;
+  const path = pathOf(username);
+  const isSuspended = state === 'suspended';
+  const signsInLocally = isLocal && servesPagesHere(context.settings);
+  const access = isSuspended
+    ? html`<p class="soft">No one can act for this account. If you resume it, its people sign in again, and programs with API credentials continue.</p>
+<div class="row-actions">${renderButton({ path: `${path}/resume`, csrf, label: 'Resume account' })}</div>`
+    : html`<p class="soft">Suspending signs out all browsers and apps at once and refuses all tokens. You can undo it.</p>
+<div class="row-actions">${renderButton({ path: `${path}/suspend`, csrf, label: 'Suspend account', kind: 'danger' })}</div>`;
+  const reset = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
+<p class="soft">A link with which the owner sets a new password, once, within an hour.</p>
+<div class="row-actions">${renderButton({ path: `${path}/password-link`, csrf, label: 'Create link' })}</div></section>`;
+  const trust = html`<section class="card stack-tight" aria-labelledby="trust"><h2 id="trust">Trust</h2>
+<p class="soft">Trusted accounts may have open agents, and the limits of an account do not apply to them.</p>
+<div class="row-actions">${tier === 'trusted' ? renderButton({ path: `${path}/distrust`, csrf, label: 'Stop trusting' }) : renderButton({ path: `${path}/trust`, csrf, label: 'Trust account' })}</div></section>`;
+  return html`<section class="card stack-tight" aria-labelledby="access"><h2 id="access">Access</h2>${access}</section>
+${!isSuspended && !signsInLocally && reset}${!isLocal && trust}
+<p class="small"><a class="aside-link quiet-danger" href="${path}/remove">Remove this account…</a></p>`;
+}
+
+/** Other operators are changed on the machine of the service, so one stolen browser cannot shut out all of them. */
+async function requireOrdinary(visit: Visit): Promise<OperatorAccount> {
+  const account = await readOperatorAccount(visit.context, visit.part('account'));
+  if (account.is_operator)
+    throw new ServiceError('VALIDATION_ERROR', 'This account is an operator, which only asp serve account can change.');
+  return account;
+}
+
+interface Action {
+  readonly operation: OperatorOperation;
+  readonly changes?: UpdateOperatorAccountRequest;
+}
+
+/** Does something with the account in the address, for the operator in front of the page. */
+async function act<Answer>(visit: Visit, action: Action, work: (username: string) => Promise<Answer>): Promise<Answer> {
+  const { username } = await requireOrdinary(visit);
+  return actAsOperator(visit.context, operatorOf(visit), { ...action, target: username }, () => work(username));
+}
+
+/** The form that sets these fields. */
+function actChange(changes: UpdateOperatorAccountRequest, note: NoteName): (visit: Visit) => Promise<DashboardAnswer> {
+  return async (visit) => {
+    const { username } = await act(visit, { operation: 'updateOperatorAccount', changes }, (name) =>
+      updateOperatorAccount(visit.context, name, changes),
+    );
+    return movedWithNote(visit, pathOf(username), note);
+  };
+}
+
+export const actSuspend = actChange({ suspended: true }, 'account-suspended');
+export const actResume = actChange({ suspended: false }, 'account-resumed');
+export const actTrustAccount = actChange({ tier: 'trusted' }, 'account-trusted');
+export const actDistrustAccount = actChange({ tier: 'standard' }, 'account-standard');
+
+/** The link is on this page alone; its secret is not stored. */
+export async function actPasswordLink(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const username = visit.part('account');
+  const { url, expires_at: expiresAt } = await act(visit, { operation: 'createPasswordLink' }, (name) =>
+    createPasswordLink(context, name),
+  );
+  const main = html`<div class="narrow stack">${renderTrail(html`<bdi>@${username}</bdi>`, pathOf(username))}<h1>Copy this link now</h1>
+<section class="card secret stack"><p>You won’t see it again. Anyone who opens it can set the password of <span class="mono wrap">@${username}</span>, once.</p>
+<p class="mono take">${url}</p><p class="soft small">Valid until ${renderDeadline(expiresAt)}. Earlier links stopped working.</p></section></div>`;
+  return page({ title: `Password link · @${username}`, section: undefined, main });
+}
+
+/** The address of a form that is not a page; a browser comes here after signing in again. */
+export async function showFormOfAccount(visit: Visit): Promise<DashboardAnswer> {
+  return moved(pathOf((await readOperatorAccount(visit.context, visit.part('account'))).username));
+}
+
+export async function showRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
+  const { username, agents } = await requireOrdinary(visit);
+  return page(renderRemove(username, agents, visit.csrf));
+}
+
+function renderRemove(username: string, agents: number, csrf: string): View {
+  const title = html`Remove <span class="mono wrap">@${username}</span>?`;
+  const main = renderQuestion({
+    title,
+    consequences: [
+      `Its agents (${agents}) leave their sessions, and no one can reach them anymore.`,
+      'All its browsers and apps are signed out, and its API credentials stop working.',
+      'Messages that its agents sent stay with those who received them.',
+      'The username can never be used again. This cannot be undone.',
+    ],
+    path: `${pathOf(username)}/remove`,
+    csrf,
+    label: 'Remove account',
+    back: { label: html`<bdi>@${username}</bdi>`, path: pathOf(username) },
+  });
+  return { title: `Remove @${username}?`, section: undefined, main };
+}
+
+export async function actRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
+  await act(visit, { operation: 'removeOperatorAccount' }, (name) => removeOperatorAccount(visit.context, name));
+  return movedWithNote(visit, PATH, 'account-removed');
+}

@@ -1,0 +1,50 @@
+import { ServiceError } from '../../core/errors.js';
+import { type Heading, OPERATOR_AREA, renderHeading, renderNote, type View } from '../../web/dashboard/frame.js';
+import type { PageRow, Visit } from '../../web/dashboard/visit.js';
+import type { Mistake } from '../../web/form.js';
+import { renderProblem } from '../../web/form.js';
+import { type Html, html } from '../../web/html.js';
+import { describeVisitor } from '../../web/sign-in.js';
+import type { ActingOperator } from '../actions.js';
+
+/** The pages of the operator's area, in the order of its navigation. */
+const TABS = {
+  accounts: { label: 'Accounts', path: `${OPERATOR_AREA}/accounts` },
+  log: { label: 'Log', path: `${OPERATOR_AREA}/log` },
+} as const;
+export type Tab = keyof typeof TABS;
+
+export interface AreaPage {
+  readonly heading: Heading;
+  readonly note?: Visit['note'];
+  readonly mistakes?: readonly Mistake[];
+  readonly body: Html;
+}
+
+/** A page with the area's tabs. */
+export function renderAreaPage(tab: Tab, { heading, note, mistakes = [], body }: AreaPage): View {
+  const tabs = html`<nav class="tabs" aria-label="Operator"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>`;
+  const main = html`<div class="stack">${renderHeading(heading)}${tabs}${renderNote(note)}${renderProblem('There is a problem', mistakes)}${body}</div>`;
+  const title = `${TABS[tab].label} · Operator`;
+  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
+}
+
+/** The same rows for operators alone: to everyone else, there is nothing at their addresses. */
+export function forOperators(rows: readonly PageRow[]): readonly PageRow[] {
+  const guarded =
+    <Rest extends unknown[], Answer>(work: (visit: Visit, ...rest: Rest) => Promise<Answer>) =>
+    async (visit: Visit, ...rest: Rest): Promise<Answer> => {
+      if (visit.account.is_operator !== 1) throw new ServiceError('NOT_FOUND');
+      return work(visit, ...rest);
+    };
+  return rows.map(({ path, show, act }) => ({
+    path,
+    ...(show !== undefined && { show: guarded(show) }),
+    ...(act !== undefined && { act: guarded(act) }),
+  }));
+}
+
+/** The operator in front of a page. */
+export function operatorOf({ account, request }: Visit): ActingOperator {
+  return { username: account.username, ...describeVisitor(request) };
+}

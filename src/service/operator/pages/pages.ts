@@ -1,0 +1,32 @@
+import { OPERATOR_AREA } from '../../web/dashboard/frame.js';
+import { moved, type PageRow } from '../../web/dashboard/visit.js';
+import {
+  actDistrustAccount,
+  actPasswordLink,
+  actRemoveAccount,
+  actResume,
+  actSuspend,
+  actTrustAccount,
+  showAccount,
+  showAccounts,
+  showFormOfAccount,
+  showRemoveAccount,
+} from './accounts.js';
+import { forOperators } from './area.js';
+import { showLog } from './log.js';
+
+const ACCOUNT = `${OPERATOR_AREA}/accounts/:account`;
+
+/** Every address of the operator's area. */
+export const OPERATOR_ROWS: readonly PageRow[] = forOperators([
+  { path: OPERATOR_AREA, show: async () => moved(`${OPERATOR_AREA}/accounts`) },
+  { path: `${OPERATOR_AREA}/accounts`, show: showAccounts },
+  { path: ACCOUNT, show: showAccount },
+  { path: `${ACCOUNT}/suspend`, show: showFormOfAccount, act: actSuspend },
+  { path: `${ACCOUNT}/resume`, show: showFormOfAccount, act: actResume },
+  { path: `${ACCOUNT}/trust`, show: showFormOfAccount, act: actTrustAccount },
+  { path: `${ACCOUNT}/distrust`, show: showFormOfAccount, act: actDistrustAccount },
+  { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
+  { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
+  { path: `${OPERATOR_AREA}/log`, show: showLog },
+]);

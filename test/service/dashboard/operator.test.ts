@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { OPERATOR_ROWS } from '../../../src/service/operator/pages/pages.js';
+import { deleteOperatorActionsBefore, listOperatorActions } from '../../../src/service/store/operator-actions.js';
+import { operate } from '../../support/actors.js';
+import { openBrowser } from '../../support/browser.js';
+import { formBody, request } from '../../support/http.js';
+import { field } from '../../support/json.js';
+import { mustFindForm, signIn } from '../../support/person.js';
+import { openStage as openDomain } from '../sessions/stage.js';
+import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+
+const AREA = '/dashboard/operator';
+
+let stage: Stage;
+let olga: Visitor;
+let eve: Visitor;
+beforeAll(async () => {
+  stage = await openStage({ areLimitsOn: false });
+  [olga, eve] = [await stage.enter('olga'), await stage.enter('eve')];
+  await makeOperator(olga, true);
+});
+afterAll(() => stage.close());
+
+const change = (username: string, body: object): Promise<unknown> =>
+  operate(stage.operator, 'PATCH', `/accounts/${username}`, body);
+const makeOperator = ({ username }: { username: string }, operator: boolean): Promise<unknown> =>
+  change(username, { operator });
+const stateOf = async ({ username }: Visitor): Promise<unknown> =>
+  field(await operate(stage.operator, 'GET', `/accounts/${username}`), 'state');
+const pageOf = ({ username }: Visitor): string => `${AREA}/accounts/${username}`;
+const filled = (path: string): string => path.replace(':account', eve.username);
+const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
+  cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+});
+const csrfOf = async (visitor: Visitor): Promise<string> => {
+  const page = await visitor.open('/dashboard/new-agent');
+  return String(mustFindForm(page, /^create agent$/i).values['csrf']);
+};
+const post = async (visitor: Visitor, path: string, fields: Record<string, string>) =>
+  request(`${stage.web}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...cookiesOf(visitor) },
+    body: formBody(fields),
+  });
+/** The rows of the log, newest first, each as text. */
+const logRows = async (path = `${AREA}/log`): Promise<string[]> =>
+  bodyOf(await olga.open(path))
+    .split('<li class="row">')
+    .slice(1)
+    .map((row) =>
+      (row.split('</li>')[0] ?? '')
+        .replace(/<[^>]+>/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim(),
+    );
+
+describe('The operator’s area', () => {
+  const showing = OPERATOR_ROWS.filter(({ show }) => show !== undefined).map(({ path }) => path);
+  const acting = OPERATOR_ROWS.filter(({ act }) => act !== undefined).map(({ path }) => path);
+
+  it.each(showing)('%s is the page of an unknown address for everyone but operators', async (path) => {
+    const unknown = (await eve.open('/dashboard/none')).answer;
+    const { answer } = await eve.open(filled(path));
+    expect([answer.status, answer.text]).toEqual([404, unknown.text]);
+    expect((await olga.open(filled(path))).answer.status).toBe(200);
+    const stranger = await openBrowser().open(`${stage.web}${filled(path)}`);
+    expect(pathOf(stranger)).toBe('/oauth/sign-in');
+  });
+
+  it.each(acting)('%s does nothing for others, and nothing without the secret of its form', async (path) => {
+    const before = (await logRows()).length;
+    const target = filled(path);
+    expect((await post(eve, target, { csrf: await csrfOf(eve) })).status).toBe(404);
+    for (const csrf of ['', 'wrong', await csrfOf(eve)]) expect((await post(olga, target, { csrf })).status).toBe(403);
+    expect([await stateOf(eve), (await logRows()).length]).toEqual(['active', before]);
+  });
+
+  it.each(showing)('%s runs only the script that its policy names, and no style but its own', async (path) => {
+    const { answer } = await olga.open(filled(path));
+    const policy = answer.headers['content-security-policy'] ?? '';
+    expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
+    const scripts = [...answer.text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, script = '']) => script);
+    const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
+    expect(/; script-src ([^;]+)$/.exec(policy)?.[1]).toBe(hashes.join(' '));
+    expect(answer.text).not.toMatch(/ style=| on\w+=|javascript:/i);
+    expect(answer.headers['cache-control']).toBe('no-store');
+  });
+
+  it('is in the menu of operators alone', async () => {
+    const link = `href="${AREA}"`;
+    expect((await olga.open('/dashboard/agents')).answer.text).toContain(link);
+    expect((await eve.open('/dashboard/agents')).answer.text).not.toContain(link);
+  });
+
+  it('is gone with the next request when the account stops being an operator', async () => {
+    const paul = await stage.enter('paul');
+    expect((await paul.open(AREA)).answer.status).toBe(404);
+    await makeOperator(paul, true);
+    expect((await paul.open(AREA)).answer.status).toBe(200);
+    const csrf = await csrfOf(paul);
+    await makeOperator(paul, false);
+    expect((await paul.open(AREA)).answer.status).toBe(404);
+    expect((await post(paul, `${pageOf(eve)}/suspend`, { csrf })).status).toBe(404);
+    expect(await stateOf(eve)).toBe('active');
+  });
+
+  it('is not for accounts that are suspended: they are resumed first', async () => {
+    const paul = await stage.enter('paul');
+    await change(paul.username, { suspended: true });
+    await expect(makeOperator(paul, true)).rejects.toThrow('resume it first');
+    await change(paul.username, { suspended: false });
+    expect(field(await makeOperator(paul, true), 'is_operator')).toBe(true);
+  });
+});
+
+describe('Accounts', () => {
+  it('are listed by name in pages, and found by the beginning of their names', async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `walk-${String(index).padStart(2, '0')}`);
+    for (const name of names) await operate(stage.operator, 'POST', '/agents', { handle: `@${name}.bot` });
+    const shownOn = (html: string): string[] =>
+      [...html.matchAll(/class="row-link" href="\/dashboard\/operator\/accounts\/([^"]+)"/g)].map(
+        ([, name = '']) => name,
+      );
+    const first = await olga.open(`${AREA}/accounts?q=%40Walk-`);
+    const second = await olga.browser.follow(first, /^next page$/i);
+    expect([...shownOn(first.answer.text), ...shownOn(second.answer.text)]).toEqual(names);
+    expect(shownOn((await olga.open(`${AREA}/accounts?q=walk-2`)).answer.text)).toEqual(names.slice(20));
+    expect((await olga.open(`${AREA}/accounts?q=alk`)).text).toContain('No account found');
+    const all = shownOn((await olga.open(`${AREA}/accounts`)).answer.text);
+    expect([all.length, all]).toEqual([25, [...all].sort()]);
+    expect((await olga.open(`${AREA}/accounts/nobody`)).answer.status).toBe(404);
+  });
+
+  it('show their usage and no content: neither agents nor sessions', async () => {
+    const page = await olga.open(pageOf(eve));
+    expect(page.text).toContain('Agents 1 ');
+    expect(page.answer.text).not.toContain(eve.handle);
+  });
+
+  it('are suspended at once, and resumed', async () => {
+    const zoe = await stage.enter('zoe');
+    const suspended = await olga.press(pageOf(zoe), /^suspend account$/i);
+    expect(suspended.text).toContain('The account was suspended.');
+    expect(await stateOf(zoe)).toBe('suspended');
+    expect(pathOf(await zoe.open('/dashboard/agents'))).toBe('/oauth/sign-in');
+    expect((await olga.press(pageOf(zoe), /^resume account$/i)).text).toContain('The account was resumed.');
+    await signIn(zoe.browser, await zoe.open('/oauth/sign-in'), zoe);
+    expect((await zoe.open('/dashboard/agents')).text).toContain(zoe.handle);
+    const [first, second] = await logRows();
+    expect(first).toContain(`Account resumed ${zoe.username} @${olga.username} , `);
+    expect(second).toContain(`Account suspended ${zoe.username} @${olga.username} , `);
+    expect(second).toContain('127.0.0.1 just now');
+  });
+
+  it('get a link that sets a new password once; it is shown once and stored nowhere', async () => {
+    const zoe = await stage.enter('zoe');
+    const made = await olga.press(pageOf(zoe), /^create link$/i);
+    const [, link = ''] = /<p class="mono take">([^<]+)</.exec(made.answer.text) ?? [];
+    expect(link.startsWith(`${stage.web}/oauth/new-password?once=`)).toBe(true);
+    const secret = new URL(link).searchParams.get('once') ?? '';
+    for (const path of [pageOf(zoe), `${pageOf(zoe)}/password-link`, `${AREA}/log`])
+      expect((await olga.open(path)).answer.text).not.toContain(secret);
+    const browser = openBrowser();
+    const page = await browser.open(link);
+    const password = 'an unlikely phrase';
+    await browser.submit(page, mustFindForm(page, /password/i), { password, new_password: password });
+    const again = openBrowser();
+    const arrived = await signIn(again, await again.open(`${stage.web}/oauth/sign-in`), { ...zoe, password });
+    expect(pathOf(arrived)).toBe('/dashboard/agents');
+    expect((await logRows())[0]).toContain(`Password link created ${zoe.username} @${olga.username}`);
+  });
+
+  it('become trusted, and standard again', async () => {
+    const zoe = await stage.enter('zoe');
+    await olga.press(pageOf(zoe), /^trust account$/i);
+    expect(field(await operate(stage.operator, 'GET', `/accounts/${zoe.username}`), 'tier')).toBe('trusted');
+    await olga.press(pageOf(zoe), /^stop trusting$/i);
+    expect(field(await operate(stage.operator, 'GET', `/accounts/${zoe.username}`), 'tier')).toBe('standard');
+  });
+
+  it('are removed for good after a question', async () => {
+    const zoe = await stage.enter('zoe');
+    const asked = await olga.browser.follow(await olga.open(pageOf(zoe)), /^remove this account/i);
+    expect(asked.text).toContain('This cannot be undone.');
+    expect(await stateOf(zoe)).toBe('active');
+    const removed = await olga.press(pathOf(asked), /^remove account$/i);
+    expect([pathOf(removed), removed.text.includes('The account was removed.')]).toEqual([`${AREA}/accounts`, true]);
+    expect((await olga.open(pageOf(zoe))).answer.status).toBe(404);
+    expect((await logRows())[0]).toContain(`Account removed ${zoe.username} @${olga.username}`);
+    expect((await olga.open(`${AREA}/accounts?q=${zoe.username}`)).text).toContain('No account found');
+  });
+
+  it.each(['suspend', 'resume', 'trust', 'distrust', 'password-link', 'remove'])(
+    'of operators are out of reach: %s',
+    async (deed) => {
+      const paul = await stage.enter('paul');
+      await makeOperator(paul, true);
+      expect((await olga.open(pageOf(paul))).text).not.toContain('Suspend account');
+      const csrf = await csrfOf(olga);
+      for (const one of [paul, olga]) expect((await post(olga, `${pageOf(one)}/${deed}`, { csrf })).status).toBe(400);
+      expect([await stateOf(paul), await stateOf(olga)]).toEqual(['active', 'active']);
+    },
+  );
+});
+
+describe('The log of operators', () => {
+  it('has what the command line did, and what was refused', async () => {
+    await operate(stage.operator, 'POST', '/agents', { handle: '@lisa.bot' });
+    await operate(stage.operator, 'PATCH', '/agents/@lisa.bot', { paused: true });
+    await change('lisa', { suspended: true });
+    await expect(makeOperator({ username: 'lisa' }, true)).rejects.toThrow();
+    expect((await logRows()).slice(0, 4)).toEqual([
+      'Account made an operator lisa Refused: validation error Command line just now',
+      'Account suspended lisa Command line just now',
+      'Agent paused @lisa.bot Command line just now',
+      'Agent added @lisa.bot Command line just now',
+    ]);
+  });
+
+  it('has nothing of those who only look', async () => {
+    const before = await logRows();
+    await operate(stage.operator, 'GET', '/accounts');
+    await olga.open(pageOf(eve));
+    await olga.open(`${pageOf(eve)}/remove`);
+    expect(await logRows()).toEqual(before);
+  });
+
+  it('keeps entries for a year', async () => {
+    const { desk } = stage;
+    expect((await olga.open(`${AREA}/log`)).text).toContain('Entries are kept for a year.');
+    expect(desk).toBeDefined();
+    const domain = await openDomain();
+    try {
+      const { actAsOperator } = await import('../../../src/service/operator/actions.js');
+      const action = { operation: 'rotateSigningKeys', target: '' } as const;
+      await actAsOperator(domain.context, {}, action, async () => undefined);
+      await expect(
+        actAsOperator(domain.context, {}, action, async () => {
+          throw new Error('planted');
+        }),
+      ).rejects.toThrow('planted');
+      const kept = () => domain.read((query) => listOperatorActions(query, 'Z', 10));
+      expect((await kept()).map(({ outcome }) => outcome)).toEqual(['failed', 'done']);
+      domain.clock.advance(1);
+      await domain.write((transaction) => deleteOperatorActionsBefore(transaction, domain.clock.now()));
+      expect(await kept()).toEqual([]);
+    } finally {
+      await domain.close();
+    }
+  });
+
+  it('has the entry before the work begins, so that nothing is done without one', async () => {
+    const domain = await openDomain();
+    try {
+      const { actAsOperator } = await import('../../../src/service/operator/actions.js');
+      const seen = await actAsOperator(
+        domain.context,
+        { username: 'olga' },
+        { operation: 'createPasswordLink', target: 'x' },
+        () => domain.read((query) => listOperatorActions(query, 'Z', 10)),
+      );
+      expect(seen).toMatchObject([{ operator_name: 'olga', target: 'x', outcome: null }]);
+    } finally {
+      await domain.close();
+    }
+  });
+});
