@@ -36,6 +36,7 @@ import { demo } from './commands/demo/demo.js';
 import { doctor } from './commands/doctor/doctor.js';
 import { commands, explain, help, version } from './commands/help/help.js';
 import { inbox, inboxRead } from './commands/inbox/inbox.js';
+import { knockDismiss, knockList } from './commands/knock.js';
 import { mcp } from './commands/mcp/mcp.js';
 import { messageList, messageSearch } from './commands/message/message.js';
 import { open } from './commands/open.js';
@@ -101,6 +102,7 @@ const COMMANDS: readonly Command[] = [
   run,
   ...[attachmentUpload, attachmentDownload, attachmentShow, attachmentList],
   ...[allowlistList, allowlistAdd, allowlistRemove, allowlistApply, allowlistCheck],
+  ...[knockList, knockDismiss],
   ...[blockList, blockAdd, blockRemove],
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
   ...[serveKeysList, serveKeysRotate],
@@ -124,6 +126,7 @@ export const PROGRAM: Program = {
     { noun: 'attachment', plural: 'attachments', summary: 'upload and download files' },
     { noun: 'agent', plural: 'agents', summary: 'look up, create and manage agents' },
     { noun: 'allowlist', plural: 'allowlists', summary: 'manage who may reach this agent' },
+    { noun: 'knock', plural: 'knocks', summary: 'who tried to reach this agent while its policy is hold' },
     { noun: 'block', plural: 'blocks', summary: 'manage the agents that this agent blocks' },
     { noun: 'auth', summary: 'sign in and out, tokens, clients' },
     { noun: 'profile', plural: 'profiles', summary: 'the services you use' },
@@ -141,7 +144,7 @@ export const OVERVIEW: readonly Section[] = [
     commands: ['send', 'ask', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'],
   },
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
-  { title: 'Trust', commands: ['allowlist', 'block'] },
+  { title: 'Trust', commands: ['allowlist', 'knock', 'block'] },
   { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'completion'] },
   { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
 ];

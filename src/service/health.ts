@@ -5,6 +5,7 @@ import type { ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
 import { isOutage, ServiceError, shuttingDown } from './core/errors.js';
 import { forgetOldKeys } from './messaging/idempotency.js';
+import { forgetOldKnocks } from './messaging/knocks.js';
 import { startIndexing } from './messaging/search-messages.js';
 import type { SigningKeys } from './oauth/access-tokens.js';
 import { findSchemaVersion } from './store/operator.js';
@@ -177,6 +178,7 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
       keep_lock: { everyMs: LOCK_LOOK_MS, work: async () => database.keepLock?.() },
     }),
     forget_old_keys: { everyMs: MINUTE_MS, work: () => forgetOldKeys(context) },
+    forget_old_knocks: { everyMs: 60 * MINUTE_MS, work: () => forgetOldKnocks(context) },
     keep_keys_fresh: { everyMs: MINUTE_MS, work: () => keys.keepFresh() },
     sweep_attachments: { everyMs: MINUTE_MS, work: () => sweepAttachments(context) },
     discard_orphans: { everyMs: 60 * MINUTE_MS, isDelayed: true, work: () => discardOrphans(context) },

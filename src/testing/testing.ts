@@ -94,8 +94,8 @@ export interface TestService extends AsyncDisposable {
   /** The event stream. */
   readonly wsUrl: string;
   readonly clock: TestClock;
-  /** Adds an agent. With the policy `allowlist`, strangers cannot write to it. */
-  addAgent(handle: string, options?: { readonly policy?: 'open' | 'allowlist' | undefined }): Promise<void>;
+  /** Adds an agent. With the policy `allowlist` or `hold`, strangers cannot write to it. */
+  addAgent(handle: string, options?: { readonly policy?: 'open' | 'allowlist' | 'hold' | undefined }): Promise<void>;
   /** A client that acts as an agent of this service. */
   client(handle: string, options?: TestClientOptions): Client;
   /**

@@ -173,5 +173,14 @@ export const RETRY_JITTER_MS: readonly (readonly [min: number, max: number])[] =
   [10 * SECOND_MS, 20 * SECOND_MS],
 ];
 
+/** Strangers that an agent with the policy `hold` remembers; beyond it, the ones that knocked longest ago are forgotten. */
+export const KNOCKS_PER_AGENT_MAX = 100;
+/** Of these, agents of the same owner. */
+export const KNOCKS_PER_OWNER_MAX = 5;
+/** Characters of the first message that is kept. */
+export const KNOCK_TEXT_MAX_LENGTH = 500;
+/** Knocks, from the last one. */
+export const KNOCK_LIFETIME_S = 30 * 24 * 60 * 60;
+
 /** Maximum number of messages reported in one call (wire: Delivery). */
 export const TAKEN_PER_CALL_MAX = 100;

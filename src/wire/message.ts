@@ -55,3 +55,11 @@ export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
   return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
+
+/** The words of a message, for a line or an excerpt. */
+export function textOfMessage({ content }: Pick<Message, 'content'>): string {
+  if (typeof content === 'string') return content;
+  const texts = content.flatMap((part) => [part['text'], part['name']]);
+  const words = texts.filter((text): text is string => typeof text === 'string').join(' ');
+  return words === '' ? `[${content.map(({ type }) => type).join(', ')}]` : words;
+}

@@ -216,6 +216,16 @@ const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
     await alice.mustEnd(id);
     return { words: ['session', 'reopen', id], count: stateIs(id, 'active') };
   },
+  'knock dismiss': async () => {
+    const { handle, post } = await newAgent('peer');
+    const path = `/agents/${alice.owner}/${alice.name}`;
+    const token = await accountToken();
+    await alice.patch(path, { inbound_policy: 'hold' }, { token });
+    await post('/sessions', { invite: [alice.handle] });
+    await alice.patch(path, { inbound_policy: 'open' }, { token });
+    const isListed = listed(`${path}/knocks`, handle);
+    return { words: ['knock', 'dismiss', handle], count: async () => 1 - (await isListed()) };
+  },
   'allowlist add': async () => {
     const { handle } = await newAgent('peer');
     return { words: ['allowlist', 'add', handle], count: listed('/agents/me/allowlist', handle) };
@@ -314,7 +324,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     expect(ran.code, ran.err).toBe(expected.exit);
     const isUnknown = expected.outcome === 'unknown';
     // What `asp api` prints is the answer, and these read what is there before they change it.
-    const isRead = (command.startsWith('allowlist') || command === 'agent create') && name === 'is not there';
+    const isRead = (/^(allowlist|knock)/.test(command) || command === 'agent create') && name === 'is not there';
     if (command !== 'api' && !isRead)
       expect(ran.err).toMatch(isUnknown ? /may have been (sent|done)/ : /Nothing was (sent|changed)/);
     expect(ran.err).toContain(`code: ${expected.code} · exit ${expected.exit}`);

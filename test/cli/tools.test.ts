@@ -143,6 +143,7 @@ describe('what commands print', () => {
     await check('allowlist apply', 'allowlist apply -', 'z.y');
     await check('allowlist check', 'allowlist check x.y');
     await check('allowlist remove', 'allowlist remove x.y');
+    await check('knock list', 'knock list');
     await check('block add', 'block add x.y');
     await check('block list', 'block list');
     await check('block remove', 'block remove x.y');

@@ -15,6 +15,7 @@ describe('the words of allowlist and block', () => {
     ['allowlists remove @carol.*', { entries: ['@carol.*'] }],
     ['allowlist apply list.txt --prune', { source: 'list.txt', isPruning: true }],
     ['allowlist check alice.bot', { handle: '@alice.bot' }],
+    ['knocks dismiss alice.bot,bob.bot', { senders: ['@alice.bot', '@bob.bot'] }],
     ['block add alice.bot,alice.bot', { handles: ['@alice.bot'] }],
     [`block remove a.b agt_${'0'.repeat(26)}`, { blocked: ['@a.b', `agt_${'0'.repeat(26)}`] }],
     ['blocks list --limit 3', { limit: 3, isAll: false }],
@@ -26,6 +27,7 @@ describe('the words of allowlist and block', () => {
     ['allowlist check alice', /not a handle/],
     ['block add', /missing required argument/i],
     ['block remove sess_x', /is not a handle, an owner/],
+    ['knock dismiss alice.*', /is not a handle/],
   ])('asp %s is refused with exit 2', async (line, said) => {
     const { code, err } = await runWords(line);
     expect(err).toMatch(said);
@@ -131,5 +133,39 @@ describe('blocks', () => {
 
   it('oneself cannot be blocked: exit 2', async () => {
     expect((await stage.as(stage.alice, `block add ${stage.alice.handle}`)).code).toBe(2);
+  });
+});
+
+describe('knocks', () => {
+  it('are listed with what strangers wrote, made harmless, and dismissed', async () => {
+    const { service, alice } = stage;
+    const holding = await service.createAgent('holding', { policy: 'hold' });
+    expect(await stage.as(holding, 'knock list')).toMatchObject({ code: 0, out: '' });
+    expect((await stage.as(holding, 'knock list')).err).toContain('No one is waiting.');
+    const body = { invite: [holding.handle], initial_message: { content: 'let\tme\nin \u001b[31m\u202e' } };
+    await alice.post('/sessions', body);
+    const listed = await stage.as(holding, 'knock list');
+    expect(listed.out).toMatch(new RegExp(`^${alice.handle}\\t1\\t\\d{4}-[^\\t]+\\t[^\\t\\n]+\\n$`));
+    expect(listed.out).not.toMatch(/[\u001b\u202e]/);
+    const { items } = documentOf(await stage.as(holding, 'knock list --json'));
+    expect(items).toEqual([expect.objectContaining({ sender: alice.handle, times: 1 })]);
+    expect(await stage.as(holding, ['knock', 'dismiss', alice.handle])).toMatchObject({
+      code: 0,
+      out: `${alice.handle}\n`,
+    });
+    const again = await stage.as(holding, ['knock', 'dismiss', alice.handle]);
+    expect(again).toMatchObject({ code: 3, out: '' });
+    expect(again.err).toContain(`${alice.handle} is not on the list of knocks.`);
+  });
+
+  it('leave the list with allowlist add, after which the stranger is let in', async () => {
+    const { service, alice } = stage;
+    const holding = await service.createAgent('holding', { policy: 'hold' });
+    const send = () => stage.as(alice, ['send', holding.handle, 'hello']);
+    expect((await send()).code).toBe(3);
+    expect((await stage.as(holding, 'knock list')).out).toContain('hello');
+    await stage.as(holding, ['allowlist', 'add', alice.handle]);
+    expect((await stage.as(holding, 'knock list')).out).toBe('');
+    expect((await send()).code).toBe(0);
   });
 });

@@ -99,12 +99,13 @@ rule(
   async () => {
     const { alice, blocking, blocked, paused } = await service.actors('alice', 'blocking', 'blocked', 'paused');
     const closed = await service.actor('closed', { policy: 'allowlist' });
+    const holding = await service.actor('holding', { policy: 'hold' });
     mustSucceed(await blocking.post('/blocks', { handle: alice.handle }), 201);
     mustSucceed(await alice.post('/blocks', { handle: blocked.handle }), 201);
     await service.pause(paused);
     const unknown = await rawCall(alice, 'POST', '/sessions', { invite: ['@no.body'] });
     expect(unknown).toMatch(/^HTTP\/1\.1 404 /);
-    for (const actor of [blocking, blocked, paused, closed])
+    for (const actor of [blocking, blocked, paused, closed, holding])
       expect(await rawCall(alice, 'POST', '/sessions', { invite: [actor.handle] }), actor.handle).toBe(unknown);
     expect(unknown.split('\r\n\r\n')[1]).toBe(
       (await rawCall(alice, 'GET', `/sessions/${MISSING}`)).split('\r\n\r\n')[1],
@@ -118,13 +119,14 @@ rule(
   async () => {
     const { alice, blocking, paused, joined } = await service.actors('alice', 'blocking', 'paused', 'joined');
     const closed = await service.actor('closed', { policy: 'allowlist' });
+    const holding = await service.actor('holding', { policy: 'hold' });
     mustSucceed(await blocking.post('/blocks', { handle: alice.handle }), 201);
     await service.pause(paused);
     const id = await alice.mustCreate({ invite: [joined.handle] });
     await joined.mustJoin(id);
     const unknown = await rawCall(alice, 'POST', `/sessions/${id}/invite`, { invite: ['@no.body'] });
     expect(unknown).toMatch(/^HTTP\/1\.1 200 /);
-    for (const actor of [blocking, paused, closed, joined, alice])
+    for (const actor of [blocking, paused, closed, holding, joined, alice])
       expect(await rawCall(alice, 'POST', `/sessions/${id}/invite`, { invite: [actor.handle] }), actor.handle).toBe(
         unknown,
       );

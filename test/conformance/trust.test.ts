@@ -193,3 +193,49 @@ rule(
     await bob.mustSend(other, 'still here');
   },
 );
+
+rule('wire/Trust/hold', 'an agent that holds strangers looks to others like one that lists agents', async () => {
+  const { alice } = await service.actors('alice');
+  const [holding, closed] = [
+    await service.actor('holding', { policy: 'hold' }),
+    await service.actor('closed', { policy: 'allowlist' }),
+  ];
+  const seenOf = async ({ owner, name }: Actor): Promise<string> => {
+    const { status, text: shown } = await alice.get(`/agents/${owner}/${name}`);
+    return `${status} ${shown.replaceAll(owner, 'OWNER').replaceAll(name, 'NAME')}`;
+  };
+  expect(await seenOf(holding)).toBe(await seenOf(closed));
+  expect(await seenOf(holding)).toContain('"inbound_policy":"allowlist"');
+  expect(text(mustSucceed(await holding.get('/agents/me')), 'inbound_policy')).toBe('hold');
+  await mustNotReach(alice, holding);
+  mustSucceed(await holding.post(allowlistOf(holding), { entries: [alice.handle] }));
+  await mustReach(alice, holding);
+});
+
+rule(
+  ['wire/Agents/knocks', 'wire/Trust/hold'],
+  'who was refused is listed, latest first; DELETE gives what is left; absent is 404; another agent’s list is 403',
+  async () => {
+    const { alice, bob } = await service.actors('alice', 'bob');
+    const holding = await service.actor('holding', { policy: 'hold' });
+    const knocks = `/agents/${holding.owner}/${holding.name}/knocks`;
+    const knockOf = ({ handle }: Actor): string => `${knocks}/${encodeURIComponent(handle)}`;
+    expect(mustSucceed(await holding.get(knocks))).toEqual({ knocks: [] });
+    await mustNotReach(alice, holding);
+    const body = { invite: [holding.handle], initial_message: { content: 'let me in' } };
+    mustDeny(await bob.post('/sessions', body), 404, 'NOT_FOUND');
+    const found = list(mustSucceed(await holding.get(knocks)), 'knocks');
+    expect(found).toMatchObject([
+      { sender: bob.handle, text: 'let me in', times: 1 },
+      { sender: alice.handle, text: null, times: 1 },
+    ]);
+    expect(keysOf(found[0])).toEqual(['sender', 'text', 'times', 'first_at', 'last_at'].sort());
+    expect(list(mustSucceed(await holding.delete(knockOf(bob))), 'knocks')).toEqual(found.slice(1));
+    mustDeny(await holding.delete(knockOf(bob)), 404, 'NOT_FOUND');
+    mustDeny(await alice.get(knocks), 403, 'FORBIDDEN');
+    mustDeny(await alice.delete(knockOf(alice)), 403, 'FORBIDDEN');
+    mustDeny(await holding.delete(`${knocks}/nobody`), 400, 'INVALID_HANDLE');
+    mustSucceed(await holding.post('/blocks', { handle: alice.handle }), 201);
+    expect(mustSucceed(await holding.get(knocks))).toEqual({ knocks: [] });
+  },
+);

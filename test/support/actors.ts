@@ -38,7 +38,7 @@ export interface Actor extends Verbs {
 }
 
 export interface AgentOptions {
-  readonly policy?: 'open' | 'allowlist';
+  readonly policy?: 'open' | 'allowlist' | 'hold';
   /** Another agent of this owner, instead of a new account. */
   readonly owner?: string;
 }

@@ -223,6 +223,8 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
   listAllowlist: ({ text }) => ({ entries: [PEER, text] }),
   addToAllowlist: ({ text }) => ({ entries: [PEER, text] }),
   removeFromAllowlist: ({ text }) => ({ entries: [text] }),
+  listKnocks: ({ text }) => ({ knocks: [{ sender: PEER, text, times: 2, first_at: TIME, last_at: TIME }] }),
+  dismissKnock: () => ({ knocks: [] }),
   listBlocks: ({ text }) => ({
     blocks: [{ blocked_agent_id: text, blocked_handle: text, created_at: TIME }],
     next_cursor: null,

@@ -64,6 +64,8 @@ GET /search/messages agents:read+sessions:read
 GET /agents/{owner}/{name}/allowlist allowlist:read
 POST /agents/{owner}/{name}/allowlist allowlist:write
 DELETE /agents/{owner}/{name}/allowlist/{entry} allowlist:write
+GET /agents/{owner}/{name}/knocks allowlist:read
+DELETE /agents/{owner}/{name}/knocks/{sender} allowlist:write
 GET /blocks allowlist:read
 POST /blocks allowlist:write
 DELETE /blocks/{blocked} allowlist:write`;

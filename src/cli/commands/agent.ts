@@ -270,7 +270,11 @@ const FIELD_OPTIONS = [
   { flags: '--display-name <text>', about: 'display name, shown beside the handle' },
   { flags: '--description <text>', about: 'description; an empty text removes it' },
   { flags: '--card <path|->', about: 'its card, in Markdown' },
-  { flags: '--policy <open|allowlist>', about: 'who may start a session with it', choices: ['open', 'allowlist'] },
+  {
+    flags: '--policy <open|allowlist|hold>',
+    about: 'who may start a session with it',
+    choices: ['open', 'allowlist', 'hold'],
+  },
   { flags: '--visibility <public|private>', about: 'who may find it', choices: ['public', 'private'] },
 ] as const satisfies readonly Option[];
 

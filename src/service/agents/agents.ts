@@ -29,7 +29,8 @@ import { replaceSearchTerms, toSearchTerms } from '../store/search.js';
 import { requireRoomFor } from './accounts.js';
 
 /**
- * The short form: what others see. Neither form shows them a pause, because that would explain a 404 on an invitation.
+ * The short form: what others see. Neither form shows them a pause, because that would explain a 404 on an invitation, nor
+ * that the agent holds strangers, because then they would know that they were seen.
  */
 export function toAgentSummary(row: AgentRecordRow): AgentSummary {
   return {
@@ -38,7 +39,7 @@ export function toAgentSummary(row: AgentRecordRow): AgentSummary {
     description: row.description,
     image_url: row.image_url,
     visibility: row.visibility,
-    inbound_policy: row.inbound_policy,
+    inbound_policy: row.inbound_policy === 'hold' ? 'allowlist' : row.inbound_policy,
     inactive: row.removed_at !== null,
     is_online: row.is_online === 1,
     owner_label: row.owner,
@@ -58,6 +59,7 @@ export function toAgent(row: AgentRecordRow): Agent {
     owner_id: row.account_id,
     scope: 'personal',
     can_initiate_sessions: row.can_initiate_sessions === 1,
+    inbound_policy: row.inbound_policy,
     paused: row.is_paused === 1,
     reports_taken: row.reports_taken === 1,
     card_body: row.card_body,

@@ -1,5 +1,6 @@
 import { type ErrorCode, errorRow } from '../../wire/error.js';
 import type { OwnRateLimitName, RateLimitName } from '../../wire/limit.js';
+import type { Transaction } from './database.js';
 
 export interface ServiceErrorOptions {
   /** Whole seconds after which the same call succeeds. */
@@ -10,6 +11,8 @@ export interface ServiceErrorOptions {
   readonly allow?: string;
   /** The rate limit that refused. */
   readonly limit?: RateLimitName | OwnRateLimitName;
+  /** Writes what remains of a refusal, with its record, once the refused work is rolled back. */
+  readonly afterRefusal?: (transaction: Transaction) => Promise<void>;
 }
 
 /** An answer with the error envelope. */

@@ -32,8 +32,10 @@ import {
 import {
   addToAllowlist,
   blockAgent,
+  dismissKnock,
   listAllowlist,
   listBlocks,
+  listKnocks,
   removeFromAllowlist,
   unblockAgent,
 } from '../messaging/trust-lists.js';
@@ -70,6 +72,8 @@ export const HANDLER = {
   listAllowlist,
   addToAllowlist,
   removeFromAllowlist,
+  listKnocks,
+  dismissKnock,
   listBlocks,
   blockAgent,
   unblockAgent,

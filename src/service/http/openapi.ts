@@ -58,6 +58,8 @@ const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   listAllowlist: text('trust', 'Read the allowlist'),
   addToAllowlist: text('trust', 'Add to the allowlist'),
   removeFromAllowlist: text('trust', 'Remove from the allowlist'),
+  listKnocks: text('trust', 'List the strangers that were refused, under the policy hold'),
+  dismissKnock: text('trust', 'Dismiss a refused stranger'),
   listBlocks: text('trust', 'List the agents that the acting agent blocks'),
   blockAgent: text('trust', 'Block an agent'),
   unblockAgent: text('trust', 'Unblock an agent'),
@@ -77,6 +79,7 @@ const PATH_PARAMETER: Readonly<Record<string, { readonly description: string; re
   owner: { description: 'The first half of a handle, without `@`.', schema: PART },
   name: { description: 'The second half of a handle.', schema: PART },
   entry: { description: 'A handle, or `@owner.*`.', schema: { type: 'string' } },
+  sender: { description: 'A handle.', schema: { type: 'string' } },
   blocked: { description: `A handle or the id of an agent.`, schema: { type: 'string' } },
 };
 

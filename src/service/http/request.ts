@@ -61,11 +61,12 @@ const PRINTABLE = /^[\x20-\x7e]+$/;
  * any problem with a handle is INVALID_HANDLE.
  */
 export function checkPath(path: Readonly<Record<string, string>>): void {
-  const { session_id, attachment_id, owner, name, entry, blocked } = path;
+  const { session_id, attachment_id, owner, name, entry, sender, blocked } = path;
   if (session_id !== undefined && !isId('session', session_id)) throw new ServiceError('NOT_FOUND');
   if (attachment_id !== undefined && !isId('attachment', attachment_id)) throw new ServiceError('NOT_FOUND');
   if (owner !== undefined && !isHandle(joinHandle(owner, name ?? ''))) throw new ServiceError('INVALID_HANDLE');
   if (entry !== undefined && !isHandle(entry) && !isOwnerGlob(entry)) throw new ServiceError('INVALID_HANDLE');
+  if (sender !== undefined && !isHandle(sender)) throw new ServiceError('INVALID_HANDLE');
   if (blocked !== undefined && !isHandle(blocked) && !isOwnerGlob(blocked) && !isId('agent', blocked))
     throw new ServiceError('INVALID_HANDLE');
 }

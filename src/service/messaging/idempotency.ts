@@ -39,8 +39,8 @@ export interface KeyedAnswer {
  * Runs `work` once for a key and returns its answer to every later call with that key. The answer is recorded in the
  * transaction of the effect, so that no crash can come between them. Calls with the same key take turns, so of two
  * simultaneous calls the second finds the record of the first (D-23). A business refusal (404, 409) is an answer too:
- * the work's writes are rolled back, the refusal is recorded, and thrown only once the record is durable. Every other
- * failure rolls everything back, and the key stays unused (D-21).
+ * the work's writes are rolled back, the refusal is recorded with what remains of it, and thrown only once the record is
+ * durable. Every other failure rolls everything back, and the key stays unused (D-21).
  */
 export async function withIdempotency(
   context: Pick<ServiceContext, 'clock' | 'database'>,
@@ -111,9 +111,9 @@ async function runOnce(
   try {
     return { kind: 'answer', ...(await transaction.attempt(work)) };
   } catch (error) {
-    if (error instanceof ServiceError && (error.status === 404 || error.status === 409))
-      return { kind: 'refusal', status: error.status, error };
-    throw error;
+    if (!(error instanceof ServiceError) || (error.status !== 404 && error.status !== 409)) throw error;
+    await error.options.afterRefusal?.(transaction);
+    return { kind: 'refusal', status: error.status, error };
   }
 }
 

@@ -12,6 +12,7 @@ import {
 } from '../store/agents.js';
 import { listClientIdsOfAccount, revokeGrantsOfAgent, revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions } from '../store/browser-sessions.js';
+import { deleteKnocksOfAgent } from '../store/knocks.js';
 import { agentLock, sessionLock } from '../store/lock-names.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
@@ -42,6 +43,7 @@ export async function removeAgentRecord(
   for (const participation of await listActiveParticipations(transaction, row.id))
     if (held.has(participation.session_id)) await removeParticipant(context, transaction, participation, 'left');
   await markAgentRemoved(transaction, row.id, now);
+  await deleteKnocksOfAgent(transaction, row.id);
   await refreshSearchTerms(transaction, { ...row, removed_at: now });
   const grantIds = await revokeGrantsOfAgent(transaction, { id: row.id, accountId: row.account_id }, now);
   await closeSockets(context, transaction, grantIds);

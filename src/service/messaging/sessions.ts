@@ -33,7 +33,8 @@ import {
 import { insertSession, markSessionActive, markSessionEnded } from '../store/sessions.js';
 import { noteAnswer } from './delivery-states.js';
 import { append, type EventDraft } from './events.js';
-import { admits, admitsAgain, type Invitee } from './trust-gate.js';
+import { recordKnocks } from './knocks.js';
+import { admits, admitsAgain, type Invitee, type Refused } from './trust-gate.js';
 
 /**
  * Claims the attachments of a message and returns its content with their name, type and size filled in if a part leaves
@@ -174,8 +175,12 @@ export async function createSession(
   const requested = othersAmong(body.invite ?? [], actor.handle);
   const { participantsMax } = context.settings;
   if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
-  const invitees = await admits(transaction, context, actor, requested);
-  if (requested.length > 0 && invitees.length === 0) throw new ServiceError('NOT_FOUND');
+  const { invitees, refused } = await admits(transaction, context, actor, requested);
+  const knock = (step: Transaction): Promise<void> =>
+    recordKnocks(context, step, actor, refused, body.initial_message?.content);
+  if (requested.length > 0 && invitees.length === 0)
+    throw new ServiceError('NOT_FOUND', undefined, { afterRefusal: knock });
+  await knock(transaction);
 
   await takeSession(context, transaction, actor.accountId);
   const now = context.clock.now();
@@ -305,7 +310,8 @@ export async function inviteToSession(
   const { participation } = await requireTransition(transaction, 'invite', sessionId, actor.agentId);
   const requested = othersAmong(input.body.invite, actor.handle);
   await requireRoom(transaction, context, sessionId, requested);
-  const admitted = await admits(transaction, context, actor, requested);
+  const { invitees: admitted, refused } = await admits(transaction, context, actor, requested);
+  await recordKnocks(context, transaction, actor, refused);
   // Only agents that do not take part, or left (D-06).
   const present = await listPresent(
     transaction,
@@ -413,11 +419,13 @@ export async function reopenSession(
   const requested = othersAmong(input.body.invite ?? [], actor.handle);
   await requireRoom(transaction, context, sessionId, requested);
   await takeForOthers(context, actor, earlier.length - 1);
-  const { returning, leaving } = await sortEarlier(context, transaction, actor, earlier);
+  const { returning, leaving, absent } = await sortEarlier(context, transaction, actor, earlier);
   const handles = new Set(earlier.map((row) => row.handle));
   const strangers = requested.filter((handle) => !handles.has(handle));
-  const invitees = [...returning, ...(await admits(transaction, context, actor, strangers))];
+  const fresh = await admits(transaction, context, actor, strangers);
+  const invitees = [...returning, ...fresh.invitees];
   const initialMessage = input.body.initial_message;
+  await recordKnocks(context, transaction, actor, [...absent, ...fresh.refused], initialMessage?.content);
 
   const now = context.clock.now();
   await markSessionActive(transaction, sessionId);
@@ -458,13 +466,13 @@ async function sortEarlier(
   transaction: Transaction,
   actor: AgentActor,
   earlier: readonly ParticipantRow[],
-): Promise<{ leaving: readonly string[]; returning: readonly Invitee[] }> {
+): Promise<{ leaving: readonly string[]; returning: readonly Invitee[]; absent: readonly Refused[] }> {
   const others = earlier.filter((row) => row.agent_id !== actor.agentId);
   const handles = others.map((row) => row.handle);
-  const returning = await admitsAgain(transaction, context, actor, handles);
+  const { invitees: returning, refused: absent } = await admitsAgain(transaction, context, actor, handles);
   const admitted = new Set(returning.map(({ id }) => id));
   const leaving = others.filter((row) => row.status !== 'left' && !admitted.has(row.agent_id));
-  return { returning, leaving: leaving.map((row) => row.agent_id) };
+  return { returning, leaving: leaving.map((row) => row.agent_id), absent };
 }
 
 /**

@@ -11,26 +11,41 @@ export interface Invitee {
   readonly handle: Handle;
 }
 
+/** A handle that may not be invited. */
+export interface Refused {
+  readonly handle: Handle;
+  /** The agent, if it holds strangers and refused only because it does not list the inviter. */
+  readonly holderId: string | undefined;
+}
+
+/** What the gate decided about some handles, in their order. */
+export interface Verdict {
+  readonly invitees: readonly Invitee[];
+  /** For `recordKnocks` alone: nothing in an answer may depend on it. */
+  readonly refused: readonly Refused[];
+}
+
 type Inviter = Pick<AgentActor, 'agentId' | 'handle' | 'accountId'>;
 type GateContext = Pick<ServiceContext, 'settings' | 'limits'>;
 
 /**
- * The members of `handles`, in order, that `inviter` may invite (wire: Agents, search, trust). The others are silently
- * left out, and each costs the same lookups, whatever the reason (spec: Non-enumeration, rule 1).
+ * Which of `handles` `inviter` may invite (wire: Agents, search, trust). The others are silently left out, and each costs
+ * the same lookups, whatever the reason (spec: Non-enumeration, rule 1).
  */
 export async function admits(
   transaction: Transaction,
   context: GateContext,
   inviter: Inviter,
   handles: readonly Handle[],
-): Promise<Invitee[]> {
+): Promise<Verdict> {
   await transaction.lock([...listLocks(inviter), ...handles.map(agentLock)], 'shared');
-  const admitted: Invitee[] = [];
-  for (const weighed of await weigh(transaction, context, inviter, handles)) {
-    const isWithinShare = await takeStrangersShare(context, inviter, weighed);
-    if (weighed.id !== undefined && isWithinShare) admitted.push({ id: weighed.id, handle: weighed.handle });
+  const weighed = await weigh(transaction, context, inviter, handles);
+  const decided: Weighed[] = [];
+  for (const one of weighed) {
+    const isWithinShare = await takeStrangersShare(context, inviter, one);
+    decided.push(isWithinShare ? one : { ...one, id: undefined });
   }
-  return admitted;
+  return toVerdict(decided);
 }
 
 /**
@@ -42,10 +57,16 @@ export async function admitsAgain(
   context: GateContext,
   inviter: Inviter,
   handles: readonly Handle[],
-): Promise<Invitee[]> {
+): Promise<Verdict> {
   await transaction.lock(listLocks(inviter), 'shared');
-  const weighed = await weigh(transaction, context, inviter, handles);
-  return weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }]));
+  return toVerdict(await weigh(transaction, context, inviter, handles));
+}
+
+function toVerdict(weighed: readonly Weighed[]): Verdict {
+  return {
+    invitees: weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }])),
+    refused: weighed.flatMap(({ handle, id, holderId }) => (id === undefined ? [{ handle, holderId }] : [])),
+  };
 }
 
 /** A block names an agent, or all agents of an owner. */
@@ -57,6 +78,7 @@ interface Weighed {
   readonly handle: Handle;
   /** Undefined: the gate refuses it. */
   readonly id: string | undefined;
+  readonly holderId: string | undefined;
   readonly isStranger: boolean;
 }
 
@@ -76,15 +98,20 @@ async function weigh(
   return handles.map((handle) => {
     const row = rows.get(handle);
     if (row === undefined) throw new Error('The gate gave no answer.');
-    const isAdmitted = isReachable(row) && (!mustList || row.is_listed_by_inviter === 1);
-    const id = isAdmitted && row.id !== null ? row.id : undefined;
-    return { handle, id, isStranger: row.is_listed === 0 };
+    const isReachable = isPresent(row) && (!mustList || row.is_listed_by_inviter === 1);
+    const id = isReachable && row.id !== null ? row.id : undefined;
+    const isAdmitted = row.inbound_policy === 'open' || row.is_listed === 1;
+    return {
+      handle,
+      id: isAdmitted ? id : undefined,
+      holderId: !isAdmitted && row.inbound_policy === 'hold' ? id : undefined,
+      isStranger: row.is_listed === 0,
+    };
   });
 }
 
-function isReachable(row: GateRow): boolean {
-  if (row.removed_at !== null || row.suspended_at !== null || row.is_paused === 1 || row.is_blocked === 1) return false;
-  return row.inbound_policy === 'open' || row.is_listed === 1;
+function isPresent(row: GateRow): boolean {
+  return row.removed_at === null && row.suspended_at === null && row.is_paused !== 1 && row.is_blocked === 0;
 }
 
 /**

@@ -21,7 +21,9 @@ import {
 } from '../store/allowlists.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { seal } from '../store/keys.js';
+import { deleteKnock, forgetKnocks } from '../store/knocks.js';
 import { agentLock } from '../store/lock-names.js';
+import { readKnocks } from './knocks.js';
 import { removeFromShared } from './sessions.js';
 
 /** A list belongs to the acting agent alone; any other agent's is FORBIDDEN, whether or not that agent exists. */
@@ -47,7 +49,10 @@ export async function addToAllowlist(
   requireOwnList(actor, input.path);
   await transaction.lock([agentLock(actor.handle)]);
   const now = context.clock.now();
-  for (const entry of input.body.entries) await insertAllowlistEntry(transaction, actor.agentId, entry, now);
+  for (const entry of input.body.entries) {
+    await insertAllowlistEntry(transaction, actor.agentId, entry, now);
+    forgetKnocks(transaction, actor.agentId, entry);
+  }
   const entries = await listAllowlistEntries(transaction, actor.agentId);
   if (entries.length > ALLOWLIST_MAX_ENTRIES)
     throw new ServiceError('VALIDATION_ERROR', `An allowlist has at most ${ALLOWLIST_MAX_ENTRIES} entries.`);
@@ -75,6 +80,31 @@ export async function removeFromAllowlist(
   if (!entry.success) throw new ServiceError('INVALID_HANDLE');
   if (!(await deleteAllowlistEntry(transaction, actor.agentId, entry.data))) throw new ServiceError('NOT_FOUND');
   return { entries: await listAllowlistEntries(transaction, actor.agentId) };
+}
+
+/** Only an agent with the policy `hold` gets new ones; those from before a change of policy stay until they expire. */
+export async function listKnocks(
+  context: Pick<ServiceContext, 'clock'>,
+  actor: AgentActor,
+  input: { path: PathOf<'listKnocks'> },
+  query: Query,
+): Promise<ReplyOf<'listKnocks'>> {
+  requireOwnList(actor, input.path);
+  return { knocks: await readKnocks(context, actor.agentId, query) };
+}
+
+/** The stranger does not learn of it. If it knocks again, it is listed again. */
+export async function dismissKnock(
+  context: Pick<ServiceContext, 'clock'>,
+  actor: AgentActor,
+  input: { path: PathOf<'dismissKnock'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'dismissKnock'>> {
+  requireOwnList(actor, input.path);
+  const { sender } = input.path;
+  if (!isHandle(sender)) throw new ServiceError('INVALID_HANDLE');
+  if (!(await deleteKnock(transaction, actor.agentId, sender))) throw new ServiceError('NOT_FOUND');
+  return { knocks: await readKnocks(context, actor.agentId, transaction) };
 }
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
@@ -149,6 +179,7 @@ export async function blockAgent(
     created_at: Math.max(context.clock.now(), (await findLatestBlockTime(transaction, actor.agentId)) + 1),
   };
   await insertBlock(transaction, block);
+  forgetKnocks(transaction, actor.agentId, handle);
   await removeFromShared(context, transaction, actor, agentIds);
   return toBlock(block);
 }

@@ -4,6 +4,9 @@ export const sessionLock = (sessionId: string): string => `session ${sessionId}`
 /** An agent's existence, allowlist and blocks: shared by inviters, exclusive for changes. */
 export const agentLock = (handle: string): string => `agent ${handle}`;
 
+/** What is known about the strangers that a handle refused. */
+export const knockLock = (handle: string): string => `knock ${handle}`;
+
 /** The words by which an account and its agents are found. */
 export const accountLock = (accountId: string): string => `account ${accountId}`;
 

@@ -139,7 +139,7 @@ const SCHEMA: readonly Statement[] = [
     description TEXT,
     image_url TEXT,
     visibility TEXT NOT NULL CHECK (visibility IN ('public', 'private')),
-    inbound_policy TEXT NOT NULL CHECK (inbound_policy IN ('allowlist', 'open')),
+    inbound_policy TEXT NOT NULL CHECK (inbound_policy IN ('allowlist', 'hold', 'open')),
     can_initiate_sessions INTEGER NOT NULL,
     is_paused INTEGER NOT NULL,
     reports_taken INTEGER NOT NULL DEFAULT 1,
@@ -166,6 +166,19 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX block_by_age ON block (agent_id, created_at, blocked_handle)`,
   `CREATE UNIQUE INDEX block_by_blocked ON block (blocked_agent_id, agent_id)`,
+
+  // Strangers that were refused, for agents that want to know. The other refusals write a row too, which no one reads, so
+  // that they take the same work: its agent_id does not belong to an agent.
+  `CREATE TABLE knock (
+    agent_id TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    text TEXT,
+    times BIGINT NOT NULL,
+    first_at BIGINT NOT NULL,
+    last_at BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, sender)
+  )`,
+  `CREATE INDEX knock_by_age ON knock (last_at)`,
 
   `CREATE TABLE session (
     id TEXT PRIMARY KEY,

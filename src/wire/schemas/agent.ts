@@ -21,8 +21,11 @@ export const Visibility = z.enum(['public', 'private']);
 
 export type Visibility = z.infer<typeof Visibility>;
 
-/** Who may invite an agent: agents on its allowlist, or anyone. */
-export const InboundPolicy = z.enum(['allowlist', 'open']);
+/**
+ * Who may invite an agent: agents on its allowlist, or anyone. `hold` admits the same as `allowlist`, and shows the agent
+ * who was refused (wire: Agents, search, trust, knocks). To others it reads `allowlist`.
+ */
+export const InboundPolicy = z.enum(['allowlist', 'hold', 'open']);
 
 export type InboundPolicy = z.infer<typeof InboundPolicy>;
 
@@ -128,6 +131,24 @@ export const Allowlist = z.looseObject({ entries: z.array(z.string()) });
 
 export type Allowlist = z.infer<typeof Allowlist>;
 
+/** A stranger whose invitations an agent with the policy `hold` refused (wire: Agents, search, trust, knocks). */
+export const Knock = z.looseObject({
+  sender: z.string(),
+  /** The beginning of the first message that came with one of them; null if none did. */
+  text: z.nullable(z.string()),
+  /** How many invitations there were. */
+  times: z.int(),
+  first_at: EpochMs,
+  last_at: EpochMs,
+});
+
+export type Knock = z.infer<typeof Knock>;
+
+/** All of them, latest first. */
+export const ListKnocksReply = z.looseObject({ knocks: z.array(Knock) });
+
+export type ListKnocksReply = z.infer<typeof ListKnocksReply>;
+
 /**
  * One block. `blocked_agent_id` is also an id for an unknown handle and for an owner, so that the answer reveals
  * nothing (wire: Agents, search, trust).
@@ -160,6 +181,8 @@ export const AGENT_REPLIES = {
   listAllowlist: Allowlist,
   addToAllowlist: Allowlist,
   removeFromAllowlist: Allowlist,
+  listKnocks: ListKnocksReply,
+  dismissKnock: ListKnocksReply,
   listBlocks: ListBlocksReply,
   blockAgent: Block,
   unblockAgent: UnblockReply,

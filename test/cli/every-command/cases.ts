@@ -176,6 +176,8 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'allowlist remove': [api(`allowlist remove ${PEER}`)],
   'allowlist apply': [api('allowlist apply - --prune', { stdin: '@new.bot\n' })],
   'allowlist check': [api(`allowlist check ${PEER}`)],
+  'knock list': [api('knock list')],
+  'knock dismiss': [api(`knock dismiss ${PEER}`)],
   'block list': [api('block list')],
   'block add': [api(`block add ${PEER}`)],
   'block remove': [api(`block remove ${PEER}`)],

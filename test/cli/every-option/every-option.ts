@@ -13,7 +13,7 @@ import { type SentRequest, watchRequests } from './sent-requests.js';
 /** The commands of each test file here, by their first words; the longest that fit count. */
 export const FILES: Readonly<Record<string, readonly string[]>> = {
   agent: ['agent'],
-  trust: ['allowlist', 'block'],
+  trust: ['allowlist', 'knock', 'block'],
   session: ['session'],
   tail: ['session tail', 'session events'],
   message: ['message', 'ask'],

@@ -1,3 +1,4 @@
+import type { Actor } from '../../support/actors.js';
 import { column, everyOption, pageOptions, type Scene, shown, type Table, writeOptions } from './every-option.js';
 
 /** What stands on alice's allowlist now, beside the agents of her owner, who are there from the start. */
@@ -16,6 +17,21 @@ const blockMany = async ({ alice, service }: Scene, count: number): Promise<void
     await alice.post('/blocks', { handle });
   }
 };
+
+/** The agents that hold strangers, of which each scene has one at most. */
+const holders = new WeakMap<Scene, Actor>();
+const findHolder = (scene: Scene): Actor => holders.get(scene) ?? scene.alice;
+
+/** An agent that holds strangers, at which `$first`, `$second` and `$third` have knocked. */
+async function haveKnocked(scene: Scene): Promise<void> {
+  const holder = await scene.service.createAgent('holder', { policy: 'hold' });
+  holders.set(scene, holder);
+  for (const name of ['first', 'second', 'third'] as const) {
+    const stranger = await scene.service.createAgent(name);
+    scene.name(`$${name}`, stranger.handle);
+    await stranger.post('/sessions', { invite: [holder.handle] });
+  }
+}
 
 /** Alice's list holds `carol.bot`, and her file `$home/friends` names `dave.bot`. */
 async function prepareFile({ as, alice, file }: Scene): Promise<void> {
@@ -77,6 +93,20 @@ const TABLE: Table = {
         return (await as(closed, ['allowlist check', typed])).code;
       },
       'dave.bot',
+    ),
+  },
+  'knock dismiss': {
+    handles: shown('$first $third', ['$second'], async (scene, typed) => {
+      await haveKnocked(scene);
+      await scene.as(findHolder(scene), ['knock dismiss', typed]);
+      return column(await scene.as(findHolder(scene), 'knock list --json'), 'sender');
+    }),
+    ...writeOptions(
+      async (scene) => {
+        await haveKnocked(scene);
+        return 'knock dismiss $first $second';
+      },
+      (scene, words) => scene.as(findHolder(scene), words),
     ),
   },
   'block list': pageOptions('block list', 50, blockMany),

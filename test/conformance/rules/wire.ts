@@ -107,10 +107,12 @@ export const WIRE = {
   'wire/Agents/search-messages': 'newest first, joined sessions only, sessions:read too',
   'wire/Agents/allowlist': 'the whole sorted list; adding is idempotent; handles and globs',
   'wire/Agents/allowlist-entry': 'DELETE gives the list; absent is 404; another’s list is 403',
+  'wire/Agents/knocks': 'the whole list, latest first; DELETE gives what is left; absent is 404; another’s list is 403',
   'wire/Agents/GET-blocks': 'newest first',
   'wire/Agents/POST-blocks': '201; again the same; oneself is 400; an unknown handle is accepted',
   'wire/Agents/DELETE-blocks': 'by handle or agent id; absent is 404',
   'wire/Trust/gate': 'exists, active, not paused, no block either way, open or allowlisted',
+  'wire/Trust/hold': 'admits what allowlist admits, looks like it to others, and remembers who was refused',
   'wire/Trust/new-agents': 'allowlist with the owner’s own glob, visible and removable',
   'wire/Trust/blocking': 'forces the blocked out of shared active sessions with an ordinary session.left',
 

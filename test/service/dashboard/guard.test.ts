@@ -205,6 +205,7 @@ describe('Every page', () => {
       '/dashboard/agents/hers',
       '/dashboard/agents/hers/profile',
       '/dashboard/agents/hers/allowlist',
+      '/dashboard/agents/hers/knocks',
       '/dashboard/agents/hers/blocks',
       '/dashboard/agents/hers/remove',
       '/dashboard/agents/Not%20A%20Name',
@@ -231,6 +232,11 @@ describe('Every page', () => {
       `${pathOf(key)}/rotate`,
       `/dashboard/applications/${hers}/disconnect`,
     ];
+    const stranger = { csrf, sender: '@some.one' };
+    for (const verb of ['allow', 'dismiss', 'block']) {
+      const path = `/dashboard/agents/hers/knocks/${verb}`;
+      expect([path, (await post(path, cookiesOf(ada), stranger)).status]).toEqual([path, 404]);
+    }
     for (const path of writes) expect([path, (await post(path, cookiesOf(ada), { csrf })).status]).toEqual([path, 404]);
     expect((await eve.open(pathOf(key))).answer.status).toBe(200);
     expect((await eve.open('/dashboard/agents/hers')).answer.status).toBe(200);

@@ -69,8 +69,9 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
   beforeAll(async () => {
     stage = await openStage();
     browser = await launchChromium();
-    alice = await createActor(stage.desk.place, stage.operator, 'alice', { policy: 'allowlist' });
+    alice = await createActor(stage.desk.place, stage.operator, 'alice', { policy: 'hold' });
     const bob = await createActor(stage.desk.place, stage.operator, 'bob');
+    await bob.post('/sessions', { invite: [alice.handle], initial_message: { content: 'w'.repeat(600) } });
     const session = await alice.mustCreate({ topic: 'W'.repeat(120), invite: [bob.handle] });
     await bob.mustJoin(session);
     await bob.mustSend(
@@ -89,7 +90,8 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await operate(stage.operator, 'PATCH', `/accounts/${LONG}`, { suspended: true });
     const agent = `agents/${alice.name}`;
     paths = [
-      ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/blocks`, `${agent}/remove`],
+      ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/knocks`, `${agent}/blocks`],
+      `${agent}/remove`,
       ...['sessions', `sessions/${session}`, `sessions/${session}?before=3`, 'clients', 'new-client', 'applications'],
       ...[
         'settings',

@@ -58,6 +58,7 @@ const PARAMETER = {
   owner: 'no',
   name: 'body',
   entry: '@no.body',
+  sender: '@no.body',
   blocked: '@no.body',
 };
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];

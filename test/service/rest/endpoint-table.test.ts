@@ -29,6 +29,7 @@ const PARAMETER = {
   owner: 'no',
   name: 'body',
   entry: '@no.body',
+  sender: '@no.body',
   blocked: '@no.body',
 };
 

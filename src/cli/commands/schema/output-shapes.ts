@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { Agent, AgentSummary, Block, SearchAgentsReply } from '../../../wire/schemas/agent.js';
+import { Agent, AgentSummary, Block, Knock, SearchAgentsReply } from '../../../wire/schemas/agent.js';
 import { Attachment, AttachmentLink } from '../../../wire/schemas/attachment.js';
 import { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -286,6 +286,8 @@ export const COMMAND_OUTPUT = {
   'allowlist remove': z.looseObject({ ...allowlist.shape, removed: texts }),
   'allowlist apply': z.looseObject({ ...allowlist.shape, added: texts, removed: texts, applied: yes }),
   'allowlist check': shape({ handle: text, allowed: yes, by: maybe, as: text }),
+  'knock list': list(Knock),
+  'knock dismiss': list(shape({ sender: text })),
   'block list': list(Block),
   'block add': list(Block),
   'block remove': list(shape({ blocked: text, unblocked: z.literal(true) })),

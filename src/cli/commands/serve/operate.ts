@@ -201,7 +201,11 @@ export const serveAgentAdd = command({
   summary: 'add agents to the local service, and their accounts if they are new',
   arguments: [{ usage: '<handle...>', about: '@owner.name or owner.name' }],
   options: [
-    { flags: '--policy <open|allowlist>', about: 'who may reach them (default open)', choices: ['open', 'allowlist'] },
+    {
+      flags: '--policy <open|allowlist|hold>',
+      about: 'who may reach them (default open)',
+      choices: ['open', 'allowlist', 'hold'],
+    },
     { flags: '--display-name <text>', about: 'display name, shown instead of the handle' },
   ],
   examples: [

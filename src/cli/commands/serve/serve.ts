@@ -33,9 +33,9 @@ const OPTIONS = [
     isRepeatable: true,
   },
   {
-    flags: '--policy <open|allowlist>',
+    flags: '--policy <open|allowlist|hold>',
     about: 'who may reach the seeded agents (default open)',
-    choices: ['open', 'allowlist'],
+    choices: ['open', 'allowlist', 'hold'],
   },
   { flags: '--demo', about: 'create agents to try it with: @demo.echo, which answers, @demo.you and @alice.bot' },
   { flags: '--limits <on|off>', about: 'the rate limits of the specification (default on)', choices: ['on', 'off'] },

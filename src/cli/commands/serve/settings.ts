@@ -160,7 +160,7 @@ export const SETTING = {
   'public-url': word(),
   'behind-proxy': onOrOff(),
   seed: setting<readonly string[]>(z.array(z.string()), (text) => readHandles([text]), []),
-  policy: choice(['open', 'allowlist'], 'open'),
+  policy: choice(['open', 'allowlist', 'hold'], 'open'),
   demo: onOrOff(),
   limits: choice(['on', 'off'], 'on'),
   trust: choice(['recipient', 'symmetric'], 'recipient'),

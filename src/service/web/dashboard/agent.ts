@@ -43,6 +43,7 @@ const TABS = {
   overview: { label: 'Overview', path: '' },
   profile: { label: 'Profile', path: '/profile' },
   allowlist: { label: 'Allowlist', path: '/allowlist' },
+  knocks: { label: 'Knocks', path: '/knocks' },
   blocks: { label: 'Blocks', path: '/blocks' },
 } as const;
 type Tab = keyof typeof TABS;
@@ -169,6 +170,11 @@ ${renderChoices(
         value: 'allowlist',
         label: 'Only agents on the allowlist',
         about: html`Your own agents are on it by default. <a href="${getPath(agent)}/allowlist">See the list</a>`,
+      },
+      {
+        value: 'hold',
+        label: 'Only agents on the allowlist, and show me who else tried',
+        about: html`To others it looks the same. You see who knocked and what they wrote, and decide. <a href="${getPath(agent)}/knocks">See who knocked</a>`,
       },
       { value: 'open', label: 'Anyone', about, isDisabled: isRefused },
     ],

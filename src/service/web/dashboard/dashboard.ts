@@ -50,6 +50,7 @@ import {
 } from './clients.js';
 import { actExport } from './export.js';
 import { frameHeaders, renderFrame, type View } from './frame.js';
+import { actAllowKnock, actBlockKnock, actDismissKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { showSearch } from './search.js';
@@ -169,6 +170,10 @@ export const PAGE_ROWS: readonly PageRow[] = [
     activity: 'allowlist-changed',
   },
   { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry, activity: 'allowlist-changed' },
+  { path: `${AGENT}/knocks`, show: showKnocks },
+  { path: `${AGENT}/knocks/allow`, act: actAllowKnock, activity: 'allowlist-changed' },
+  { path: `${AGENT}/knocks/dismiss`, act: actDismissKnock },
+  { path: `${AGENT}/knocks/block`, act: actBlockKnock, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent, activity: 'agent-removed' },

@@ -4,6 +4,7 @@ import { toAccount } from '../../agents/accounts.js';
 import { toAgent } from '../../agents/agents.js';
 import type { Query } from '../../core/database.js';
 import { envelopeText, readAccountRows } from '../../messaging/events.js';
+import { readKnocks } from '../../messaging/knocks.js';
 import { toBlock } from '../../messaging/trust-lists.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import { type ActivityRow, listActivities } from '../../store/activities.js';
@@ -144,6 +145,7 @@ async function* writeAgent(visit: Visit, agent: AgentRecordRow): Text {
     return listBlockRows(query, agent.id, position, ROWS_PER_QUERY);
   });
   yield* writeList('blocks', blocks, asJson(toBlock));
+  yield `,\n"knocks":${JSON.stringify(await readSignedIn(visit, (query) => readKnocks(visit.context, agent.id, query)))}`;
   yield '}';
 }
 

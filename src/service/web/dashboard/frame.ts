@@ -129,6 +129,7 @@ const NOTE = {
   unlisted: 'Removed from the allowlist.',
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
+  dismissed: 'Dismissed. If it knocks again, you see it again.',
   revoked: 'The API credential was revoked, and its connections are closed.',
   'password-changed': 'Your password was changed. All other browsers were signed out.',
   'password-changed-apps':

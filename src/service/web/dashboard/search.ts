@@ -1,5 +1,6 @@
 import { isHandle } from '../../../wire/handle.js';
 import { SEARCH_QUERY_MAX_LENGTH } from '../../../wire/limit.js';
+import { textOfMessage } from '../../../wire/message.js';
 import type { Agent } from '../../../wire/schemas/agent.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import { toAgent } from '../../agents/agents.js';
@@ -15,7 +16,7 @@ import { type Html, html, renderAgentFace, strangersText, untrustedText } from '
 import { renderTime } from '../time.js';
 import { getPublicPath } from './agent-page.js';
 import { renderEmpty, renderHeading, type View } from './frame.js';
-import { pathOfSession, renderTopic, textOfMessage } from './sessions.js';
+import { pathOfSession, renderTopic } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
 const PATH = '/dashboard/search';

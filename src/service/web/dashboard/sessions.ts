@@ -1,4 +1,5 @@
 import { isHandle, splitHandle } from '../../../wire/handle.js';
+import { textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
 import type { ServiceContext } from '../../core/context.js';
@@ -243,14 +244,6 @@ function renderPreview(preview: PreviewRow | undefined): Html | undefined {
   const message = preview.type === 'session.message' ? payload : payload.initial_message;
   if (message === undefined) return html`Invited by ${payload.by}`;
   return html`${splitHandle(message.sender).name}: ${strangersText(textOfMessage(message), PREVIEW_LENGTH)}`;
-}
-
-/** The words of a message, for a line or an excerpt. */
-export function textOfMessage({ content }: Message): string {
-  if (typeof content === 'string') return content;
-  const texts = content.flatMap((part) => [part['text'], part['name']]);
-  const words = texts.filter((text): text is string => typeof text === 'string').join(' ');
-  return words === '' ? `[${content.map(({ type }) => type).join(', ')}]` : words;
 }
 
 export function renderTopic({ topic }: Pick<Session, 'topic'>): Html {

@@ -1,0 +1,70 @@
+import { command, describeTable } from '../command.js';
+import { printRequest, read, write } from '../context/calls.js';
+import { isoTime, relativeTime } from '../terminal/relative-time.js';
+import { readHandles, toHandlePath } from '../values.js';
+
+export const knockList = command({
+  path: 'knock list',
+  summary: 'list the strangers that the acting agent refused while its policy was hold, latest first',
+  details:
+    'To them, hold looks like allowlist. asp allowlist add lets one in, asp block add refuses it for good; both take it off this list. Texts come from strangers.',
+  examples: [
+    { line: 'asp knock list', about: 'who, how often, when last, and what they wrote' },
+    { line: 'asp knock list --json', about: 'for a script' },
+  ],
+  effect: 'read',
+  stdout: describeTable('sender, times, last, text'),
+  async run(context) {
+    const handle = await context.actingHandle();
+    const subject = { subject: `the knocks of ${handle}` };
+    const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, subject);
+    const now = context.clock.now();
+    await context.output.list({ items, next_cursor: null }, [
+      { title: 'sender', value: ({ sender }) => sender },
+      { title: 'times', value: ({ times }) => String(times) },
+      {
+        title: 'last',
+        value: ({ last_at: at }) => relativeTime(at, now),
+        piped: ({ last_at: at }) => isoTime(at),
+        paint: (text, _, style) => style.dim(text),
+      },
+      { title: 'text', value: ({ text }) => text ?? '', isFlexible: true },
+    ]);
+    if (items.length === 0)
+      await context.output.note('No one is waiting. Only an agent with the policy hold remembers strangers.');
+  },
+});
+
+export const knockDismiss = command({
+  path: 'knock dismiss',
+  summary: 'take strangers off the list; they do not learn of it, and may knock again',
+  arguments: [{ usage: '<handles...>', about: '@owner.name or owner.name' }],
+  examples: [
+    { line: 'asp knock dismiss spam.bot', about: 'one' },
+    { line: 'asp knock dismiss spam.bot,noise.bot --json', about: 'two, for a script' },
+  ],
+  effect: 'write',
+  stdout: 'the handles, one per line',
+  parse: (args) => ({ senders: readHandles(args.argument('handles')) }),
+  async run(context, { senders }) {
+    const own = toHandlePath(await context.actingHandle());
+    const items = [];
+    for (const sender of senders) {
+      const input = { path: { ...own, sender } };
+      if (context.globals.isDryRun) await printRequest(context, 'dismissKnock', input);
+      else {
+        await write(context, 'dismissKnock', input, notListed(sender));
+        items.push({ sender });
+      }
+    }
+    if (context.globals.isDryRun) return;
+    await context.output.list({ items, next_cursor: null }, [{ title: 'dismissed', value: ({ sender }) => sender }]);
+  },
+});
+
+const notListed = (sender: string) => ({
+  subject: sender,
+  messages: { NOT_FOUND: `${sender} is not on the list of knocks.` },
+  reasons: {},
+  next: { NOT_FOUND: ['asp', 'knock', 'list'] },
+});

@@ -1,0 +1,61 @@
+import { splitHandle } from '../../wire/handle.js';
+import { KNOCK_LIFETIME_S, KNOCK_TEXT_MAX_LENGTH } from '../../wire/limit.js';
+import { textOfMessage } from '../../wire/message.js';
+import type { Knock } from '../../wire/schemas/agent.js';
+import type { Content } from '../../wire/schemas/requests.js';
+import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { Query, Transaction } from '../core/database.js';
+import { deleteKnocksBefore, type KnockRow, listKnockRows, putKnock } from '../store/knocks.js';
+import { knockLock } from '../store/lock-names.js';
+import type { Refused } from './trust-gate.js';
+
+const LIFETIME_MS = KNOCK_LIFETIME_S * 1000;
+const FORGOTTEN_PER_BATCH = 500;
+
+/**
+ * Remembers who was refused, for the agents that hold strangers. Every other refusal writes the same to a row of the
+ * inviter that no one reads, so that neither timing nor locks reveal which agents hold.
+ */
+export async function recordKnocks(
+  { clock }: Pick<ServiceContext, 'clock'>,
+  transaction: Transaction,
+  inviter: Pick<AgentActor, 'agentId' | 'handle'>,
+  refused: readonly Refused[],
+  content?: Content,
+): Promise<void> {
+  if (refused.length === 0) return;
+  await transaction.lock(refused.map(({ handle }) => knockLock(handle)));
+  const text = content === undefined ? null : readBeginning(content);
+  const { owner } = splitHandle(inviter.handle);
+  for (const { holderId } of refused) {
+    const agentId = holderId ?? `none ${inviter.agentId}`;
+    putKnock(transaction, { agent_id: agentId, sender: inviter.handle, text, last_at: clock.now() }, owner);
+  }
+}
+
+/** Without NUL, which PostgreSQL cannot store. */
+function readBeginning(content: Content): string {
+  const text = textOfMessage({ content }).replaceAll('\0', '');
+  return [...text.slice(0, 2 * KNOCK_TEXT_MAX_LENGTH)].slice(0, KNOCK_TEXT_MAX_LENGTH).join('');
+}
+
+export async function readKnocks(
+  { clock }: Pick<ServiceContext, 'clock'>,
+  agentId: string,
+  query: Query,
+): Promise<Knock[]> {
+  return (await listKnockRows(query, agentId, clock.now() - LIFETIME_MS)).map(toKnock);
+}
+
+export function toKnock({ sender, text, times, first_at, last_at }: KnockRow): Knock {
+  return { sender, text, times, first_at, last_at };
+}
+
+/** Deletes expired knocks, in batches small enough not to delay the writes between them. */
+export async function forgetOldKnocks({ clock, database }: Pick<ServiceContext, 'clock' | 'database'>): Promise<void> {
+  while (true) {
+    const moment = clock.now() - LIFETIME_MS;
+    const count = await database.write((transaction) => deleteKnocksBefore(transaction, moment, FORGOTTEN_PER_BATCH));
+    if (count < FORGOTTEN_PER_BATCH) return;
+  }
+}

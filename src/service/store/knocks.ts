@@ -1,0 +1,88 @@
+import { type Handle, isOwnerGlob, type OwnerGlob, splitHandle } from '../../wire/handle.js';
+import { KNOCKS_PER_AGENT_MAX, KNOCKS_PER_OWNER_MAX } from '../../wire/limit.js';
+import type { Query, Transaction } from '../core/database.js';
+
+/** What one stranger left at one agent. */
+export interface KnockRow {
+  readonly agent_id: string;
+  readonly sender: string;
+  readonly text: string | null;
+  readonly times: number;
+  readonly first_at: number;
+  readonly last_at: number;
+}
+
+/** The handles of one owner: those from `start`, before `end`. */
+const toRange = (owner: string): { start: string; end: string } => ({ start: `@${owner}.`, end: `@${owner}/` });
+
+/**
+ * Adds a knock to those of the same sender, and forgets the oldest beyond the bounds. It keeps the first text. No caller
+ * needs an answer, so there is no wait.
+ */
+export function putKnock(
+  transaction: Transaction,
+  { agent_id: agentId, sender, text, last_at: at }: Pick<KnockRow, 'agent_id' | 'sender' | 'text' | 'last_at'>,
+  owner: string,
+): void {
+  const { start, end } = toRange(owner);
+  transaction.send(
+    `INSERT INTO knock (agent_id, sender, text, times, first_at, last_at) VALUES ($1, $2, $3, 1, $4, $4)
+     ON CONFLICT (agent_id, sender) DO UPDATE
+       SET text = COALESCE(knock.text, excluded.text), times = knock.times + 1, last_at = excluded.last_at`,
+    agentId,
+    sender,
+    text,
+    at,
+  );
+  transaction.send(
+    `DELETE FROM knock WHERE agent_id = $1 AND sender >= $2 AND sender < $3 AND sender NOT IN (
+       SELECT sender FROM knock WHERE agent_id = $1 AND sender >= $2 AND sender < $3
+       ORDER BY last_at DESC, sender LIMIT ${KNOCKS_PER_OWNER_MAX})`,
+    agentId,
+    start,
+    end,
+  );
+  transaction.send(
+    `DELETE FROM knock WHERE agent_id = $1 AND sender NOT IN (
+       SELECT sender FROM knock WHERE agent_id = $1 ORDER BY last_at DESC, sender LIMIT ${KNOCKS_PER_AGENT_MAX})`,
+    agentId,
+  );
+}
+
+/** Those of an agent after a moment, latest first. */
+export function listKnockRows(query: Query, agentId: string, after: number): Promise<KnockRow[]> {
+  return query.all<KnockRow>(
+    'SELECT * FROM knock WHERE agent_id = $1 AND last_at > $2 ORDER BY last_at DESC, sender',
+    agentId,
+    after,
+  );
+}
+
+/** False: there is none. */
+export async function deleteKnock(transaction: Transaction, agentId: string, sender: string): Promise<boolean> {
+  return (await transaction.run('DELETE FROM knock WHERE agent_id = $1 AND sender = $2', agentId, sender)) === 1;
+}
+
+/** Deletes what one sender, or all agents of an owner left, without waiting for it. */
+export function forgetKnocks(transaction: Transaction, agentId: string, entry: Handle | OwnerGlob): void {
+  if (isOwnerGlob(entry)) {
+    const { start, end } = toRange(splitHandle(entry).owner);
+    transaction.send('DELETE FROM knock WHERE agent_id = $1 AND sender >= $2 AND sender < $3', agentId, start, end);
+  } else {
+    transaction.send('DELETE FROM knock WHERE agent_id = $1 AND sender = $2', agentId, entry);
+  }
+}
+
+export function deleteKnocksOfAgent(transaction: Transaction, agentId: string): Promise<number> {
+  return transaction.run('DELETE FROM knock WHERE agent_id = $1', agentId);
+}
+
+/** At most `limit` of those that are older. */
+export function deleteKnocksBefore(transaction: Transaction, epochMs: number, limit: number): Promise<number> {
+  return transaction.run(
+    `DELETE FROM knock WHERE (agent_id, sender) IN (
+       SELECT agent_id, sender FROM knock WHERE last_at <= $1 ORDER BY last_at LIMIT $2)`,
+    epochMs,
+    limit,
+  );
+}

@@ -1,0 +1,93 @@
+import { isHandle } from '../../../wire/handle.js';
+import { KNOCK_LIFETIME_S } from '../../../wire/limit.js';
+import type { Knock } from '../../../wire/schemas/agent.js';
+import { toAgent } from '../../agents/agents.js';
+import type { AgentActor } from '../../core/context.js';
+import type { Transaction } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import { readKnocks } from '../../messaging/knocks.js';
+import { addToAllowlist, blockAgent } from '../../messaging/trust-lists.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { forgetKnocks } from '../../store/knocks.js';
+import { type Html, html, renderAgentFace, strangersText } from '../html.js';
+import { renderTime } from '../time.js';
+import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
+import { type NoteName, renderButton, renderEmpty, type View } from './frame.js';
+import { type DashboardAnswer, movedWithNote, page, type Visit } from './visit.js';
+
+const LIFETIME_DAYS = KNOCK_LIFETIME_S / (24 * 60 * 60);
+
+/** A stranger that knocked at one agent, with what can be done about it. */
+export function renderKnock(
+  { sender, text, times, last_at: at }: Knock,
+  { path, csrf, now }: { readonly path: string; readonly csrf: string; readonly now: number },
+  more?: Html,
+): Html {
+  const form = { csrf, about: sender, values: { sender } };
+  return html`<li class="row knock">${renderAgentFace(sender, 'small')}
+<div class="who grow"><span class="mono ink wrap">${sender}</span>${more}<span class="soft small">${times === 1 ? 'Knocked' : html`Knocked ${String(times)} times, last`} ${renderTime(at, now)}</span>${text !== null && html`<p class="lines small">${strangersText(text, text.length)}</p>`}</div>
+<div class="answers">${renderButton({ ...form, path: `${path}/allow`, label: 'Allow', kind: 'primary' })}${renderButton({ ...form, path: `${path}/dismiss`, label: 'Dismiss' })}${renderButton({ ...form, path: `${path}/block`, label: 'Block' })}</div></li>`;
+}
+
+interface KnocksPage extends AgentFrame {
+  readonly knocks: readonly Knock[];
+}
+
+function renderKnocks(knocksPage: KnocksPage): View {
+  const { agent, csrf, now, knocks } = knocksPage;
+  const path = `${getPath(agent)}/knocks`;
+  const isHolding = agent.inbound_policy === 'hold';
+  const about = html`<p class="soft small">They got the answer that every stranger gets. Allow one, and it can start sessions with this agent. Dismiss it, and it is listed again if it knocks again. Knocks are forgotten after ${String(LIFETIME_DAYS)} days.</p>`;
+  const nothing = renderEmpty(
+    'No one knocked',
+    isHolding
+      ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
+      : html`<p>This agent doesn’t remember the strangers that it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
+  );
+  const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
+  return renderAgentPage(knocksPage, 'knocks', html`<div class="stack">${knocks.length === 0 ? nothing : list}</div>`);
+}
+
+export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
+  const { row, knocks } = await context.database.read(async (view) => {
+    const agent = await requireAgent(visit, view);
+    return { row: agent, knocks: await readKnocks(context, agent.id, view) };
+  });
+  return page(renderKnocks({ agent: toAgent(row), csrf, note, mistakes: [], now: context.clock.now(), knocks }));
+}
+
+/** Decides about a stranger as the agent does, and goes back to the list. */
+async function decide(
+  visit: Visit,
+  form: Parameters,
+  note: NoteName,
+  work: (actor: AgentActor, sender: string, transaction: Transaction) => Promise<unknown>,
+): Promise<DashboardAnswer> {
+  const sender = form.one('sender') ?? '';
+  if (!isHandle(sender)) throw new ServiceError('INVALID_HANDLE');
+  await visit.context.database.write(async (transaction) => {
+    await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), sender, transaction);
+  });
+  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/knocks`, note);
+}
+
+export function actAllowKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const path = getAgentPath(visit);
+  return decide(visit, form, 'listed', (actor, sender, transaction) =>
+    addToAllowlist(visit.context, actor, { path, body: { entries: [sender] } }, transaction),
+  );
+}
+
+/** Done as well if it was dismissed before, in another window. */
+export function actDismissKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return decide(visit, form, 'dismissed', async ({ agentId }, sender, transaction) =>
+    forgetKnocks(transaction, agentId, sender),
+  );
+}
+
+export function actBlockKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return decide(visit, form, 'blocked', (actor, sender, transaction) =>
+    blockAgent(visit.context, actor, { path: {}, body: { handle: sender } }, transaction),
+  );
+}
