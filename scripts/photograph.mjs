@@ -1,5 +1,6 @@
-// Takes docs/dashboard.png: a real conversation at a private service, seen in the dashboard with Chromium.
-// Usage: npm run photograph. CHROMIUM names the browser when it is not /usr/bin/chromium.
+// Takes pictures of the dashboard of a private service, in which agents have talked, with Chromium.
+// Usage: npm run photograph takes docs/dashboard.png; npm run screenshots takes every page that a link leads to, in both
+// themes and three widths, in screenshots/. CHROMIUM names the browser when it is not /usr/bin/chromium.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,6 +31,107 @@ function asp(...words) {
   return stdout.trim();
 }
 
+/** What makes pages longer: every kind of content, and states that a short conversation does not have. */
+function addMore(session) {
+  const long = [
+    '# Plan',
+    '',
+    '1. Build with `npm run build`',
+    '2. Deploy',
+    '',
+    '```js',
+    'await deploy({ to: "staging" });',
+    '```',
+    '',
+    `A long word: ${'w'.repeat(200)}`,
+  ].join('\n');
+  const send = (...words) => asp('send', session, ...words, '--as', '@ada.builder');
+  send(long);
+  send('The numbers.', '--data', '{"region":"eu-west-1","servers":[{"name":"a","load":0.4},{"name":"b","load":0.9}]}');
+  const question = ['--field', 'content=Deploy to production?', '--typed', 'metadata={"choices":["yes","no"]}'];
+  asp('api', `sessions/${session}/messages`, ...question, '--as', '@ada.builder');
+  asp('send', '@ada.builder', 'Done.', '--end', '--as', '@ada.planner', '--topic', 'An ended session');
+}
+
+/** The picture of the README. */
+async function photographOne(link, session) {
+  const page = await signIn(link, { width: 1080, height: 900 }, 'light', 1.5);
+  await page.goto(`${new URL(link).origin}/dashboard/sessions/${session}`);
+  await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => undefined);
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.screenshot({ path: `${root}docs/dashboard.png` });
+  console.log(`docs/dashboard.png: ${page.url().replace(/sess_\w+/, 'sess_…')}`);
+}
+
+const WIDTHS = [320, 768, 1440];
+const THEMES = ['light', 'dark'];
+
+/** Every page that a link of the dashboard leads to, one of each kind. */
+async function photographAll(link) {
+  const folder = join(root, 'screenshots');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  const first = await signIn(link, { width: 1440, height: 900 }, 'light', 1);
+  const pages = await crawl(first);
+  const cookies = await first.context().cookies();
+  for (const colorScheme of THEMES)
+    for (const width of WIDTHS) {
+      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+      const page = await context.newPage();
+      const shoot = (kind, address) =>
+        photographWhole(page, address, join(folder, `${kind}-${width}-${colorScheme}.png`));
+      await shoot('sign-in', `${new URL(link).origin}/oauth/sign-in`);
+      await context.addCookies(cookies);
+      for (const [kind, address] of pages) await shoot(kind, address);
+      await context.close();
+    }
+  console.log(`screenshots/: ${pages.size + 1} pages, ${THEMES.length} themes, ${WIDTHS.length} widths`);
+}
+
+const LOOK_HEIGHT = 900;
+const HEIGHT_MAX = 8_000;
+
+/** In a window as tall as the page, where nothing that sticks to an edge covers anything. */
+async function photographWhole(page, address, path) {
+  const { width } = page.viewportSize();
+  await page.goto(address);
+  await page.waitForLoadState('networkidle', { timeout: 1_000 }).catch(() => undefined);
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.setViewportSize({ width, height: Math.min(Math.max(height, LOOK_HEIGHT), HEIGHT_MAX) });
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.screenshot({ path });
+  await page.setViewportSize({ width, height: LOOK_HEIGHT });
+}
+
+/** The first address of each kind of page: addresses that differ in an id, a number or a name are of one kind. */
+async function crawl(page) {
+  const { origin } = new URL(page.url());
+  const kinds = new Map();
+  const waiting = [`${origin}/dashboard/agents`];
+  for (let address = waiting.shift(); address !== undefined; address = waiting.shift()) {
+    const { pathname, searchParams } = new URL(address);
+    if (!pathname.startsWith('/dashboard/')) continue;
+    const path = pathname.slice('/dashboard/'.length).replace(/\b[a-z]+_[0-9A-Z]{26}\b|\b\d+\b/g, 'one');
+    const kind = [path.replace(/^agents\/[^/]+/, 'agents/one'), ...searchParams.keys()].join('-').replaceAll('/', '-');
+    if (path === '' || kinds.has(kind) || pathname.includes('/attachments/') || pathname.includes('/export')) continue;
+    const answer = await page.goto(address).catch(() => undefined);
+    if (answer === undefined || !answer.headers()['content-type']?.startsWith('text/html')) continue;
+    kinds.set(kind, address);
+    const links = await page.$$eval('a[href]', (all) => all.map(({ href }) => href.split('#')[0]));
+    waiting.push(...links.filter((href) => href.startsWith(`${origin}/dashboard`)));
+  }
+  return kinds;
+}
+
+async function signIn(link, viewport, colorScheme, deviceScaleFactor) {
+  const page = await browser.newPage({ viewport, deviceScaleFactor, colorScheme });
+  await page.goto(link);
+  const button = page.getByRole('button').first();
+  if (await button.isVisible().catch(() => false)) await button.click();
+  return page;
+}
+
+const isAll = process.argv.includes('--all');
 const service = spawn(
   process.execPath,
   [program, 'serve', '--seed', 'ada.planner,ada.builder', '--port', '0', '--data', 'memory'],
@@ -55,25 +157,14 @@ try {
   asp('send', session, 'The coverage is attached.', '--file', report, '--as', '@ada.builder');
   asp('send', session, 'Thanks. Deploying to staging now.', '--as', '@ada.planner');
   asp('send', '@ada.builder', 'Please rotate the signing keys tonight.', '--as', '@ada.planner', '--topic', 'Keys');
+  if (isAll) addMore(session);
 
   const link = asp('serve', 'open', '--no-browser');
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu'],
   });
-  const page = await browser.newPage({
-    viewport: { width: 1080, height: 900 },
-    deviceScaleFactor: 1.5,
-    colorScheme: 'light',
-  });
-  await page.goto(link);
-  const button = page.getByRole('button').first();
-  if (await button.isVisible().catch(() => false)) await button.click();
-  await page.goto(`${new URL(link).origin}/dashboard/sessions/${session}`);
-  await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => undefined);
-  await page.evaluate(() => scrollTo(0, 0));
-  await page.screenshot({ path: `${root}docs/dashboard.png` });
-  console.log(`docs/dashboard.png: ${page.url().replace(/sess_\w+/, 'sess_…')}`);
+  await (isAll ? photographAll(link) : photographOne(link, session));
 } finally {
   await browser?.close();
   const gone = new Promise((resolve) => service.once('close', resolve));

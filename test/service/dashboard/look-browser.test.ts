@@ -2,6 +2,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playw
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, createActor, operate } from '../../support/actors.js';
+import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { openStage, type Stage } from './stage.js';
@@ -85,14 +86,44 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await alice.mustSend(session, [{ type: 'file', url: 'https://example.org/report.pdf', name: 'n'.repeat(180) }]);
     await operate(stage.operator, 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [`@bob.${LONG}`] });
+    await bob.post(`/sessions/${session}/messages`, {
+      content: '# Deploy?\n\n```js\nlet a = 1;\n```\n\n> quoted [link](https://example.org)',
+      metadata: { choices: ['yes', 'w'.repeat(80)] },
+    });
+    const ended = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'bye' } });
+    await alice.mustEnd(ended);
+    await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
+    const invited = await bob.mustCreate({ invite: [alice.handle], topic: 'An invitation' });
     await operate(stage.operator, 'PATCH', `/accounts/${alice.owner}`, { operator: true });
     await operate(stage.operator, 'POST', '/agents', { handle: `@${LONG}.${LONG}` });
     await operate(stage.operator, 'PATCH', `/accounts/${LONG}`, { suspended: true });
     const agent = `agents/${alice.name}`;
     paths = [
-      ...['agents', 'new-agent', agent, `${agent}/profile`, `${agent}/allowlist`, `${agent}/knocks`, `${agent}/blocks`],
-      `${agent}/remove`,
-      ...['sessions', `sessions/${session}`, `sessions/${session}?before=3`, 'clients', 'new-client', 'applications'],
+      ...[
+        'agents',
+        'new-agent',
+        agent,
+        `${agent}/profile`,
+        `${agent}/allowlist`,
+        `${agent}/knocks`,
+        `${agent}/blocks`,
+        `${agent}/remove`,
+      ],
+      ...[
+        'sessions',
+        `sessions/${session}`,
+        `sessions/${session}?before=3`,
+        `sessions/${session}?reply=3`,
+        `sessions/${session}/events/3`,
+        `sessions/${session}/leave`,
+        `sessions/${session}/end`,
+        `sessions/${session}/trust?handle=${encodeURIComponent(bob.handle)}`,
+        `sessions/${ended}`,
+        `sessions/${invited}`,
+        'clients',
+        'new-client',
+        'applications',
+      ],
       ...[
         'settings',
         'settings/delete',
@@ -143,6 +174,32 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       await context.close();
     },
   );
+
+  it.each([
+    ['light', {}],
+    ['dark, narrow', { colorScheme: 'dark', viewport: { width: 320, height: 640 } }],
+  ] as const)('%s: axe finds nothing on any page', { timeout: 240_000 }, async (_, options) => {
+    const { context, page } = await enter(options);
+    for (const path of paths) {
+      await page.goto(`${stage.web}${path}`);
+      for (const fold of await page.locator('summary').all()) if (await fold.isVisible()) await fold.click();
+      expect([path, await findViolations(page)]).toEqual([path, []]);
+    }
+    await context.close();
+  });
+
+  it('axe finds nothing in a refused form, and in an open menu', { timeout: 120_000 }, async () => {
+    const { context, page } = await enter({});
+    await page.goto(`${stage.web}/dashboard/new-agent`);
+    await page.locator('#name').fill('No Name');
+    await page.locator('#display-name').fill(' ');
+    await page.getByRole('button', { name: 'Create agent' }).click();
+    await page.getByRole('alert').waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    await page.getByRole('button', { name: /^Account/ }).click();
+    expect(await findViolations(page)).toEqual([]);
+    await context.close();
+  });
 
   it('what has the focus shows it (2.4.7) and is not covered (2.4.11)', { timeout: 180_000 }, async () => {
     const { context, page } = await enter({ viewport: { width: 1000, height: 500 } });

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, redeemCode } from '../../support/oauth.js';
@@ -119,6 +120,30 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     } finally {
       callback.server.close();
     }
+  });
+
+  it.each(['light', 'dark'] as const)('%s: axe finds nothing from signing in to consent', async (colorScheme) => {
+    await withPage({ colorScheme }, async (page) => {
+      const clientId = await mustRegister(desk.place, { client_name: 'A program' });
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
+      expect(await findViolations(page)).toEqual([]);
+      await page.goto(`${desk.service.webUrl}/oauth/sign-in`);
+      expect(await findViolations(page)).toEqual([]);
+      await page.locator('#username').fill('nobody');
+      await page.locator('#password').fill('not the password');
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByRole('alert').waitFor();
+      expect(await findViolations(page)).toEqual([]);
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
+      await createAccount(page, `axe-${colorScheme}`);
+      expect(await findViolations(page)).toEqual([]);
+      await page.getByLabel('Handle', { exact: true }).fill('Not An Address');
+      await page.getByRole('button', { name: 'Allow' }).click();
+      expect(await page.title()).toMatch(/^Problem: /);
+      expect(await findViolations(page)).toEqual([]);
+      await page.goto(authorizationUrl(desk.place, { clientId: 'unknown', challenge: createVerifier().challenge }));
+      expect(await findViolations(page)).toEqual([]);
+    });
   });
 
   it('fits a phone, even with a page of large text', async () => {

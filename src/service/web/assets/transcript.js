@@ -146,7 +146,7 @@
     answer.lastElementChild.replaceWith(link);
     // Another agent's answer settles a question.
     if (answer.closest('.entry').dataset.sender !== answered.dataset.sender)
-      answered.querySelector('.answers')?.remove();
+      answered.querySelector('.offered')?.remove();
   };
   const GROUP = 5 * 60_000;
   const gapInWords = (ms) => {

@@ -353,7 +353,7 @@ function renderChoices(sequence: number, message: Message, { writers = [], answe
     (choice, index) =>
       html`<button class="button plain small-button" form="answer" name="answer" value="${sequence}.${index}">${strangersText(choice)}</button>`,
   );
-  return html`<div class="answers row-actions" role="group" aria-label="Answer message ${sequence} as ${answerer}">${buttons} <span class="soft small">Answer as <b class="mono">${answerer}</b></span></div>`;
+  return html`<div class="offered row-actions" role="group" aria-label="Answer message ${sequence} as ${answerer}">${buttons} <span class="soft small">Answer as <b class="mono">${answerer}</b></span></div>`;
 }
 
 /** Metadata without the members that the page puts into words; undefined: none is left. */
