@@ -38,7 +38,9 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
   const { context } = rest;
   const { mcpUrl } = context.settings.addresses;
   const metadataUrl = resourceMetadataUrl(mcpUrl);
-  const stopping = new AbortController();
+  /** What ends the waiting of each request: one signal for all would keep something of every request in Node.js 20. */
+  const open = new Set<AbortController>();
+  let isStopping = false;
   // Calls that wait must not keep an agent from using the REST interface.
   const bounds = createWorkBounds(context);
   let loading: Promise<Loaded> | undefined;
@@ -82,11 +84,17 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
       // Several calls in one request would cost one call of the rate limit.
       if (typeof message !== 'object' || message === null || Array.isArray(message)) return refuseMessage(reply);
       const gone = new AbortController();
-      rest.exchanges.whenDone(reply.raw, () => gone.abort());
+      const over = new AbortController();
+      if (isStopping) over.abort();
+      open.add(over);
+      rest.exchanges.whenDone(reply.raw, () => {
+        open.delete(over);
+        for (const each of [over, gone]) each.abort();
+      });
       const { authorization } = request.headers;
       const caller: Caller = {
         actor,
-        gone: AbortSignal.any([gone.signal, stopping.signal]),
+        gone: over.signal,
         recheck: async () => void (await rest.verify(readBearer(authorization), mcpUrl)),
       };
       const { handler } = await load();
@@ -98,7 +106,10 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
   });
 
   return {
-    stop: () => stopping.abort(),
+    stop() {
+      isStopping = true;
+      for (const over of open) over.abort();
+    },
     async close() {
       const loaded = await loading?.catch(() => undefined);
       loaded?.stop();

@@ -1,6 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import { type Actor, operate } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
 import { createTestClock } from '../../support/clock.js';
@@ -9,12 +12,20 @@ import { field, text } from '../../support/json.js';
 import { connect, DIALECTS, type Dialect, post, type Result, type Tools, tokenFor } from '../../support/mcp-tools.js';
 import { askClientToken } from '../../support/oauth.js';
 import { startTestService, type TestService } from '../../support/service.js';
+import { TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 
 const NAMES = [
   ...['send', 'reply', 'read', 'inbox', 'session_list', 'session_show', 'session_create', 'session_invite'],
   ...['session_join', 'session_leave', 'session_end', 'session_reopen', 'whoami', 'agent_search', 'agent_show'],
 ];
+
+/** What every request of revision 2026-07-28 says about its client. */
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
 
 describe('the tools for models at a URL', () => {
   let service: TestService;
@@ -289,21 +300,16 @@ describe('the tools for models at a URL', () => {
     mustDeny(await post(mcpUrl, token, whoami, { origin: 'https://elsewhere.example' }), 403, 'FORBIDDEN');
     mustDeny(await post(mcpUrl, token, whoami, { origin: 'null' }), 403, 'FORBIDDEN');
     expect((await post(mcpUrl, token, whoami, { origin: webUrl })).status).toBe(200);
-    const meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    };
     const listen = {
       jsonrpc: '2.0',
       id: 1,
       method: 'subscriptions/listen',
-      params: { notifications: { toolsListChanged: true }, _meta: meta },
+      params: { notifications: { toolsListChanged: true }, _meta: META },
     };
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' };
     const refused = await post(mcpUrl, token, JSON.stringify(listen), headers);
     expect(refused.text).toMatch(/"error"/);
-    const old = { ...meta, 'io.modelcontextprotocol/protocolVersion': '2031-01-01' };
+    const old = { ...META, 'io.modelcontextprotocol/protocolVersion': '2031-01-01' };
     const unknown = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: old } };
     expect(
       (
@@ -361,6 +367,76 @@ describe('a call that waits', () => {
     await alice.mustSend(id, 'secret');
     expect(await waiting).toMatchObject({ isError: true, value: { error: { code: 'UNAUTHORIZED' } } });
     await tools.close();
+    await service.stop();
+  });
+});
+
+describe('what ended requests leave behind', () => {
+  it('a client that goes away without a word ends the waiting of its call', async () => {
+    const waits = new Set<object>();
+    const clock: Clock = {
+      ...systemClock,
+      schedule(delayMs, action, isBackground) {
+        const wait = {};
+        if (delayMs === 40_000) waits.add(wait);
+        const cancel = systemClock.schedule(delayMs, action, isBackground);
+        return () => {
+          waits.delete(wait);
+          cancel();
+        };
+      },
+    };
+    const service = await startTestService({ clock });
+    const alice = await service.createAgent('alice');
+    const token = await tokenFor(service.place, alice, service.mcpUrl);
+    const params = { name: 'inbox', arguments: { wait_s: 40 } };
+    for (const body of [
+      { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+      { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...params, _meta: META } },
+    ]) {
+      const leave = new AbortController();
+      const asking = fetch(service.mcpUrl, {
+        method: 'POST',
+        signal: leave.signal,
+        body: JSON.stringify(body),
+        headers: {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...('_meta' in body.params && {
+            'mcp-protocol-version': '2026-07-28',
+            'mcp-method': 'tools/call',
+            'mcp-name': 'inbox',
+          }),
+        },
+      })
+        .then((answer) => answer.text())
+        .catch(() => 'gone');
+      await until('the call waits', async () => waits.size === 1);
+      leave.abort();
+      expect(await asking).toBe('gone');
+      await until('nothing waits', async () => waits.size === 0);
+    }
+    await service.stop();
+  });
+
+  it.skipIf(TEST_STORE === 'postgres')('is nothing', async () => {
+    setFlagsFromString('--expose_gc');
+    const collect: () => void = runInNewContext('gc');
+    const service = await startTestService({ areLimitsOn: false });
+    const alice = await service.createAgent('alice');
+    const token = await tokenFor(service.place, alice, service.mcpUrl);
+    const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami' } });
+    const heapAfter = async (count: number): Promise<number> => {
+      for (let done = 0; done < count; done += 10)
+        await Promise.all(Array.from({ length: 10 }, () => post(service.mcpUrl, token, call)));
+      await setTimeout(200);
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = await heapAfter(1_000);
+    const bytes = (await heapAfter(3_000)) - before;
+    expect(bytes / 3_000).toBeLessThan(150);
     await service.stop();
   });
 });

@@ -7,6 +7,7 @@ import { type Actor, callApi, createActor, type Operator } from '../../../suppor
 import { mustGetCode, mustGrant } from '../../../support/grants.js';
 import type { Answer } from '../../../support/http.js';
 import { field } from '../../../support/json.js';
+import { connect, type Tools, tokenFor } from '../../../support/mcp-tools.js';
 import { discover, type Place, redeemCode, refresh, revoke } from '../../../support/oauth.js';
 import { createSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
@@ -192,5 +193,32 @@ describe('what two do to one session at the same time', () => {
         description: `about ${round}`,
       });
     }
+  });
+});
+
+describe('the tools for models at two services', () => {
+  it('a client may reach another service with every call, and a call that waits hears of what happens at the other', async () => {
+    const doors = [one.mcpUrl, one.mcpUrl.replace(`:${one.port}`, `:${two.port}`)] as const;
+    const open = async (actor: Actor): Promise<readonly [Tools, Tools]> => {
+      const token = await tokenFor(places[0], actor, one.mcpUrl);
+      return [await connect(doors[0], token), await connect(doors[1], token)];
+    };
+    const [alices, bobs] = [await open(alice), await open(bob)];
+    const { session_id } = (await alices[0].call('send', { to: bob.handle, text: 'shall we?' })).value;
+    const invited = (await bobs[1].call('read', { wait_s: 20 })).value;
+    expect(invited.events.map((event) => event.session_id)).toEqual([session_id]);
+    await bobs[0].call('session_join', { session_id });
+    const asking = alices[1].call('send', { to: session_id, text: 'well?', wait_s: 30 });
+    const seen: unknown[] = [];
+    // The receipt of a page from one service counts at the other.
+    for (let after = invited.next_cursor, turn = 0; !seen.includes('well?') && turn < 5; turn += 1) {
+      const page = (await (bobs[turn % 2] ?? bobs[0]).call('read', { after, others_only: true, wait_s: 30 })).value;
+      seen.push(...page.events.map(({ payload }) => payload.content));
+      after = page.next_cursor;
+    }
+    expect(seen).toEqual(['shall we?', 'well?']);
+    await bobs[0].call('reply', { session_id, text: 'we shall' });
+    expect((await asking).value.reply?.content).toBe('we shall');
+    for (const tools of [...alices, ...bobs]) await tools.close();
   });
 });
