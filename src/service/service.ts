@@ -39,7 +39,8 @@ import { type BusOptions, openStore } from './open-store.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
-import { OPERATOR_ROWS } from './operator/pages/pages.js';
+import { createOperatorRows } from './operator/pages/pages.js';
+import { createRecentWatch } from './operator/recent.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
@@ -299,7 +300,8 @@ export interface ServiceParts {
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
   const { options, server, port, useListener, watch, metricsUrl } = parts;
   const inboxes = createInboxes(parts.context);
-  const context: ServiceContext = { ...parts.context, inboxes };
+  const recent = createRecentWatch(parts.context.clock);
+  const context: ServiceContext = recent.attach({ ...parts.context, inboxes });
   const { settings, clock, meter, log } = context;
   const startedAt = clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);
@@ -335,12 +337,12 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const links = createSignInLinks(context);
   const { documentNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };
+  const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const dashboard = registerDashboard(
     app.fastify,
     registerAuthorizationServer(app.fastify, context, oauth),
-    OPERATOR_ROWS,
+    createOperatorRows({ status, health, keys, recent }),
   );
-  const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(options, port),

@@ -2,6 +2,7 @@ import type { InboundPolicy } from '../../wire/schemas/agent.js';
 import type { Dialect, Query } from '../core/database.js';
 import type { AccountRow, EntryLinkRow } from './accounts.js';
 import type { OAuthClientRow } from './oauth-clients.js';
+import type { ProcessRow } from './processes.js';
 import { LAST_CHARACTER } from './search.js';
 
 export interface ServiceCounts {
@@ -19,6 +20,29 @@ export async function countAll(query: Query): Promise<ServiceCounts> {
        (SELECT COUNT(*) FROM socket) AS sockets`,
   );
   return row ?? { accounts: 0, agents: 0, sessions: 0, sockets: 0 };
+}
+
+/** The size of all attachments, including those of removed accounts, which stay with their messages. */
+export async function sumAttachmentBytes(query: Query): Promise<number> {
+  const row = await query.get<{ bytes: number }>(
+    'SELECT CAST(COALESCE(SUM(attachment_bytes), 0) AS BIGINT) AS bytes FROM account',
+  );
+  return row?.bytes ?? 0;
+}
+
+/** A process that uses these data, and how many sockets it has. */
+export interface ProcessUsageRow extends ProcessRow {
+  readonly sockets: number;
+}
+
+/** Processes that have not stopped, oldest first. */
+export function listProcesses(query: Query, limit: number): Promise<ProcessUsageRow[]> {
+  return query.all<ProcessUsageRow>(
+    `SELECT id, seen_at,
+       (SELECT COUNT(*) FROM socket WHERE socket.process_id = server_process.id) AS sockets
+     FROM server_process WHERE seen_at <> 0 ORDER BY id LIMIT $1`,
+    limit,
+  );
 }
 
 /** The version of the schema; the cheapest proof that the database responds. */

@@ -137,6 +137,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       ...['', '?q=a', `/${LONG}`, `/${LONG}/remove`, '/bob', `/${alice.owner}`].map(
         (part) => `operator/accounts${part}`,
       ),
+      'operator',
       'operator/log',
       'none',
     ].map((part) => `/dashboard/${part}`);

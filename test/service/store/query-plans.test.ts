@@ -15,7 +15,7 @@ const MAY_BE_WALKED: readonly RegExp[] = [
 ];
 /** What the command line of the operator asks, rarely and for everything. */
 const ASKED_FOR_EVERYTHING =
-  /^operator\.ts (countAll|measureDatabase|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
+  /^operator\.ts (countAll|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
 /** The databases themselves, and what asks only one of them. */
 const DATABASES = /^(insert|sqlite|postgres|prepare-postgres|schema|epochs|stored-limits)/;
 

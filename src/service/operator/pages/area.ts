@@ -9,6 +9,7 @@ import type { ActingOperator } from '../actions.js';
 
 /** The pages of the operator's area, in the order of its navigation. */
 const TABS = {
+  overview: { label: 'Overview', path: OPERATOR_AREA },
   accounts: { label: 'Accounts', path: `${OPERATOR_AREA}/accounts` },
   log: { label: 'Log', path: `${OPERATOR_AREA}/log` },
 } as const;

@@ -1,5 +1,5 @@
 import { OPERATOR_AREA } from '../../web/dashboard/frame.js';
-import { moved, type PageRow } from '../../web/dashboard/visit.js';
+import type { PageRow } from '../../web/dashboard/visit.js';
 import {
   actDistrustAccount,
   actPasswordLink,
@@ -14,12 +14,16 @@ import {
 } from './accounts.js';
 import { forOperators } from './area.js';
 import { showLog } from './log.js';
+import { createOverview, type OverviewSources } from './overview.js';
 
 const ACCOUNT = `${OPERATOR_AREA}/accounts/:account`;
 
 /** Every address of the operator's area. */
-export const OPERATOR_ROWS: readonly PageRow[] = forOperators([
-  { path: OPERATOR_AREA, show: async () => moved(`${OPERATOR_AREA}/accounts`) },
+export function createOperatorRows(sources: OverviewSources): readonly PageRow[] {
+  return forOperators([{ path: OPERATOR_AREA, show: createOverview(sources) }, ...ROWS]);
+}
+
+const ROWS: readonly PageRow[] = [
   { path: `${OPERATOR_AREA}/accounts`, show: showAccounts },
   { path: ACCOUNT, show: showAccount },
   { path: `${ACCOUNT}/suspend`, show: showFormOfAccount, act: actSuspend },
@@ -29,4 +33,4 @@ export const OPERATOR_ROWS: readonly PageRow[] = forOperators([
   { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
   { path: `${OPERATOR_AREA}/log`, show: showLog },
-]);
+];

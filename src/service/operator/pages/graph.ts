@@ -1,0 +1,51 @@
+import { type Html, html } from '../../web/html.js';
+
+export interface Series {
+  readonly values: readonly number[];
+  /** `bad` is drawn over the others. */
+  readonly kind: 'usual' | 'bad';
+}
+
+export interface Graph {
+  readonly title: string;
+  /** What its values are, for people who hear it. */
+  readonly about: string;
+  readonly series: readonly Series[];
+  /** A value, for people. */
+  readonly format: (value: number) => string;
+  /** Beside the latest value. */
+  readonly remark?: Html | string | undefined;
+}
+
+const WIDTH = 240;
+const HEIGHT = 48;
+const GAP = 0.75;
+/** So that a small value beside a large one is still seen. */
+const LEAST = 1.5;
+
+/** One bar for each value, as large as the largest one allows. The numbers are above it, as text. */
+export function renderGraph({ title, about, series, format, remark }: Graph): Html {
+  const [first] = series;
+  const largest = Math.max(0, ...series.flatMap(({ values }) => values));
+  const latest = first?.values.at(-1) ?? 0;
+  const label = `${about}: ${format(latest)} now, ${format(largest)} at most`;
+  const bars = series.map(({ values, kind }) => html`<path class="${kind}" d="${drawBars(values, largest)}"/>`);
+  return html`<figure class="graph"><figcaption><b>${title}</b><span class="soft small">${remark}</span></figcaption>
+<p class="graph-value">${format(latest)}<span class="soft small">at most ${format(largest)}</span></p>
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}"><path class="ground" d="M0 ${HEIGHT - 0.5}h${WIDTH}"/>${bars}</svg>
+<p class="graph-times soft small" aria-hidden="true"><span>an hour ago</span><span>now</span></p></figure>`;
+}
+
+function drawBars(values: readonly number[], largest: number): string {
+  const step = WIDTH / Math.max(1, values.length);
+  return values
+    .map((value, index) => {
+      if (value <= 0 || largest <= 0) return '';
+      const height = Math.max(LEAST, (value / largest) * HEIGHT);
+      const [x, y] = [index * step, HEIGHT - height];
+      return `M${round(x)} ${round(y)}h${round(step - GAP)}v${round(height)}h${round(GAP - step)}z`;
+    })
+    .join('');
+}
+
+const round = (value: number): number => Math.round(value * 100) / 100;

@@ -1,0 +1,227 @@
+import type { OperatorStatus } from '../../../wire/schemas/operator.js';
+import { isShared } from '../../core/database.js';
+import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
+import {
+  countAll,
+  listProcesses,
+  measureDatabase,
+  type ProcessUsageRow,
+  type ServiceCounts,
+  sumAttachmentBytes,
+} from '../../store/operator.js';
+import { SCHEMA_VERSION } from '../../store/schema.js';
+import { formatSize } from '../../web/dashboard/transcript.js';
+import { type DashboardAnswer, page, type Visit } from '../../web/dashboard/visit.js';
+import { type Html, html } from '../../web/html.js';
+import { renderDeadline, renderTime } from '../../web/time.js';
+import type { Minute, Recent, RecentWatch } from '../recent.js';
+import { renderAreaPage } from './area.js';
+import { renderGraph } from './graph.js';
+
+/** What the overview shows of the running service, beside its data. */
+export interface OverviewSources {
+  readonly status: Pick<OperatorStatus, 'version' | 'started_at'>;
+  readonly health: { readonly processId: string; requireReady(): Promise<void> };
+  readonly keys: Pick<SigningKeys, 'listKeys'>;
+  readonly recent: RecentWatch;
+}
+
+/** Counting reads whole tables, so it is done once a minute at most, however many pages are open. */
+const COUNTED_FOR_MS = 60_000;
+const PROCESSES_MAX = 50;
+
+interface Counted {
+  readonly counts: ServiceCounts;
+  readonly databaseBytes: number | undefined;
+  readonly attachmentBytes: number;
+  readonly at: number;
+}
+
+export function createOverview(sources: OverviewSources): (visit: Visit) => Promise<DashboardAnswer> {
+  let counted: { readonly at: number; readonly contents: Promise<Counted> } | undefined;
+  const count = async ({ context }: Visit): Promise<Counted> => {
+    const now = context.clock.now();
+    if (counted === undefined || now - counted.at >= COUNTED_FOR_MS) counted = { at: now, contents: countNow(context) };
+    try {
+      return await counted.contents;
+    } catch (error) {
+      counted = undefined;
+      throw error;
+    }
+  };
+  return async (visit) => {
+    const { context } = visit;
+    const isReady = await isServiceReady(sources);
+    const contents = await count(visit);
+    const keys = await sources.keys.listKeys();
+    const processes = await context.database.read((query) => listProcesses(query, PROCESSES_MAX));
+    const now = context.clock.now();
+    const recent = sources.recent.read();
+    const body = html`<div class="tiles">${renderService(visit, sources, isReady, now)}${renderContents(contents, now)}</div>
+${renderRecent(recent)}
+<div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}</div>`;
+    const heading = { title: 'Overview', about: 'The state of this service. Reload the page to see what is new.' };
+    return page(renderAreaPage('overview', { heading, body }));
+  };
+}
+
+async function countNow({ clock, database }: Visit['context']): Promise<Counted> {
+  return database.read(async (query) => ({
+    counts: await countAll(query),
+    databaseBytes: await measureDatabase(query),
+    attachmentBytes: await sumAttachmentBytes(query),
+    at: clock.now(),
+  }));
+}
+
+async function isServiceReady({ health }: OverviewSources): Promise<boolean> {
+  try {
+    await health.requireReady();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+type Pair = readonly [label: string, value: Html | string];
+
+function renderCard(id: string, title: string, body: Html): Html {
+  return html`<section class="card stack-tight" aria-labelledby="${id}"><h2 id="${id}">${title}</h2>${body}</section>`;
+}
+
+function renderPairs(pairs: readonly Pair[]): Html {
+  return html`<dl class="pairs">${pairs.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+const SIGN_UP = { open: 'open to everyone', invite: 'by invitation', off: 'off' } as const;
+
+function renderService({ context }: Visit, { status }: OverviewSources, isReady: boolean, now: number): Html {
+  const { settings, database } = context;
+  const state = isReady ? html`<span class="badge good">Ready</span>` : html`<span class="badge warn">Not ready</span>`;
+  const pairs: readonly Pair[] = [
+    ['State', state],
+    ['Started', renderTime(status.started_at, now)],
+    ['Version', status.version],
+    ['Database', `${database.isExclusive ? 'SQLite' : 'PostgreSQL'}, schema ${SCHEMA_VERSION}`],
+    ['Node.js', process.versions.node],
+    ['Memory', formatSize(process.memoryUsage.rss())],
+    ['Sign-up', SIGN_UP[settings.accountPolicy.signUp]],
+    ['Limits', settings.areLimitsOn ? 'on' : html`<span class="badge warn">Off</span>`],
+  ];
+  return renderCard('service', 'Service', renderPairs(pairs));
+}
+
+function renderContents({ counts, databaseBytes, attachmentBytes, at }: Counted, now: number): Html {
+  const pairs: readonly Pair[] = [
+    ['Accounts', formatCount(counts.accounts)],
+    ['Agents', formatCount(counts.agents)],
+    ['Sessions', formatCount(counts.sessions)],
+    ['Database', databaseBytes === undefined ? 'unknown' : formatSize(databaseBytes)],
+    ['Attachments', formatSize(attachmentBytes)],
+  ];
+  return renderCard(
+    'contents',
+    'Storage',
+    html`${renderPairs(pairs)}<p class="soft small">Counted ${renderTime(at, now)}, at most once a minute.</p>`,
+  );
+}
+
+const formatCount = (count: number): string => count.toLocaleString('en-US');
+
+function renderRecent({ minutes }: Recent): Html {
+  const valuesOf = (read: (minute: Minute) => number): number[] => minutes.map(read);
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  const usual = (read: (minute: Minute) => number) => [{ values: valuesOf(read), kind: 'usual' as const }];
+  const failures = valuesOf((minute) => minute.failures);
+  const inAll = (values: readonly number[]): string => `${formatCount(sum(values))} in all`;
+  const failed = sum(failures);
+  const requests = valuesOf((minute) => minute.requests);
+  const delivered = valuesOf((minute) => minute.delivered);
+  const refusals = valuesOf((minute) => minute.refusals);
+  const signIns = valuesOf((minute) => minute.failedSignIns);
+  const graphs = [
+    {
+      title: 'Requests a minute',
+      about: 'Requests a minute',
+      series: [...usual((minute) => minute.requests), { values: failures, kind: 'bad' as const }],
+      format: formatCount,
+      remark:
+        failed === 0
+          ? inAll(requests)
+          : html`${inAll(requests)}, <span class="quiet-danger">${formatCount(failed)} failed</span>`,
+    },
+    {
+      title: 'Response time',
+      about: 'Time in which 95 % of the requests of a minute were answered',
+      series: usual(({ responseMs = 0 }) => Math.min(responseMs, LONGEST_MS)),
+      format: formatTime,
+      remark: '95 % of requests',
+    },
+    { title: 'Open sockets', about: 'Open sockets', series: usual((minute) => minute.sockets), format: formatCount },
+    {
+      title: 'Events a minute',
+      about: 'Events sent over sockets a minute',
+      series: usual((minute) => minute.delivered),
+      format: formatCount,
+      remark: inAll(delivered),
+    },
+    {
+      title: 'Refusals a minute',
+      about: 'Calls refused by a rate limit a minute',
+      series: usual((minute) => minute.refusals),
+      format: formatCount,
+      remark: inAll(refusals),
+    },
+    {
+      title: 'Failed sign-ins a minute',
+      about: 'Failed sign-ins a minute',
+      series: usual((minute) => minute.failedSignIns),
+      format: formatCount,
+      remark: inAll(signIns),
+    },
+  ];
+  return html`<section class="stack-tight" aria-labelledby="recent"><h2 id="recent">The last hour of this process</h2><div class="graphs">${graphs.map(renderGraph)}</div></section>`;
+}
+
+/** Longer ones are drawn as this. */
+const LONGEST_MS = 20_000;
+const LONGEST_BOUND_MS = 10_000;
+
+function formatTime(ms: number): string {
+  if (ms === 0) return '–';
+  if (ms > LONGEST_BOUND_MS) return `over ${LONGEST_BOUND_MS / 1000} s`;
+  return ms < 1000 ? `${ms} ms` : `${ms / 1000} s`;
+}
+
+function renderProcesses(
+  { context }: Visit,
+  { health }: OverviewSources,
+  processes: readonly ProcessUsageRow[],
+  now: number,
+): Html {
+  const areSeveral = isShared(context.database);
+  const rows = processes.map(
+    ({ id, seen_at: seenAt, sockets }) =>
+      html`<li><span class="mono wrap">${id}</span> <span class="soft">${formatCount(sockets)} ${sockets === 1 ? 'socket' : 'sockets'}${areSeveral && html`, last seen ${renderTime(seenAt, now)}`}</span>${id === health.processId && html` <span class="badge good">This one</span>`}</li>`,
+  );
+  return renderCard('processes', 'Processes', html`<ul class="grants">${rows}</ul>`);
+}
+
+function renderRefusals({ refusals }: Recent): Html {
+  const sorted = [...refusals].sort(([, one], [, other]) => other - one);
+  const body =
+    sorted.length === 0
+      ? html`<p class="soft">No call was refused in the last hour.</p>`
+      : html`<ul class="grants">${sorted.map(([limit, count]) => html`<li><span class="mono wrap">${limit}</span> <span class="soft">${formatCount(count)}</span></li>`)}</ul>`;
+  return renderCard('refusals', 'Refusals by limit', body);
+}
+
+const KEY_STATE = { next: 'signs from', signing: 'signs since', retired: 'published until' } as const;
+
+function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
+  const rows = keys.map(({ kid, state, signsFrom, publishedUntil }) => {
+    const at = state === 'retired' && publishedUntil !== null ? publishedUntil : signsFrom;
+    return html`<li><span class="mono wrap">${kid}</span> <span class="soft">${KEY_STATE[state]} ${at > now ? renderDeadline(at) : renderTime(at, now)}</span></li>`;
+  });
+  return renderCard('keys', 'Signing keys', html`<ul class="grants">${rows}</ul>`);
+}
