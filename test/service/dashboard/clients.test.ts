@@ -287,5 +287,6 @@ describe('A connected application', () => {
     const page = await signIn(uma.browser, signedOut, uma);
     expect(pathOf(page)).toBe('/dashboard/applications');
     expect(page.text).toContain('Nothing is connected');
+    expect(page.text).toContain(stage.desk.service.mcpUrl);
   });
 });

@@ -107,8 +107,8 @@ export const serve = command({
   path: 'serve',
   summary: 'run a whole service on this machine',
   details: [
-    'An authorization server with a consent page, REST, WebSocket and attachments, in one process',
-    'with its data in one folder. It prints its base URL once it accepts requests, and stops on Ctrl-C.',
+    'An authorization server with a consent page, REST, WebSocket, attachments and tools for models',
+    '(MCP, at /mcp), in one process with its data in one folder. It prints its base URL once it accepts requests, and stops on Ctrl-C.',
   ].join('\n'),
   options: OPTIONS,
   examples: [

@@ -42,10 +42,11 @@ export interface ApplicationsPage {
   readonly listed: Listed<ShownApplication>;
   readonly now: number;
   readonly baseUrl: string;
+  readonly mcpUrl: string;
   readonly note: NoteName | undefined;
 }
 
-export function renderApplications({ listed, now, baseUrl, note }: ApplicationsPage): View {
+export function renderApplications({ listed, now, baseUrl, mcpUrl, note }: ApplicationsPage): View {
   const all = '/dashboard/applications/disconnect-all';
   const heading = renderHeading({
     title: 'Connected apps',
@@ -56,7 +57,7 @@ export function renderApplications({ listed, now, baseUrl, note }: ApplicationsP
     hasSeveral && html`<p class="small"><a class="aside-link quiet-danger" href="${all}">Disconnect all…</a></p>`;
   const nothing = renderEmpty(
     'Nothing is connected',
-    html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
+    html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}<p>A chat program that takes the URL of an MCP server gets this one: <code>${mcpUrl}</code></p>`,
   );
   const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
   const main = html`<div class="stack">${heading}${renderNote(note)}${list}${end}</div>`;
@@ -119,6 +120,7 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
       listed: { items: items.map(toShown), ...rest },
       now: context.clock.now(),
       baseUrl: context.settings.addresses.baseUrl,
+      mcpUrl: context.settings.addresses.mcpUrl,
       note,
     }),
   );
