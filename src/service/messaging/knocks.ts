@@ -5,7 +5,14 @@ import type { Knock } from '../../wire/schemas/agent.js';
 import type { Content } from '../../wire/schemas/requests.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
-import { deleteKnocksBefore, type KnockRow, listKnockRows, putKnock } from '../store/knocks.js';
+import {
+  deleteKnocksBefore,
+  type KnockOfAccountRow,
+  type KnockRow,
+  listKnockRows,
+  listKnocksOfAccount,
+  putKnock,
+} from '../store/knocks.js';
 import { knockLock } from '../store/lock-names.js';
 import type { Refused } from './trust-gate.js';
 
@@ -45,6 +52,16 @@ export async function readKnocks(
   query: Query,
 ): Promise<Knock[]> {
   return (await listKnockRows(query, agentId, clock.now() - LIFETIME_MS)).map(toKnock);
+}
+
+/** The latest at all agents of an account, with each agent. */
+export async function readKnocksOfAccount(
+  { clock }: Pick<ServiceContext, 'clock'>,
+  accountId: string,
+  query: Query,
+  limit: number,
+): Promise<KnockOfAccountRow[]> {
+  return listKnocksOfAccount(query, accountId, clock.now() - LIFETIME_MS, limit);
 }
 
 export function toKnock({ sender, text, times, first_at, last_at }: KnockRow): Knock {

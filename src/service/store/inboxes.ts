@@ -282,3 +282,48 @@ export async function listDelivered(
   );
   return new Map(rows.map((row) => [row.agent_id, row.delivered_sequence]));
 }
+
+/** An agent that does not take what waits for it. */
+export interface StalledAgentRow {
+  readonly handle: string;
+  readonly name: string;
+  /** The oldest event that waits, as far as one look shows. */
+  readonly waiting_since: number;
+  /** When a program last got or used a token for it. */
+  readonly seen_at: number;
+}
+
+/** Sessions of one agent that a look at it reads. */
+const LOOKED_AT_MAX = 100;
+
+/**
+ * Agents of an account that once connected, have no socket now, and have not been seen since something came that waits
+ * for longer than `before`. Invitations do not count.
+ */
+export function listStalledAgents(
+  query: Query,
+  accountId: string,
+  before: number,
+  limit: number,
+): Promise<StalledAgentRow[]> {
+  const pending = `SELECT inbox.session_id, inbox.changed_at FROM inbox
+    WHERE inbox.agent_id = agent.id AND inbox.is_pending = 1 ORDER BY inbox.session_id LIMIT ${LOOKED_AT_MAX}`;
+  return query.all<StalledAgentRow>(
+    `SELECT handle, name, waiting_since, seen_at FROM (
+       SELECT agent.id, agent.handle, agent.name,
+         (SELECT MIN(pending.changed_at) FROM (${pending}) AS pending
+          JOIN participant ON participant.session_id = pending.session_id AND participant.agent_id = agent.id
+          WHERE participant.status = 'joined') AS waiting_since,
+         (SELECT MAX(seen.at) FROM (
+            SELECT MAX(last_used_at) AS at FROM oauth_client WHERE oauth_client.agent_id = agent.id
+            UNION ALL SELECT MAX(last_used_at) AS at FROM refresh_family WHERE refresh_family.agent_id = agent.id
+          ) AS seen) AS seen_at
+       FROM agent
+       WHERE agent.account_id = $1 AND agent.removed_at IS NULL
+         AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id)
+     ) AS look WHERE waiting_since < $2 AND seen_at < waiting_since ORDER BY waiting_since, id LIMIT $3`,
+    accountId,
+    before,
+    limit,
+  );
+}

@@ -58,6 +58,29 @@ export function listKnockRows(query: Query, agentId: string, after: number): Pro
   );
 }
 
+/** A knock with the agent that refused it. */
+export interface KnockOfAccountRow extends KnockRow {
+  readonly handle: string;
+  readonly agent_name: string;
+}
+
+/** The latest at all agents of an account after a moment. */
+export function listKnocksOfAccount(
+  query: Query,
+  accountId: string,
+  after: number,
+  limit: number,
+): Promise<KnockOfAccountRow[]> {
+  return query.all<KnockOfAccountRow>(
+    `SELECT knock.*, agent.handle AS handle, agent.name AS agent_name FROM agent JOIN knock ON knock.agent_id = agent.id
+     WHERE agent.account_id = $1 AND agent.removed_at IS NULL AND knock.last_at > $2
+     ORDER BY knock.last_at DESC, knock.agent_id, knock.sender LIMIT $3`,
+    accountId,
+    after,
+    limit,
+  );
+}
+
 /** False: there is none. */
 export async function deleteKnock(transaction: Transaction, agentId: string, sender: string): Promise<boolean> {
   return (await transaction.run('DELETE FROM knock WHERE agent_id = $1 AND sender = $2', agentId, sender)) === 1;

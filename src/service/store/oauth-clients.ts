@@ -97,6 +97,22 @@ export function listClientsOfAccount(
   );
 }
 
+/** Those of an account that stop working before a moment, or already have; the first to stop comes first. */
+export function listExpiringClients(
+  query: Query,
+  accountId: string,
+  before: number,
+  limit: number,
+): Promise<ClientOfAccountRow[]> {
+  return query.all<ClientOfAccountRow>(
+    `${CLIENT_OF_ACCOUNT} AND oauth_client.expires_at < $2 AND agent.removed_at IS NULL
+     ORDER BY oauth_client.expires_at, oauth_client.id LIMIT $3`,
+    accountId,
+    before,
+    limit,
+  );
+}
+
 /** The newest that act as one agent. */
 export function listClientsOfAgent(
   query: Query,

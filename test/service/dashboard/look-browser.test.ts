@@ -72,7 +72,10 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     browser = await launchChromium();
     alice = await createActor(stage.desk.place, stage.operator, 'alice', { policy: 'hold' });
     const bob = await createActor(stage.desk.place, stage.operator, 'bob');
-    await bob.post('/sessions', { invite: [alice.handle], initial_message: { content: 'w'.repeat(600) } });
+    await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
+    await bob.mustCreate({ topic: 'W'.repeat(120), invite: [alice.handle] });
+    const carol = await createActor(stage.desk.place, stage.operator, 'carol');
+    await carol.post('/sessions', { invite: [alice.handle], initial_message: { content: 'w'.repeat(600) } });
     const session = await alice.mustCreate({ topic: 'W'.repeat(120), invite: [bob.handle] });
     await bob.mustJoin(session);
     await bob.mustSend(
@@ -100,6 +103,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     const agent = `agents/${alice.name}`;
     paths = [
       ...[
+        'needs-you',
         'agents',
         'new-agent',
         agent,

@@ -49,10 +49,11 @@ import {
   showRotateClient,
 } from './clients.js';
 import { actExport } from './export.js';
-import { frameHeaders, renderFrame, type View } from './frame.js';
+import { frameHeaders, NEEDS_PATH, renderFrame, type View } from './frame.js';
 import { actAllowKnock, actBlockKnock, actDismissKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
+import { countNeeds, showNeedsYou } from './needs-you.js';
 import { showSearch } from './search.js';
 import { showSessions } from './sessions.js';
 import {
@@ -177,6 +178,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent, activity: 'agent-removed' },
+  { path: NEEDS_PATH, show: showNeedsYou },
   { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
@@ -462,7 +464,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 
 const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
 
-function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): FastifyReply {
+async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
   if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);
   if (answer.kind === 'download') return sendDownload(reply, answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
@@ -471,7 +473,7 @@ function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Fasti
   return reply
     .code(status)
     .headers({ ...frameHeaders(view), ...headers })
-    .send(renderVisited(visit, view));
+    .send(renderVisited(visit, view, await countNeeds(visit.context, visit.account.id)));
 }
 
 function sendDownload(
@@ -487,7 +489,7 @@ function sendDownload(
   return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, '', headers), more: json });
 }
 
-function renderVisited({ context, account, csrf }: Visit, view: View): string {
+function renderVisited({ context, account, csrf }: Visit, view: View, needsCount: number): string {
   return renderFrame(view, {
     host: new URL(context.settings.addresses.webUrl).host,
     account: {
@@ -498,6 +500,7 @@ function renderVisited({ context, account, csrf }: Visit, view: View): string {
     signOutPath: PATH.signOut,
     csrf,
     now: context.clock.now(),
+    needsCount,
   });
 }
 

@@ -8,6 +8,7 @@ const headersWith = headersFor(DASHBOARD_STYLE);
 
 /** The sections of the dashboard, in the order of its navigation. */
 const SECTIONS = {
+  needs: { label: 'Needs you', path: '/dashboard/needs-you' },
   agents: { label: 'Agents', path: '/dashboard/agents' },
   sessions: { label: 'Sessions', path: '/dashboard/sessions' },
   clients: { label: 'Credentials', path: '/dashboard/clients' },
@@ -16,6 +17,13 @@ const SECTIONS = {
 /** Only operators find anything there. */
 export const OPERATOR_AREA = '/dashboard/operator';
 export type Section = keyof typeof SECTIONS | 'search';
+
+/** The field of a form that leads back to the page of everything that waits, instead of its own page. */
+export const FROM_NEEDS = { from: 'needs-you' } as const;
+export const NEEDS_PATH = SECTIONS.needs.path;
+
+/** More are not counted. */
+const COUNTED_MAX = 99;
 
 /** The content of one dashboard page within the frame. */
 export interface View {
@@ -36,6 +44,8 @@ export interface Frame {
   readonly signOutPath: string;
   readonly csrf: string;
   readonly now: number;
+  /** How many things wait for a decision of the account. */
+  readonly needsCount: number;
 }
 
 /** A complete page of the dashboard. */
@@ -44,7 +54,7 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 <a class="skip" href="#main">Skip to content</a>
 <header class="bar" data-now="${frame.now}"><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
-<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => html`<li><a href="${path}" data-label="${label}"${name === section && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => renderSection(label, path, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
 ${renderAccountMenu(frame)}
 </div></header>
@@ -52,6 +62,12 @@ ${renderAccountMenu(frame)}
 <footer class="foot"><span class="mono">${frame.host}</span></footer>
 </body>`;
   return renderDocument({ title, style: DASHBOARD_STYLE, script: TIME_SCRIPT, body });
+}
+
+function renderSection(label: string, path: string, isCurrent: boolean, count: number): Html {
+  const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
+  const badge = count > 0 && html` <span class="count">${shown}<span class="hidden-label"> waiting</span></span>`;
+  return html`<li><a href="${path}" data-label="${count > 0 ? `${label} ${shown}` : label}"${isCurrent && html` aria-current="page"`}><span>${label}${badge}</span></a></li>`;
 }
 
 function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {

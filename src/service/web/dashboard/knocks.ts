@@ -12,18 +12,29 @@ import { forgetKnocks } from '../../store/knocks.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
-import { type NoteName, renderButton, renderEmpty, type View } from './frame.js';
-import { type DashboardAnswer, movedWithNote, page, type Visit } from './visit.js';
+import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type View } from './frame.js';
+import { type DashboardAnswer, getBackPath, movedWithNote, page, type Visit } from './visit.js';
 
 const LIFETIME_DAYS = KNOCK_LIFETIME_S / (24 * 60 * 60);
+
+interface KnockFrame {
+  readonly path: string;
+  readonly csrf: string;
+  readonly now: number;
+  /** The agent, in a list of several agents. */
+  readonly handle?: string;
+}
 
 /** A stranger that knocked at one agent, with what can be done about it. */
 export function renderKnock(
   { sender, text, times, last_at: at }: Knock,
-  { path, csrf, now }: { readonly path: string; readonly csrf: string; readonly now: number },
-  more?: Html,
+  { path, csrf, now, handle }: KnockFrame,
 ): Html {
-  const form = { csrf, about: sender, values: { sender } };
+  const isElsewhere = handle !== undefined;
+  const values = { sender, ...(isElsewhere && FROM_NEEDS) };
+  const form = { csrf, about: isElsewhere ? `${sender} at ${handle}` : sender, values };
+  const more =
+    isElsewhere && html`<span class="soft small">At <a class="mono wrap" href="${path}">${handle}</a></span>`;
   return html`<li class="row knock">${renderAgentFace(sender, 'small')}
 <div class="who grow"><span class="mono ink wrap">${sender}</span>${more}<span class="soft small">${times === 1 ? 'Knocked' : html`Knocked ${String(times)} times, last`} ${renderTime(at, now)}</span>${text !== null && html`<p class="lines small">${strangersText(text, text.length)}</p>`}</div>
 <div class="answers">${renderButton({ ...form, path: `${path}/allow`, label: 'Allow', kind: 'primary' })}${renderButton({ ...form, path: `${path}/dismiss`, label: 'Dismiss' })}${renderButton({ ...form, path: `${path}/block`, label: 'Block' })}</div></li>`;
@@ -69,7 +80,7 @@ async function decide(
   await visit.context.database.write(async (transaction) => {
     await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), sender, transaction);
   });
-  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/knocks`, note);
+  return movedWithNote(visit, getBackPath(form, `/dashboard/agents/${visit.part('name')}/knocks`), note);
 }
 
 export function actAllowKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {

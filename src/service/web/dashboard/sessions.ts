@@ -16,13 +16,14 @@ import type { Parameters } from '../../oauth/parameters.js';
 import { findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import { decodeCursor, encodeCursor } from '../../store/cursor.js';
 import { listPreviews, type PreviewRow } from '../../store/events.js';
-import { LIST_START, listSeen, putSeen } from '../../store/sessions.js';
+import { LIST_START, listInvitedSessions, listSeen, putSeen } from '../../store/sessions.js';
 import { LISTS_SCRIPT } from '../assets.js';
 import { type Field, hidden, type Mistake, renderField, renderSelection } from '../form.js';
 import { GLASS, type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import {
   aspCommand,
+  FROM_NEEDS,
   isEmpty,
   type Listed,
   renderButton,
@@ -195,10 +196,12 @@ function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html
   return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
 }
 
-function renderRow(
-  row: ShownSession,
-  { username, csrf, key, now }: Pick<SessionsPage, 'username' | 'csrf' | 'key' | 'now'>,
-): Html {
+interface RowFrame extends Pick<SessionsPage, 'username' | 'csrf' | 'key' | 'now'> {
+  /** The page that its buttons lead back to, if it is not that of the session. */
+  readonly from?: typeof FROM_NEEDS.from;
+}
+
+function renderRow(row: ShownSession, { username, csrf, key, now, from }: RowFrame): Html {
   const { session, preview, changedAt, visibleCount, unreadCount } = row;
   const isOwn = (handle: string): boolean => handle.startsWith(`@${username}.`);
   const own = session.participants.filter(({ handle }) => isOwn(handle));
@@ -212,7 +215,7 @@ function renderRow(
 <div class="who grow"><a class="row-link" href="${pathOfSession(session.id)}">${renderTopic(session)}</a><span class="preview soft">${renderPreview(preview)}</span></div>
 <div class="with"><span class="mono">${summarize(others)}</span><span class="mono soft"><span class="own-mark">yours</span> ${summarize(own)}</span></div>
 <div class="facts"><span class="badges">${session.state === 'ended' && html`<span class="badge">Ended</span>`}${invited.length > 0 && html`<span class="badge warn">Invited</span>`}${isNew && html`<span class="badge good">${String(unreadCount)} new</span>`}</span><span class="soft small">${isNew ? count : visibleCount > 0 && html`${counted(visibleCount)} · `}${renderTime(changedAt, now)}</span></div>
-${invited.slice(0, 1).map(({ handle }) => renderAnswers(session, handle, { csrf, key }))}</li>`;
+${invited.slice(0, 1).map(({ handle }) => renderAnswers(session, handle, { csrf, key, ...(from !== undefined && { from }) }))}</li>`;
 }
 
 const counted = (count: number): string => (count === 1 ? '1 event' : `${count} events`);
@@ -221,10 +224,10 @@ const counted = (count: number): string => (count === 1 ? '1 event' : `${count} 
 function renderAnswers(
   { id, topic }: Session,
   handle: string,
-  { csrf, key }: Pick<SessionsPage, 'csrf' | 'key'>,
+  { csrf, key, ...more }: Pick<RowFrame, 'csrf' | 'key' | 'from'>,
 ): Html {
   const about = html`${strangersText(topic ?? 'No topic')} as ${handle}`;
-  const form = { csrf, about, values: { as: handle, key } };
+  const form = { csrf, about, values: { as: handle, key, ...more } };
   return html`<div class="answers">${renderButton({ ...form, path: `${pathOfSession(id)}/join`, label: 'Join', kind: 'primary' })}${renderButton({ ...form, path: `${pathOfSession(id)}/decline`, label: 'Decline' })}</div>`;
 }
 
@@ -398,6 +401,32 @@ async function showAll(
     const unreadCount = Math.max(0, visibleCount - (seen.get(id) ?? 0));
     return { ...row, preview: previews.get(id), visibleCount, unreadCount };
   });
+}
+
+/** The latest invitations of the account as rows, for the list of everything that waits. */
+export async function renderInvitations(visit: Visit, query: Query, limit: number): Promise<readonly TimedRow[]> {
+  const { context, account, csrf } = visit;
+  const { rows } = await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit });
+  const shown = await showAll(visit, query, rows);
+  const frame = {
+    username: account.username,
+    csrf,
+    key: createFormKey(context),
+    now: context.clock.now(),
+    ...FROM_NEEDS,
+  };
+  return shown.map((row) => ({ at: row.changedAt, html: renderRow(row, frame) }));
+}
+
+/** A row of a list that several kinds share, with its time. */
+export interface TimedRow {
+  readonly at: number;
+  readonly html: Html;
+}
+
+/** How many sessions wait for an answer of the account, as far as `limit`. */
+export async function countInvitations(query: Query, accountId: string, limit: number): Promise<number> {
+  return (await listInvitedSessions(query, accountId, undefined, BEFORE_ALL, limit)).length;
 }
 
 const LATEST_SHOWN = 5;

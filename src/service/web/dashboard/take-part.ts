@@ -22,6 +22,7 @@ import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWi
 import {
   createFormKey,
   type DashboardAnswer,
+  getBackPath,
   mistaken,
   moved,
   movedWithNote,
@@ -171,7 +172,7 @@ async function actAs(
   work: (actor: AgentActor, session: { readonly session_id: string }, key: string) => Promise<NoteName>,
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
-  const path = pathOfSession(seen.session.id);
+  const path = getBackPath(form, pathOfSession(seen.session.id));
   const actor = findActor(visit, listPresent(seen), form.one('as'));
   if (actor === undefined) return movedWithNote(visit, path, 'too-late');
   try {

@@ -14,7 +14,7 @@ import { type CursorScope, decodeCursor, encodeCursor, type Position, type SameT
 import { type Browser, findAccountOf, readBrowser } from '../browser.js';
 import { describeDuration, type Mistake } from '../form.js';
 import { checkPassword } from '../passwords.js';
-import { isNoteName, type Listed, type NoteName, type View } from './frame.js';
+import { FROM_NEEDS, isNoteName, type Listed, NEEDS_PATH, type NoteName, type View } from './frame.js';
 
 const LIFETIME_S = 30;
 
@@ -173,6 +173,11 @@ export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): Da
  */
 export function movedWithNote({ context }: Pick<Visit, 'context'>, to: string, name: NoteName): DashboardAnswer {
   return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name) });
+}
+
+/** The page that a form leads to: its own, or the list of everything that waits if it was sent from there. */
+export function getBackPath(form: Parameters, own: string): string {
+  return form.one('from') === FROM_NEEDS.from ? NEEDS_PATH : own;
 }
 
 /** Undefined: this browser is not signed in. */

@@ -1,0 +1,113 @@
+import type { ServiceContext } from '../../core/context.js';
+import type { Query } from '../../core/database.js';
+import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
+import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
+import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
+import { type Html, html, renderAgentFace, strangersText } from '../html.js';
+import { renderTime } from '../time.js';
+import { renderEmpty, renderHeading, renderNote } from './frame.js';
+import { renderKnock } from './knocks.js';
+import { countInvitations, renderInvitations, type TimedRow } from './sessions.js';
+import { type DashboardAnswer, page, type Visit } from './visit.js';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** A credential appears this long before it expires. */
+const NOTICE_MS = 7 * DAY_MS;
+/** An agent appears when something has waited for it this long. */
+const PATIENCE_MS = DAY_MS;
+/** Of each kind. */
+const SHOWN_MAX = 100;
+
+const readExpiring = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
+  listExpiringClients(query, accountId, clock.now() + NOTICE_MS, SHOWN_MAX);
+const readStalled = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
+  listStalledAgents(query, accountId, clock.now() - PATIENCE_MS, SHOWN_MAX);
+
+/** How many rows the page has, for the navigation. */
+export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
+  return context.database.read(async (query) => {
+    const [invitations, ...lists] = await Promise.all([
+      countInvitations(query, accountId, SHOWN_MAX),
+      readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
+      readExpiring(context, accountId, query),
+      readStalled(context, accountId, query),
+    ]);
+    return lists.reduce((sum, { length }) => sum + length, invitations);
+  });
+}
+
+/** Everything that waits for a decision of the account, the latest first. */
+export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, csrf, note } = visit;
+  const now = context.clock.now();
+  await context.inboxes.settle();
+  const rows = await context.database.read(async (query): Promise<TimedRow[]> => {
+    const knocks = await readKnocksOfAccount(context, account.id, query, SHOWN_MAX);
+    return [
+      ...(await renderInvitations(visit, query, SHOWN_MAX)),
+      ...knocks.map((row) => {
+        const path = `/dashboard/agents/${row.agent_name}/knocks`;
+        return { at: row.last_at, html: renderKnock(toKnock(row), { path, csrf, now, handle: row.handle }) };
+      }),
+      ...(await readExpiring(context, account.id, query)).map((row) => renderExpiring(row, now)),
+      ...(await readStalled(context, account.id, query)).map((row) => renderStalled(row, now)),
+    ];
+  });
+  const heading = renderHeading({
+    title: 'Needs you',
+    about: 'What your agents can’t decide or repair themselves, most recent first.',
+  });
+  const nothing = renderEmpty(
+    'Nothing needs you',
+    html`<p>Invitations that wait for an answer, strangers that an agent holds, credentials that expire and agents that don’t collect their messages appear here.</p>`,
+  );
+  const sorted = rows.sort((one, other) => other.at - one.at);
+  const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}${sorted.length === 0 ? nothing : list}</div>`;
+  return page({ title: 'Needs you', section: 'needs', main });
+}
+
+interface Problem {
+  readonly handle: string;
+  readonly title: Html | string;
+  readonly about: Html;
+  readonly badge: string;
+  readonly action: { readonly label: string; readonly path: string };
+}
+
+function renderProblem({ handle, title, about, badge, action }: Problem): Html {
+  return html`<li class="row knock">${renderAgentFace(handle, 'small')}
+<div class="who grow"><span>${title} <span class="badge warn">${badge}</span></span><span class="mono soft small wrap">${handle}</span><span class="soft small">${about}</span></div>
+<div class="answers"><a class="button plain small-button" href="${action.path}">${action.label}<span class="hidden-label"> ${title}</span></a></div></li>`;
+}
+
+function renderExpiring({ id, name, handle, expires_at: expiresAt }: ClientOfAccountRow, now: number): TimedRow {
+  const at = expiresAt ?? now;
+  const isOver = at <= now;
+  return {
+    at: isOver ? at : now,
+    html: renderProblem({
+      handle,
+      title: strangersText(name),
+      about: isOver
+        ? html`Programs that use this API credential have been refused since it expired ${renderTime(at, now)}.`
+        : html`This API credential stops working in ${String(Math.max(1, Math.ceil((at - now) / DAY_MS)))} days or less.`,
+      badge: isOver ? 'Expired' : 'Expires soon',
+      action: { label: 'Open credential', path: `/dashboard/clients/${id}` },
+    }),
+  };
+}
+
+function renderStalled(row: StalledAgentRow, now: number): TimedRow {
+  const { handle, name, waiting_since: since, seen_at: seenAt } = row;
+  return {
+    at: since,
+    html: renderProblem({
+      handle,
+      title: 'Messages wait',
+      about: html`The oldest came ${renderTime(since, now)}. The agent was last seen ${renderTime(seenAt, now)}.`,
+      badge: 'Not collected',
+      action: { label: 'Open agent', path: `/dashboard/agents/${name}` },
+    }),
+  };
+}

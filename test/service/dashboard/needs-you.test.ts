@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { type Actor, createActor } from '../../support/actors.js';
+import { mustDeny } from '../../support/answers.js';
+import type { Page } from '../../support/browser.js';
+import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+
+const PATH = '/dashboard/needs-you';
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+let stage: Stage;
+let other: Actor;
+beforeAll(async () => {
+  stage = await openStage();
+  other = await createActor(stage.desk.place, stage.operator, 'other');
+});
+afterAll(() => stage.close());
+
+/** An agent that holds strangers, and its owner in front of the dashboard. */
+async function newOwner(): Promise<{ mine: Actor; owner: Visitor }> {
+  const mine = await createActor(stage.desk.place, stage.operator, 'mine', { policy: 'hold' });
+  return { mine, owner: await stage.enterLocally(mine.owner) };
+}
+
+/** The number beside the section, as a screen reader says it; undefined: none. */
+const countOn = (page: Page): string | undefined =>
+  /<a href="\/dashboard\/needs-you"[^>]*><span>Needs you(?: <span class="count">([^<]+)<)?/.exec(bodyOf(page))?.[1];
+
+const press = async (owner: Visitor, button: RegExp): Promise<Page> => {
+  const page = await owner.open(PATH);
+  const form = page.forms.find(({ buttons }) => buttons.some(({ label }) => button.test(label)));
+  if (form === undefined) throw new Error(`There is no button ${button} on ${page.text}`);
+  return owner.browser.submit(page, form, {}, button);
+};
+const allow = (mine: Actor, { handle }: Actor) =>
+  mine.post(`/agents/${mine.owner}/${mine.name}/allowlist`, { entries: [handle] });
+
+describe('The page of everything that waits', () => {
+  it('says so if nothing does, and no page then has a number', async () => {
+    const { owner } = await newOwner();
+    const page = await owner.open(PATH);
+    expect(page.text).toContain('Nothing needs you');
+    expect([countOn(page), countOn(await owner.open('/dashboard/settings'))]).toEqual([undefined, undefined]);
+  });
+
+  it('lists invitations and knocks of all agents in one list, the latest first, and every page has their number', async () => {
+    const { mine, owner } = await newOwner();
+    await owner.createAgent('second', {});
+    await owner.press('/dashboard/agents/second', /^save$/i, { inbound_policy: 'hold' });
+    await allow(mine, other);
+    await other.mustCreate({ invite: [mine.handle], topic: 'an older invitation' });
+    stage.desk.clock.advance(1000);
+    const second = `@${mine.owner}.second`;
+    const body = { invite: [second], initial_message: { content: 'a newer knock' } };
+    mustDeny(await other.post('/sessions', body), 404, 'NOT_FOUND');
+    stage.desk.clock.advance(1000);
+    await other.mustCreate({ invite: [mine.handle], topic: 'the newest invitation' });
+    const page = await owner.open(PATH);
+    const places = ['the newest invitation', 'a newer knock', 'an older invitation'].map((one) =>
+      page.text.indexOf(one),
+    );
+    expect(Math.min(...places)).toBeGreaterThan(0);
+    expect(places).toEqual([...places].sort((one, two) => one - two));
+    expect(page.text).toContain(second);
+    expect([countOn(page), countOn(await owner.open('/dashboard/agents'))]).toEqual(['3', '3']);
+    expect((await owner.open('/dashboard/agents/second/knocks')).text).toContain('a newer knock');
+  });
+
+  it.each([
+    [/^join/i, 'Your agent has joined the session.', 'joined'],
+    [/^decline/i, 'The invitation was declined.', 'left'],
+  ] as const)('answers an invitation with %s in place', async (button, note, status) => {
+    const { mine, owner } = await newOwner();
+    await allow(mine, other);
+    const id = await other.mustCreate({ invite: [mine.handle], topic: 'in place' });
+    const page = await press(owner, button);
+    expect([pathOf(page), page.text.includes(note), countOn(page)]).toEqual([PATH, true, undefined]);
+    expect(page.text).not.toContain('in place');
+    expect((await other.get(`/sessions/${id}`)).text).toMatch(new RegExp(`"${mine.handle}","status":"${status}"`));
+  });
+
+  it.each([
+    [/^allow/i, 'Added to the allowlist.', 201],
+    [/^dismiss/i, 'Dismissed.', 404],
+    [/^block/i, 'Blocked.', 404],
+  ] as const)('decides about a stranger with %s in place', async (button, note, status) => {
+    const { mine, owner } = await newOwner();
+    mustDeny(await other.post('/sessions', { invite: [mine.handle] }), 404, 'NOT_FOUND');
+    const page = await press(owner, button);
+    expect([pathOf(page), page.text.includes(note), countOn(page)]).toEqual([PATH, true, undefined]);
+    expect((await other.post('/sessions', { invite: [mine.handle] })).status).toBe(status);
+  });
+
+  it('a form leads back to no other address than its own and this page', async () => {
+    const { mine, owner } = await newOwner();
+    mustDeny(await other.post('/sessions', { invite: [mine.handle] }), 404, 'NOT_FOUND');
+    const page = await owner.open(PATH);
+    const form = page.forms.find(({ action }) => action.endsWith('/dismiss'));
+    if (form === undefined) throw new Error('no form');
+    const back = await owner.browser.submit(page, form, { from: '//evil.example/' });
+    expect(back.url).toBe(`${stage.web}/dashboard/agents/${mine.name}/knocks`);
+  });
+
+  it('shows nothing of other accounts, of ended sessions and of removed agents', async () => {
+    const { mine, owner } = await newOwner();
+    const eve = await newOwner();
+    await allow(mine, other);
+    const id = await other.mustCreate({ invite: [mine.handle] });
+    mustDeny(await other.post('/sessions', { invite: [eve.mine.handle] }), 404, 'NOT_FOUND');
+    expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
+    await other.mustEnd(id);
+    expect((await owner.open(PATH)).text).toContain('Nothing needs you');
+    await eve.owner.press(`/dashboard/agents/${eve.mine.name}/remove`, /^remove agent$/i);
+    expect((await eve.owner.open(PATH)).text).toContain('Nothing needs you');
+  });
+
+  it('what a stranger wrote is text and nothing else', async () => {
+    const { mine, owner } = await newOwner();
+    const content = '<script>alert(1)</script><img src=x onerror=alert(1)>';
+    mustDeny(await other.post('/sessions', { invite: [mine.handle], initial_message: { content } }), 404, 'NOT_FOUND');
+    await allow(mine, other);
+    mustDeny(
+      await (await createActor(stage.desk.place, stage.operator, 'third')).post('/sessions', {
+        invite: [mine.handle],
+        initial_message: { content },
+      }),
+      404,
+      'NOT_FOUND',
+    );
+    await other.mustCreate({ invite: [mine.handle], topic: content });
+    const body = bodyOf(await owner.open(PATH));
+    expect(body.split('&lt;img src=x onerror=alert(1)&gt;').length).toBeGreaterThan(2);
+    expect(body).not.toMatch(/<script>alert|<img src/);
+  });
+
+  it('counts to 99 and says when there are more', async () => {
+    const { mine, owner } = await newOwner();
+    await allow(mine, other);
+    for (let count = 0; count < 99; count += 1) await other.mustCreate({ invite: [mine.handle] });
+    expect(countOn(await owner.open(PATH))).toBe('99');
+    await other.mustCreate({ invite: [mine.handle] });
+    expect(countOn(await owner.open(PATH))).toBe('99+');
+  });
+});
+
+describe('Problems on the page of everything that waits', () => {
+  it('an API credential appears a week before it expires, and after that until it is revoked', async () => {
+    const { mine } = await newOwner();
+    const enter = () => stage.enterLocally(mine.owner);
+    const owner = await enter();
+    const made = await owner.press('/dashboard/new-client', /^create api credential$/i, {
+      name: 'nightly',
+      agent: mine.handle,
+      expiry: '30',
+    });
+    stage.desk.clock.advance(22 * DAY_MS);
+    expect((await (await enter()).open(PATH)).text).not.toContain('nightly');
+    stage.desk.clock.advance(2 * DAY_MS);
+    const soon = await (await enter()).open(PATH);
+    expect(soon.text).toMatch(/nightly Expires soon .* in 6 days or less/);
+    stage.desk.clock.advance(6 * DAY_MS);
+    const visitor = await enter();
+    const over = await visitor.open(PATH);
+    expect(over.text).toMatch(/nightly Expired/);
+    expect([countOn(over), bodyOf(over).includes(`href="${pathOf(made)}"`)]).toEqual(['1', true]);
+    await visitor.press(`${pathOf(made)}/revoke`, /^revoke/i);
+    expect((await visitor.open(PATH)).text).toContain('Nothing needs you');
+  });
+
+  it('an agent appears when messages have waited for a day since it was last seen, and no longer when it is back', async () => {
+    const [sender, receiver] = [
+      await createActor(stage.desk.place, stage.operator, 'sender'),
+      await createActor(stage.desk.place, stage.operator, 'receiver'),
+    ];
+    const id = await sender.mustCreate({ invite: [receiver.handle] });
+    await receiver.mustJoin(id);
+    stage.desk.clock.advance(MINUTE_MS);
+    await sender.mustSend(id, 'are you there?');
+    stage.desk.clock.advance(DAY_MS - MINUTE_MS);
+    const look = async (): Promise<Page> => (await stage.enterLocally(receiver.owner)).open(PATH);
+    expect((await look()).text).toContain('Nothing needs you');
+    stage.desk.clock.advance(2 * MINUTE_MS);
+    const page = await look();
+    expect(page.text).toMatch(/Messages wait Not collected/);
+    expect([page.text.includes(receiver.handle), countOn(page)]).toEqual([true, '1']);
+    const { clientId, clientSecret } = receiver.credentials;
+    const answer = await fetch(stage.desk.place.tokenUrl, {
+      method: 'POST',
+      body: new URLSearchParams({
+        grant_type: 'client_credentials',
+        client_id: clientId,
+        client_secret: clientSecret,
+        resource: stage.desk.place.baseUrl,
+      }),
+    });
+    expect(answer.status).toBe(200);
+    expect((await look()).text).toContain('Nothing needs you');
+  });
+
+  it('an agent that never connected is not a problem: its owner may use the dashboard alone', async () => {
+    const ada = await stage.enter('ada');
+    const fresh = await createActor(stage.desk.place, stage.operator, 'fresh');
+    await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry: fresh.handle });
+    const id = await fresh.mustCreate({ invite: [ada.handle] });
+    await press(ada, /^join/i);
+    await fresh.mustSend(id, 'hello');
+    stage.desk.clock.advance(2 * DAY_MS);
+    expect((await ada.open(PATH)).text).toContain('Nothing needs you');
+  });
+});
