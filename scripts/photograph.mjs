@@ -72,6 +72,7 @@ async function photographAll(link) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
   const first = await signIn(link, { width: 1440, height: 900 }, 'light', 1);
+  asp('serve', 'account', 'operator', 'ada', 'yes');
   const pages = await crawl(first);
   const cookies = await first.context().cookies();
   for (const colorScheme of THEMES)
@@ -112,7 +113,9 @@ async function crawl(page) {
     const { pathname, searchParams } = new URL(address);
     if (!pathname.startsWith('/dashboard/')) continue;
     const path = pathname.slice('/dashboard/'.length).replace(/\b[a-z]+_[0-9A-Z]{26}\b|\b\d+\b/g, 'one');
-    const kind = [path.replace(/^agents\/[^/]+/, 'agents/one'), ...searchParams.keys()].join('-').replaceAll('/', '-');
+    const kind = [path.replace(/^(agents|operator\/accounts)\/[^/]+/, '$1/one'), ...searchParams.keys()]
+      .join('-')
+      .replaceAll('/', '-');
     if (path === '' || kinds.has(kind) || pathname.includes('/attachments/') || pathname.includes('/export')) continue;
     const answer = await page.goto(address).catch(() => undefined);
     if (answer === undefined || !answer.headers()['content-type']?.startsWith('text/html')) continue;

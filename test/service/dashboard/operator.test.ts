@@ -35,7 +35,7 @@ const makeOperator = ({ username }: { username: string }, operator: boolean): Pr
 const stateOf = async ({ username }: Visitor): Promise<unknown> =>
   field(await operate(stage.operator, 'GET', `/accounts/${username}`), 'state');
 const pageOf = ({ username }: Visitor): string => `${AREA}/accounts/${username}`;
-const filled = (path: string): string => path.replace(':account', eve.username);
+const filled = (path: string): string => path.replace(':account', eve.username).replace(':name', 'main');
 const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
   cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
 });
@@ -187,10 +187,36 @@ describe('Accounts', () => {
     expect((await olga.open(`${AREA}/accounts/nobody`)).answer.status).toBe(404);
   });
 
-  it('show their usage and no content: neither agents nor sessions', async () => {
-    const page = await olga.open(pageOf(eve));
+  it('show their usage and their agents, and nothing that those write', async () => {
+    const one = await createActor(stage.desk.place, stage.operator, 'writer');
+    await one.mustSend(await one.mustCreate({ topic: 'A private topic' }), [{ type: 'text', text: 'A private text' }]);
+    const page = await olga.open(`${AREA}/accounts/${one.owner}`);
     expect(page.text).toContain('Agents 1 ');
-    expect(page.answer.text).not.toContain(eve.handle);
+    expect(page.text).toContain(one.handle);
+    expect(page.answer.text).not.toContain('private');
+  });
+
+  it('have their agents paused and resumed, page by page', async () => {
+    const zoe = await stage.enter('zoe');
+    for (let count = 0; count < 26; count += 1)
+      await operate(stage.operator, 'POST', '/agents', { handle: `@crowd.agent-${count}` });
+    const first = await olga.open(`${AREA}/accounts/crowd`);
+    const second = await olga.browser.follow(first, /^next page$/i);
+    expect([first.text.includes('@crowd.agent-25'), second.text.includes('@crowd.agent-25')]).toEqual([false, true]);
+    const isPaused = async () => (await zoe.open('/dashboard/agents/main')).text.includes('Paused');
+    expect((await olga.press(pageOf(zoe), /^pause/i)).text).toContain('The agent is paused.');
+    expect(await isPaused()).toBe(true);
+    await olga.press(pageOf(zoe), /^resume @/i);
+    expect(await isPaused()).toBe(false);
+    expect((await logRows()).slice(0, 2)).toEqual([
+      expect.stringContaining(`Agent resumed ${zoe.handle} @${olga.username}`),
+      expect.stringContaining(`Agent paused ${zoe.handle} @${olga.username}`),
+    ]);
+    const csrf = await csrfOf(olga);
+    const before = await logRows();
+    for (const name of ['none', 'No%20Name', `${'a'.repeat(90)}`])
+      expect((await post(olga, `${pageOf(zoe)}/agents/${name}/pause`, { csrf })).status).toBe(404);
+    expect(await logRows()).toEqual(before);
   });
 
   it('are suspended at once, and resumed', async () => {
@@ -246,7 +272,7 @@ describe('Accounts', () => {
     expect((await olga.open(`${AREA}/accounts?q=${zoe.username}`)).text).toContain('No account found');
   });
 
-  it.each(['suspend', 'resume', 'trust', 'distrust', 'password-link', 'remove'])(
+  it.each(['suspend', 'resume', 'trust', 'distrust', 'password-link', 'agents/main/pause', 'remove'])(
     'of operators are out of reach: %s',
     async (deed) => {
       const paul = await stage.enter('paul');

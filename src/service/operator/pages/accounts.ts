@@ -3,10 +3,15 @@ import type {
   OperatorOperation,
   UpdateOperatorAccountRequest,
 } from '../../../wire/schemas/operator.js';
+import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { findAccountByUsername } from '../../store/accounts.js';
+import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import { listAccountsByName, type OperatorAccountRow } from '../../store/operator.js';
 import {
   isEmpty,
+  type Listed,
   type NoteName,
   OPERATOR_AREA,
   renderButton,
@@ -20,7 +25,7 @@ import {
 import { formatSize } from '../../web/dashboard/transcript.js';
 import { type DashboardAnswer, moved, movedWithNote, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Field, renderField } from '../../web/form.js';
-import { type Html, html, renderFace, strangersText } from '../../web/html.js';
+import { type Html, html, renderAgentFace, renderFace, strangersText } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
 import {
   createPasswordLink,
@@ -31,6 +36,7 @@ import {
   updateOperatorAccount,
 } from '../accounts.js';
 import { actAsOperator } from '../actions.js';
+import { updateOperatorAgent } from '../operator.js';
 import { operatorOf, renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/accounts`;
@@ -92,12 +98,43 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const account = await readOperatorAccount(context, visit.part('account'));
   const { username, display_name: name } = account;
+  const agents = await context.database.read(async (query) => listAgentsOf(visit, query, username));
   const body = html`<div class="stack">${renderTrail('Accounts', PATH)}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${strangersText(name)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
 ${renderNote(note)}
-<div class="columns">${renderFacts(account, context.clock.now())}
+<div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}</div>
 <div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;
   return page({ title: `@${username} · Operator`, section: undefined, main: body });
+}
+
+async function listAgentsOf(visit: Visit, query: Query, username: string): Promise<Listed<AgentRecordRow>> {
+  const account = await findAccountByUsername(query, username);
+  const accountId = account?.id ?? '';
+  return readListed(visit, {
+    scope: ['operator agents', accountId],
+    start: [''],
+    toPosition: ({ id }: AgentRecordRow) => [id],
+    read: ([afterId], limit) => listAgentsOfAccount(query, accountId, { afterId, limit }),
+  });
+}
+
+function renderAgents(account: OperatorAccount, listed: Listed<AgentRecordRow>, csrf: string): Html | undefined {
+  if (isEmpty(listed)) return undefined;
+  const path = pathOf(account.username);
+  const rows = renderList(path, listed, (agent) => renderAgent(account, agent, csrf), html``);
+  return html`<section class="stack-tight" aria-labelledby="agents"><h2 id="agents">Agents</h2>${rows}</section>`;
+}
+
+function renderAgent(account: OperatorAccount, agent: AgentRecordRow, csrf: string): Html {
+  const { handle, name, is_online: isOnline, is_paused: isPaused } = agent;
+  const button = renderButton({
+    path: `${pathOf(account.username)}/agents/${name}/pause`,
+    csrf,
+    label: isPaused === 1 ? 'Resume' : 'Pause',
+    about: handle,
+    values: { paused: isPaused === 1 ? 'false' : 'true' },
+  });
+  return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow"><span class="mono wrap">${handle}</span><div class="badges">${isPaused === 1 && html`<span class="badge warn">Paused</span>`}${isOnline === 1 && html`<span class="badge good">Online</span>`}</div></div>${!account.is_operator && button}</li>`;
 }
 
 function renderFacts(account: OperatorAccount, now: number): Html {
@@ -172,6 +209,19 @@ export const actSuspend = actChange({ suspended: true }, 'account-suspended');
 export const actResume = actChange({ suspended: false }, 'account-resumed');
 export const actTrustAccount = actChange({ tier: 'trusted' }, 'account-trusted');
 export const actDistrustAccount = actChange({ tier: 'standard' }, 'account-standard');
+
+/** A paused agent cannot be invited. */
+export async function actPauseAgent(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const { username } = await requireOrdinary(visit);
+  const handle = `@${username}.${visit.part('name')}`;
+  if ((await context.database.read((query) => findAgentByHandle(query, handle))) === undefined)
+    throw new ServiceError('NOT_FOUND');
+  const changes = { paused: form.one('paused') === 'true' };
+  const action = { operation: 'updateOperatorAgent', target: handle, changes } as const;
+  await actAsOperator(context, operatorOf(visit), action, () => updateOperatorAgent(context, handle, changes));
+  return movedWithNote(visit, pathOf(username), changes.paused ? 'paused' : 'resumed');
+}
 
 /** The link is on this page alone; its secret is not stored. */
 export async function actPasswordLink(visit: Visit): Promise<DashboardAnswer> {

@@ -3,6 +3,7 @@ import type { PageRow } from '../../web/dashboard/visit.js';
 import {
   actDistrustAccount,
   actPasswordLink,
+  actPauseAgent,
   actRemoveAccount,
   actResume,
   actSuspend,
@@ -30,6 +31,7 @@ const ROWS: readonly PageRow[] = [
   { path: `${ACCOUNT}/resume`, show: showFormOfAccount, act: actResume },
   { path: `${ACCOUNT}/trust`, show: showFormOfAccount, act: actTrustAccount },
   { path: `${ACCOUNT}/distrust`, show: showFormOfAccount, act: actDistrustAccount },
+  { path: `${ACCOUNT}/agents/:name/pause`, show: showFormOfAccount, act: actPauseAgent },
   { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
   { path: `${OPERATOR_AREA}/log`, show: showLog },
