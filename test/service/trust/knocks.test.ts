@@ -205,6 +205,27 @@ describe('The memory of strangers is bounded:', () => {
     expect(await latest()).toEqual(sent.slice(-KNOCKS_PER_AGENT_MAX).toReversed());
   });
 
+  it('all agents that knock at once, too', async () => {
+    const now = stage.clock.now();
+    await stage.write(async (transaction) => {
+      for (let count = 0; count < KNOCKS_PER_AGENT_MAX; count += 1)
+        await transaction.run(
+          'INSERT INTO knock (agent_id, sender, text, times, first_at, last_at) VALUES ($1, $2, NULL, 1, $3, $3)',
+          holder.agentId,
+          `@early${count}.bot`,
+          now,
+        );
+    });
+    const strangers: AgentActor[] = [];
+    for (let count = 0; count < 30; count += 1)
+      strangers.push(await stage.addAgent(await stage.addAccount(`one${count}`), 'bot'));
+    stage.clock.advance(1);
+    await Promise.all(strangers.map((actor) => knock(actor)));
+    const senders = (await knocksAt(holder)).map(({ sender }) => sender);
+    expect(senders).toHaveLength(KNOCKS_PER_AGENT_MAX);
+    expect(senders.slice(0, 30).sort()).toEqual(strangers.map(({ handle }) => handle).sort());
+  });
+
   it('by time: what is old is not shown, and then deleted, what was written for others too', async () => {
     await knock();
     await create(stranger, { invite: ['@no.body'] });
