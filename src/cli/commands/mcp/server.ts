@@ -57,7 +57,8 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   await context.output.note(`Serving ${tools.length} tools as ${me} on standard input and output.`);
   await frames.ended;
   stop.abort(new Error('the client is gone'));
-  await within(clock, FINISH_MS, toolbox.settled(), () => {});
+  const settled = frames.answered().then(() => toolbox.settled());
+  await within(clock, FINISH_MS, settled, () => {});
   await connection.close();
   await reports?.settle();
   await inbox.close();
@@ -82,6 +83,8 @@ interface LineReader {
 interface Frames extends Transport {
   /** Resolves when standard input has ended, or `signal` was aborted. */
   readonly ended: Promise<void>;
+  /** Resolves when every request that was read has its answer: the package takes some turns before it begins one. */
+  answered(): Promise<void>;
 }
 
 /**
@@ -91,17 +94,30 @@ function createFrames(
   { streams, output }: Context,
   lines: LineReader,
   signal: AbortSignal,
-  answered: (id: RequestId) => void,
+  onAnswer: (id: RequestId) => void,
 ): Frames {
   let resolveEnded = (): void => {};
   const ended = new Promise<void>((resolve) => {
     resolveEnded = resolve;
   });
+  const open = new Set<RequestId>();
+  let onIdle = (): void => {};
+  const settle = (id: RequestId): void => {
+    open.delete(id);
+    if (open.size === 0) onIdle();
+  };
+  const note = (message: JSONRPCMessage): void => {
+    if (!('method' in message)) return;
+    if ('id' in message) open.add(message.id);
+    // What the client no longer wants gets no answer.
+    else if (message.method === 'notifications/cancelled') settle(message.params?.['requestId'] as RequestId);
+  };
   const takeLines = async (): Promise<void> => {
     for (;;) {
       try {
         const message = lines.readMessage();
         if (message === null) return;
+        note(message);
         frames.onmessage?.(message);
       } catch {
         await output.note('Skipped a line on standard input that is not a message of the protocol.');
@@ -127,8 +143,14 @@ function createFrames(
     },
     async send(message) {
       await streams.stdout.write(`${toJsonLine(message)}\n`);
-      if ('result' in message) answered(message.id);
+      if ('result' in message) onAnswer(message.id);
+      if (!('method' in message) && message.id !== undefined) settle(message.id);
     },
+    answered: () =>
+      new Promise((resolve) => {
+        onIdle = resolve;
+        if (open.size === 0) resolve();
+      }),
     async close() {
       frames.onclose?.();
     },

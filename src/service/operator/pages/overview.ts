@@ -159,7 +159,7 @@ function renderRecent({ minutes }: Recent): Html {
     },
     { title: 'Open sockets', about: 'Open sockets', series: usual((minute) => minute.sockets), format: formatCount },
     {
-      title: 'Events a minute',
+      title: 'Deliveries a minute',
       about: 'Events sent over sockets a minute',
       series: usual((minute) => minute.delivered),
       format: formatCount,
