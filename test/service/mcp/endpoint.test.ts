@@ -386,6 +386,11 @@ describe('a call that waits', () => {
   });
 });
 
+/** Requests of a round. */
+const ROUND = 1_000;
+const ROUNDS_MAX = 8;
+const BYTES_MAX = 150;
+
 describe('what ended requests leave behind', () => {
   it('a client that goes away without a word ends the waiting of its call', async () => {
     const { clock, waits } = watchWaits(systemClock, 40_000);
@@ -432,16 +437,24 @@ describe('what ended requests leave behind', () => {
       const alice = await service.createAgent('alice');
       const token = await tokenFor(service.place, alice, service.mcpUrl);
       const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami' } });
-      const heapAfter = async (count: number): Promise<number> => {
-        for (let done = 0; done < count; done += 10)
+      const ask = async (): Promise<void> => {
+        for (let done = 0; done < ROUND; done += 10)
           await Promise.all(Array.from({ length: 10 }, () => post(service.mcpUrl, token, call)));
         await setTimeout(200);
+      };
+      const measure = (): number => {
         collect();
         return process.memoryUsage().heapUsed;
       };
-      const before = await heapAfter(500);
-      const bytes = (await heapAfter(1_500)) - before;
-      expect(bytes / 1_500).toBeLessThan(200);
+      await ask();
+      // What else happens in this process adds to some rounds. What a request leaves behind adds to each of them.
+      let least = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < ROUNDS_MAX && least >= BYTES_MAX; round += 1) {
+        const before = measure();
+        await ask();
+        least = Math.min(least, (measure() - before) / ROUND);
+      }
+      expect(least).toBeLessThan(BYTES_MAX);
       await service.stop();
     },
     180_000,
