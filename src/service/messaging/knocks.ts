@@ -13,7 +13,7 @@ import {
   listKnocksOfAccount,
   putKnock,
 } from '../store/knocks.js';
-import { knockLock } from '../store/lock-names.js';
+import { inviterLock, knockLock } from '../store/lock-names.js';
 import type { Refused } from './trust-gate.js';
 
 const LIFETIME_MS = KNOCK_LIFETIME_S * 1000;
@@ -21,7 +21,8 @@ const FORGOTTEN_PER_BATCH = 500;
 
 /**
  * Remembers who was refused, for the agents that hold strangers. Every other refusal writes the same to a row of the
- * inviter that no one reads, so that neither timing nor locks reveal which agents hold.
+ * inviter that no one reads. The refusals of one inviter wait for each other, because those of agents that do not hold
+ * share that row. So neither the work nor the waiting reveals which agents hold.
  */
 export async function recordKnocks(
   { clock }: Pick<ServiceContext, 'clock'>,
@@ -31,7 +32,7 @@ export async function recordKnocks(
   content?: Content,
 ): Promise<void> {
   if (refused.length === 0) return;
-  await transaction.lock(refused.map(({ handle }) => knockLock(handle)));
+  await transaction.lock([inviterLock(inviter.agentId), ...refused.map(({ handle }) => knockLock(handle))]);
   const text = content === undefined ? null : readBeginning(content);
   const { owner } = splitHandle(inviter.handle);
   for (const { holderId } of refused) {

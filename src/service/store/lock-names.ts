@@ -7,6 +7,9 @@ export const agentLock = (handle: string): string => `agent ${handle}`;
 /** What is known about the strangers that a handle refused. */
 export const knockLock = (handle: string): string => `knock ${handle}`;
 
+/** All refusals of one inviter. */
+export const inviterLock = (agentId: string): string => `inviter ${agentId}`;
+
 /** The words by which an account and its agents are found. */
 export const accountLock = (accountId: string): string => `account ${accountId}`;
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Transaction } from '../../../src/service/core/database.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
-import { forgetOldKnocks } from '../../../src/service/messaging/knocks.js';
+import { forgetOldKnocks, recordKnocks } from '../../../src/service/messaging/knocks.js';
 import { removeAgentRecord } from '../../../src/service/messaging/remove-agent.js';
 import { createSession } from '../../../src/service/messaging/sessions.js';
 import { addToAllowlist, blockAgent, dismissKnock, listKnocks } from '../../../src/service/messaging/trust-lists.js';
@@ -313,6 +313,37 @@ describe('From outside, an agent that holds strangers is like one that does not:
       expect((await rows()) - before, handle).toBe(1);
     }
     expect(await knocksAt(holder)).toHaveLength(1);
+  });
+
+  it('a refusal waits for an open request of the same inviter, no matter who refuses', async () => {
+    const closed = await stage.addAgent(await stage.addAccount('closed'), 'main');
+    for (const holderId of [undefined, holder.agentId]) {
+      for (const probe of [holder.handle, closed.handle, '@no.body']) {
+        let commit = (): void => {};
+        const isToCommit = new Promise<void>((resolve) => {
+          commit = resolve;
+        });
+        let noteWritten = (): void => {};
+        const isWritten = new Promise<void>((resolve) => {
+          noteWritten = resolve;
+        });
+        const open = stage.write(async (transaction) => {
+          await recordKnocks(stage.context, transaction, stranger, [{ handle: '@other.body', holderId }]);
+          noteWritten();
+          await isToCommit;
+        });
+        await isWritten;
+        let isAnswered = false;
+        const answer = create(stranger, { invite: [probe] }).finally(() => {
+          isAnswered = true;
+        });
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        expect(isAnswered, probe).toBe(false);
+        commit();
+        await open;
+        expect(await answer).toBe('NOT_FOUND');
+      }
+    }
   });
 
   it('two strangers that knock at two agents at once, in either order, both get their answer', async () => {
