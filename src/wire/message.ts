@@ -31,12 +31,30 @@ export const CHOICES_MAX = 10;
 /** In characters. */
 export const CHOICE_MAX_LENGTH = 80;
 
+/** Characters that a reader does not see, or that move the others around. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
+
+/** Whether someone who reads the text sees all of it, so that a button with it sends what it shows. */
+export function isChoice(text: unknown): text is string {
+  return (
+    typeof text === 'string' &&
+    text !== '' &&
+    text.length <= CHOICE_MAX_LENGTH &&
+    !UNSEEN.test(text) &&
+    text === text.trim().replaceAll(/\s+/gu, ' ')
+  );
+}
+
+/** The first choice that repeats an earlier one, in upper or lower case. */
+export function findRepeated(choices: readonly string[]): string | undefined {
+  return choices.find((choice, index) => findChoice(choices.slice(0, index), choice) !== undefined);
+}
+
 /** The possible answers that a message offers; empty unless it lists them properly. */
 export function listChoices({ metadata }: Pick<Message, 'metadata'>): readonly string[] {
   const choices = metadata?.[CHOICES];
   if (!Array.isArray(choices) || choices.length < CHOICES_MIN || choices.length > CHOICES_MAX) return [];
-  const isChoice = (one: unknown): boolean => typeof one === 'string' && one !== '' && one.length <= CHOICE_MAX_LENGTH;
-  return choices.every(isChoice) ? choices : [];
+  return choices.every(isChoice) && findRepeated(choices) === undefined ? choices : [];
 }
 
 /** The choice that a text makes, in upper or lower case. */

@@ -134,6 +134,7 @@ describe('asp ask', () => {
     ['--choices yes', '--choices takes 2 to 10 choices.'],
     ['--choices yes,,no', "--choices: '' cannot be a choice."],
     ['--choices yes,YES', "--choices names 'YES' twice."],
+    ['--choices yes,no\u200b', 'all of them visible.'],
     ['--expect yes', "--expect 'yes' is not one of the choices."],
     ['--choices yes,no --expect maybe', "--expect 'maybe' is not one of the choices."],
     ['-F note.txt', 'The question is given more than once.'],

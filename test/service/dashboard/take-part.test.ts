@@ -281,8 +281,16 @@ describe('A person who is asked to choose', () => {
   it('sees no buttons for an own question, in an ended session, and for choices that are none', async () => {
     const session = await openSession();
     await mine.post(`/sessions/${session}/messages`, { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } });
-    for (const choices of [['yes'], ['', 'no'], 'yes', [1, 2], Array.from({ length: 11 }, String)])
-      expect((await ask(session, 'x', choices)).status).toBe(201);
+    const lists = [
+      ['yes'],
+      ['', 'no'],
+      'yes',
+      [1, 2],
+      Array.from({ length: 11 }, (_, index) => `${index}`),
+      ['yes', 'YES'],
+    ];
+    const hidden = ['no\u{e0041}', 'no\u200b', '\u202eno', 'no ', 'n\u2028o'].map((choice) => ['yes', choice]);
+    for (const choices of [...lists, ...hidden]) expect((await ask(session, 'x', choices)).status).toBe(201);
     expect(labelsOn(await ada.open(at(session)))).toEqual([]);
     await ask(session);
     const page = await ada.open(at(session));

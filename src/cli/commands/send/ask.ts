@@ -1,4 +1,11 @@
-import { CHOICE_MAX_LENGTH, CHOICES_MAX, CHOICES_MIN } from '../../../wire/message.js';
+import {
+  CHOICE_MAX_LENGTH,
+  CHOICES_MAX,
+  CHOICES_MIN,
+  findChoice,
+  findRepeated,
+  isChoice,
+} from '../../../wire/message.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readTarget, refuseSwapped, toSource } from './send.js';
@@ -63,7 +70,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     throw usageError(`--topic is only for a new session, but ${target.sessionId} exists.`);
   const choices = readChoices(args.text('choices'));
   const expected = args.text('expect')?.trim();
-  const found = choices.find((choice) => choice.toLowerCase() === expected?.toLowerCase());
+  const found = expected === undefined ? undefined : findChoice(choices, expected);
   if (expected !== undefined && found === undefined)
     throw usageError(`--expect '${expected}' is not one of the choices.`, {
       why: choices.length === 0 ? 'name the choices with --choices.' : `the choices are ${choices.join(', ')}.`,
@@ -86,14 +93,12 @@ function readChoices(text: string | undefined): readonly string[] {
     throw usageError(`--choices takes ${CHOICES_MIN} to ${CHOICES_MAX} choices.`, {
       why: 'separate them with commas: --choices yes,no.',
     });
-  const wrong = choices.find((choice) => choice === '' || choice.length > CHOICE_MAX_LENGTH || /\p{Cc}/u.test(choice));
+  const wrong = choices.find((choice) => !isChoice(choice));
   if (wrong !== undefined)
     throw usageError(`--choices: '${wrong}' cannot be a choice.`, {
-      why: `a choice has 1 to ${CHOICE_MAX_LENGTH} characters, in one line.`,
+      why: `a choice has 1 to ${CHOICE_MAX_LENGTH} characters, in one line, all of them visible.`,
     });
-  const repeated = choices.find(
-    (choice, index) => choices.findIndex((one) => one.toLowerCase() === choice.toLowerCase()) < index,
-  );
+  const repeated = findRepeated(choices);
   if (repeated !== undefined) throw usageError(`--choices names '${repeated}' twice.`);
   return choices;
 }
