@@ -1,10 +1,14 @@
 import type { ServiceContext } from '../core/context.js';
+import { listConcerned } from '../store/participants.js';
 
-/** Calls that wait in any session look again at most this often. */
+/** How often the agents that wait for any of their sessions are looked up for the sessions that grew. */
 const GATHER_MS = 250;
 const POLL_MS = 1_000;
 /** Even if no notification is known to be lost. */
 const POLL_ANYWAY_MS = 30_000;
+
+/** One session, or all sessions of an agent. */
+export type Watched = { readonly sessionId: string } | { readonly agentId: string };
 
 /** Tells a call that waits when to look again. */
 export interface Watch {
@@ -15,8 +19,7 @@ export interface Watch {
 
 /** Wakes calls that wait for events. They look themselves: a notification is a hint. */
 export interface News {
-  /** Of one session, or of all. */
-  watch(sessionId: string | undefined): Watch;
+  watch(watched: Watched): Watch;
   stop(): void;
 }
 
@@ -25,43 +28,63 @@ interface Watcher {
   wake: (() => void) | undefined;
 }
 
-/** What watches all sessions. */
-const ALL = '';
+type Watchers = Map<string, Set<Watcher>>;
 
-export function createNews({ bus, clock }: Pick<ServiceContext, 'bus' | 'clock'>): News {
-  const watchers = new Map<string, Set<Watcher>>();
+export function createNews({ bus, clock, database }: Pick<ServiceContext, 'bus' | 'clock' | 'database'>): News {
+  const ofSessions: Watchers = new Map();
+  const ofAgents: Watchers = new Map();
+  /** Since the agents were last looked up. */
+  let grown = new Set<string>();
   let cancelGathering: (() => void) | undefined;
   let cancelPoll: (() => void) | undefined;
   let polledAtMs = clock.monotonic();
   const mayHaveMissed = bus.watchLosses();
 
-  const wake = (key: string): void => {
-    for (const watcher of watchers.get(key) ?? []) {
+  const wake = (watchers: Watchers, id: string): void => {
+    for (const watcher of watchers.get(id) ?? []) {
       watcher.isDue = true;
       watcher.wake?.();
     }
   };
-  const gather = (): void => {
-    if (!watchers.has(ALL)) return;
+  const wakeEveryone = (watchers: Watchers): void => {
+    for (const id of watchers.keys()) wake(watchers, id);
+  };
+  /** Asks once for all sessions and all agents, so that an event wakes only the agents that it concerns. */
+  const wakeConcerned = async (): Promise<void> => {
+    const sessionIds = [...grown];
+    grown = new Set();
+    if (ofAgents.size === 0) return;
+    try {
+      const agentIds = [...ofAgents.keys()];
+      const concerned = await database.behind.read((query) => listConcerned(query, sessionIds, agentIds));
+      for (const agentId of concerned) wake(ofAgents, agentId);
+    } catch {
+      wakeEveryone(ofAgents);
+    }
+  };
+  const gather = (sessionId: string): void => {
+    if (ofAgents.size === 0) return;
+    grown.add(sessionId);
     cancelGathering ??= clock.schedule(
       GATHER_MS,
       () => {
         cancelGathering = undefined;
-        wake(ALL);
+        void wakeConcerned();
       },
       true,
     );
   };
   /** Finds out within a second that a notification was lost. */
   const poll = (): void => {
-    if (bus.isReliable || watchers.size === 0) return;
+    if (bus.isReliable || (ofSessions.size === 0 && ofAgents.size === 0)) return;
     cancelPoll ??= clock.schedule(
       POLL_MS,
       () => {
         cancelPoll = undefined;
         if (mayHaveMissed() || clock.monotonic() - polledAtMs >= POLL_ANYWAY_MS) {
           polledAtMs = clock.monotonic();
-          for (const key of watchers.keys()) wake(key);
+          wakeEveryone(ofSessions);
+          wakeEveryone(ofAgents);
         }
         poll();
       },
@@ -70,15 +93,16 @@ export function createNews({ bus, clock }: Pick<ServiceContext, 'bus' | 'clock'>
   };
   const stopListening = bus.listen((signal) => {
     if (signal.kind !== 'events') return;
-    wake(signal.sessionId);
-    gather();
+    wake(ofSessions, signal.sessionId);
+    gather(signal.sessionId);
   });
 
   return {
-    watch(sessionId = ALL) {
+    watch(watched) {
+      const [watchers, id] = 'sessionId' in watched ? [ofSessions, watched.sessionId] : [ofAgents, watched.agentId];
       const watcher: Watcher = { isDue: false, wake: undefined };
-      const others = watchers.get(sessionId) ?? new Set();
-      watchers.set(sessionId, others.add(watcher));
+      const others = watchers.get(id) ?? new Set();
+      watchers.set(id, others.add(watcher));
       poll();
       return {
         async next(until) {
@@ -96,7 +120,7 @@ export function createNews({ bus, clock }: Pick<ServiceContext, 'bus' | 'clock'>
         },
         end() {
           others.delete(watcher);
-          if (others.size === 0 && watchers.get(sessionId) === others) watchers.delete(sessionId);
+          if (others.size === 0 && watchers.get(id) === others) watchers.delete(id);
         },
       };
     },

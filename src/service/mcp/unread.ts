@@ -36,7 +36,7 @@ export async function waitFor<Found>(
   look: () => Promise<Found | undefined>,
 ): Promise<Found | undefined> {
   if (waitMs === 0) return look();
-  const watch = news.watch(sessionId);
+  const watch = news.watch(sessionId === undefined ? { agentId: caller.actor.agentId } : { sessionId });
   const time = new AbortController();
   const cancel = context.clock.schedule(waitMs, () => time.abort());
   const until = AbortSignal.any([caller.gone, time.signal]);

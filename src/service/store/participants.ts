@@ -6,6 +6,28 @@ export function toValues(dialect: Dialect, list: string): string {
   return dialect === 'sqlite' ? `json_each(${list})` : `json_array_elements_text(${list}::json)`;
 }
 
+const SESSIONS_PER_LOOK = 500;
+
+/** The agents, out of some, that take part in any of the sessions. */
+export async function listConcerned(
+  query: Query,
+  sessionIds: readonly string[],
+  agentIds: readonly string[],
+): Promise<string[]> {
+  const concerned = new Set<string>();
+  for (let start = 0; start < sessionIds.length; start += SESSIONS_PER_LOOK) {
+    const rows = await query.all<{ agent_id: string }>(
+      `SELECT DISTINCT participant.agent_id FROM ${toValues(query.dialect, '$1')} AS asked
+       CROSS JOIN participant WHERE participant.session_id = asked.value
+         AND participant.agent_id IN (SELECT value FROM ${toValues(query.dialect, '$2')} AS each)`,
+      JSON.stringify(sessionIds.slice(start, start + SESSIONS_PER_LOOK)),
+      JSON.stringify(agentIds),
+    );
+    for (const { agent_id } of rows) concerned.add(agent_id);
+  }
+  return [...concerned];
+}
+
 export interface ParticipantRow {
   readonly session_id: string;
   readonly agent_id: string;
