@@ -30,7 +30,7 @@ export function renderAreaPage(tab: Tab, { heading, note, mistakes = [], body }:
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
 }
 
-/** The same rows for operators alone: to everyone else, there is nothing at their addresses. */
+/** The same rows for operators alone. Everyone else gets the page of an unknown address. */
 export function forOperators(rows: readonly PageRow[]): readonly PageRow[] {
   const guarded =
     <Rest extends unknown[], Answer>(work: (visit: Visit, ...rest: Rest) => Promise<Answer>) =>
