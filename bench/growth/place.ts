@@ -40,7 +40,7 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
   // Each moment is another one, so that the order of changes is that of the calls.
   const clock = { now: () => ++now, monotonic: () => performance.now(), schedule: () => () => {} };
   const bus = createLocalBus(fail);
-  const log = { info: () => {}, error: (_event: string, error: unknown) => fail(error) };
+  const log = { info: () => {}, warn: () => {}, error: (_event: string, error: unknown) => fail(error) };
   const inboxes = createInboxes({ clock, database, bus, log });
   inboxes.start();
   const context: ServiceContext = {

@@ -88,7 +88,7 @@ async function openShared(
       else log.error('database_down', fault);
     },
     onUnknownCommit: () => noteLoss(),
-    onWarning: (warning) => log.error('database_warning', new Error(warning)),
+    onWarning: (warning) => log.warn('database_warning', new Error(warning)),
   });
   const processId = createIds(clock, random).ulid();
   const calls = bus === undefined ? undefined : await openBus(bus, database, log);

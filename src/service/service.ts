@@ -21,6 +21,7 @@ import type { Database, PostgresLimits } from './core/database.js';
 import { isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
+import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { createHealth, type Health, startHousekeeping } from './health.js';
 import { toAnswer } from './http/answers.js';
@@ -160,7 +161,7 @@ const DRAIN_MS = 10_000;
 /** Time limit for the final bookkeeping. No acknowledged data depends on it. */
 const LEAVE_MS = 10_000;
 const SECRET_BYTES = 32;
-const SILENT: Log = { info: () => {}, error: () => {} };
+const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
 export interface ServiceOptions {
   readonly host: string;
@@ -301,8 +302,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const { options, server, port, useListener, watch, metricsUrl } = parts;
   const inboxes = createInboxes(parts.context);
   const recent = createRecentWatch(parts.context.clock);
-  const context: ServiceContext = recent.attach({ ...parts.context, inboxes });
-  const { settings, clock, meter, log } = context;
+  const context: ServiceContext = recent.attach({ ...parts.context, log: nameRequests(parts.context.log), inboxes });
+  const { settings, clock, random, meter, log } = context;
   const startedAt = clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);
   const keys = await openSigningKeys(context);
@@ -325,6 +326,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     isBehindProxy,
     metadataUrl,
     clock,
+    random,
     log,
     meter,
   });

@@ -71,8 +71,8 @@ describe('the log of a service', () => {
   });
   afterAll(() => home.dispose());
 
-  const serve = async (format: string): Promise<{ secrets: string[]; log: string }> => {
-    service = await startServe(home, ['--log', format, '--limits', 'off']);
+  const serve = async (format: string, ...more: string[]): Promise<{ secrets: string[]; log: string }> => {
+    service = await startServe(home, ['--log', format, '--limits', 'off', ...more]);
     const record = JSON.parse(readFileSync(join(home.directory, 'run/asp-cli/serve/default.json'), 'utf8'));
     const place = await discover(service.url);
     const secrets = await makeTraffic(place, { url: record.operator_url, secret: record.secret });
@@ -110,11 +110,36 @@ describe('the log of a service', () => {
     const requests = log.split('\n').filter((line) => / info request /.test(line));
     for (const line of requests)
       expect(line).toMatch(
-        /^\d{4}-\d\d-\d\dT[\d:.]+Z info request method=[A-Z]+ route=[/\w:.*-]+ status=\d{3} ms=\d+$/,
+        /^\d{4}-\d\d-\d\dT[\d:.]+Z info request method=[A-Z]+ route=[/\w:.*-]+ status=\d{3} ms=\d+ request_id=req_\w{20}$/,
       );
     expect(requests.length).toBeGreaterThan(20);
     for (const secret of secrets) expect(log).not.toContain(secret);
     expect(log).not.toMatch(/eyJ|[\u007f-\u009f\u2028\u202e]/);
+  });
+
+  it.each(['json', 'text'])(
+    'at its most detailed, as %s, says who asked for what, and still no secret',
+    async (format) => {
+      const { secrets, log } = await serve(format, '--log-level', 'debug');
+      for (const event of ['request_received', 'authenticated', 'refused', 'socket_closed', 'refresh_token_reused'])
+        expect(log).toMatch(new RegExp(`(debug|info|security) ${event} |"event":"${event}"`));
+      expect(log).toMatch(/agent_id[=":]+agt_/);
+      const isOfRequest = /request_received|authenticated|refused|[ "]request[ "]/;
+      for (const line of log.split('\n').filter((text) => isOfRequest.test(text)))
+        expect(line).toMatch(/request_id[=":]+req_\w{20}/);
+      for (const secret of secrets) if (!/^(att|sess)_/.test(secret)) expect(log).not.toContain(secret);
+      expect(log).not.toMatch(/eyJ|[\u007f-\u009f\u2028\u202e]/);
+    },
+  );
+
+  it('at the level of errors has no line for requests that succeed or are refused', async () => {
+    const { log } = await serveQuietly('--log', 'json', '--log-level', 'error');
+    expect(log).not.toContain('"request"');
+  });
+
+  it('is text when only a level was chosen', async () => {
+    const { log } = await serveQuietly('--log-level', 'info');
+    expect(log).toMatch(/ info request method=GET route=\/health status=200 /);
   });
 
   it('says nothing of requests unless it is asked to', async () => {
@@ -122,8 +147,8 @@ describe('the log of a service', () => {
     expect(log).not.toMatch(/request method=|"request"/);
   });
 
-  async function serveQuietly(): Promise<{ log: string }> {
-    const quiet = await startServe(home);
+  async function serveQuietly(...more: string[]): Promise<{ log: string }> {
+    const quiet = await startServe(home, more);
     await request(`${new URL(quiet.url).origin}/health`);
     await quiet.stop();
     return { log: quiet.running.stderr() };

@@ -190,3 +190,42 @@ describe('what a command knows about an error', () => {
     expect(second).toBeInstanceOf(RequestError);
   });
 });
+
+describe('the id of a request', () => {
+  async function serverWith(status: number, id: string): Promise<RunOptions> {
+    server = createServer((_, response) => {
+      response.setHeader('x-request-id', id);
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(
+        JSON.stringify({ error: { code: status === 404 ? 'NOT_FOUND' : 'INTERNAL_ERROR', message: 'No.' } }),
+      );
+    });
+    await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+    const port = (server.address() as AddressInfo).port;
+    return { environment: { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x', ASP_RETRIES: '0' } };
+  }
+
+  it('is in the JSON of every error that a service answered with', async () => {
+    const options = await serverWith(404, 'req_01890a5dac96774bbcce');
+    expect(await failureOf(`session show ${SESSION}`, options)).toMatchObject({
+      code: 'NOT_FOUND',
+      request_id: 'req_01890a5dac96774bbcce',
+    });
+  });
+
+  it('is shown to people if the service failed, and otherwise with --debug', async () => {
+    const missing = await serverWith(404, 'an-id-of-a-refusal');
+    expect((await runWords(['session', 'show', SESSION], missing)).err).not.toContain('an-id-of-a-refusal');
+    const { err } = await runWords(['session', 'show', SESSION, '--debug'], missing);
+    expect(err).toContain('code: NOT_FOUND · exit 3 · request an-id-of-a-refusal');
+    server?.closeAllConnections();
+    server?.close();
+    const broken = await runWords(['session', 'show', SESSION], await serverWith(500, 'an-id-of-a-fault'));
+    expect(broken.err).toContain('code: INTERNAL_ERROR · exit 9 · request an-id-of-a-fault');
+  });
+
+  it('is left out if it could be anything', async () => {
+    const options = await serverWith(500, `see https://evil.example/${'x'.repeat(100)}`);
+    expect(await failureOf(`session show ${SESSION}`, options)).not.toHaveProperty('request_id');
+  });
+});

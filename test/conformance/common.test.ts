@@ -17,6 +17,22 @@ rule('wire/Common/health', 'GET /health at the service root needs no token and s
   expect(answer.text).toBe('{"ok":true}');
 });
 
+rule('wire/Common/request-ids', 'every answer has an id, which is the caller’s own if it is plain', async () => {
+  const alice = await service.actor('alice');
+  const ids = [
+    await alice.get('/agents/me'),
+    await alice.get('/agents/me'),
+    await request(`${service.place.baseUrl}/agents/me`),
+    await request(`${service.place.baseUrl}/nothing`),
+  ].map(({ headers }) => headers['x-request-id'] ?? '');
+  for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{7,63}$/);
+  expect(new Set(ids).size).toBe(ids.length);
+  const named = async (id: string): Promise<string | undefined> =>
+    (await request(`${service.place.baseUrl}/agents/me`, { headers: { 'x-request-id': id } })).headers['x-request-id'];
+  expect(await named('0af7651916cd43dd8448eb211c80319c')).toBe('0af7651916cd43dd8448eb211c80319c');
+  expect(await named('not plain, at all')).not.toBe('not plain, at all');
+});
+
 rule('wire/Common/routing', '/agents/me is not the agent of an owner', async () => {
   const alice = await service.actor('alice');
   expect(field(mustSucceed(await alice.get('/agents/me')), 'canonical_handle')).toBe(alice.handle);

@@ -26,10 +26,15 @@ import { createBrowser } from './authorization-server/browser.js';
 const SIGN_IN = '/oauth/sign-in';
 const PASSWORD = 'correct horse battery';
 
+/** The lines, each with the id of its request. */
+const named = (lines: readonly Record<string, unknown>[]) =>
+  lines.map((line) => ({ ...line, request_id: expect.stringMatching(/^req_/) }));
+
 describe('the security log', () => {
   const lines: Record<string, string>[] = [];
   const log: Log = {
     info: () => {},
+    warn: () => {},
     error: () => {},
     security: (event, fields) => void lines.push({ event, ...fields }),
   };
@@ -79,12 +84,14 @@ describe('the security log', () => {
     await tryWith('a-password-in-the-wrong-field', PASSWORD);
     await operate(service.operator, 'PATCH', '/accounts/maria', { suspended: true });
     await tryWith('maria', PASSWORD);
-    expect(lines).toEqual([
-      { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'wrong_password' },
-      { event: 'sign_in_failed', address: '127.0.0.1', outcome: 'no_such_account' },
-      { event: 'operator_acted', operation: 'updateOperatorAccount', target: 'maria', outcome: 'done' },
-      { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'suspended' },
-    ]);
+    expect(lines).toEqual(
+      named([
+        { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'wrong_password' },
+        { event: 'sign_in_failed', address: '127.0.0.1', outcome: 'no_such_account' },
+        { event: 'operator_acted', operation: 'updateOperatorAccount', target: 'maria', outcome: 'done' },
+        { event: 'sign_in_failed', account: 'maria', address: '127.0.0.1', outcome: 'suspended' },
+      ]),
+    );
     expect(await metric('asp_failed_sign_ins_total')).toBe('2');
   });
 
@@ -113,12 +120,14 @@ describe('the security log', () => {
       headers: { authorization: `Bearer ${service.operatorSecret}` },
     });
     await operate(service.operator, 'GET', '/accounts');
-    expect(lines).toEqual([
-      { event: 'account_acted', account: 'maria', address: '127.0.0.1', target: page, outcome: 'done' },
-      { event: 'keys_rotated', key: expect.any(String), outcome: 'done' },
-      { event: 'operator_acted', operation: 'rotateSigningKeys', outcome: 'done' },
-      { event: 'operator_acted', operation: 'removeOperatorAccount', target: 'nobody', outcome: 'NOT_FOUND' },
-    ]);
+    expect(lines).toEqual(
+      named([
+        { event: 'account_acted', account: 'maria', address: '127.0.0.1', target: page, outcome: 'done' },
+        { event: 'keys_rotated', key: expect.any(String), outcome: 'done' },
+        { event: 'operator_acted', operation: 'rotateSigningKeys', outcome: 'done' },
+        { event: 'operator_acted', operation: 'removeOperatorAccount', target: 'nobody', outcome: 'NOT_FOUND' },
+      ]),
+    );
   });
 });
 
@@ -131,7 +140,13 @@ describe('where the security log goes', () => {
     const streams = captureStreams({});
     const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: false } as const;
     const output = createOutput(streams, { ...settings, isOutColoured: false, isErrColoured: false });
-    return { streams, log: createServiceLog({ clock: createTestClock(), streams, output }, format, file) };
+    return {
+      streams,
+      log: createServiceLog(
+        { clock: createTestClock(), streams, output },
+        { log: format, 'log-level': undefined, 'security-log': file },
+      ),
+    };
   };
   const facts = { account: 'maria', address: '192.0.2.1', outcome: 'done' };
 

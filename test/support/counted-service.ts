@@ -47,7 +47,7 @@ export async function startCountedService(options: {
   const counts: Counts = { reads: 0, writes: 0, statements: 0 };
   const asked: string[] = [];
   const faults: unknown[] = [];
-  const log: Log = { info: () => {}, error: (_event, error) => void faults.push(error) };
+  const log: Log = { info: () => {}, warn: () => {}, error: (_event, error) => void faults.push(error) };
   const real = await openTestStore();
   const database = { ...countedDatabase(real, counts, asked), ...(queueMs && { queueMs }) };
   const onFault = (error: unknown): void => void faults.push(error);

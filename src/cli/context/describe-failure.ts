@@ -209,6 +209,8 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
     retryAfterMs: error.retryAfterMs,
     outcome,
     sessionId: changedSession(outcome, run),
+    requestId: error.requestId,
+    isRequestIdShown: run.isDebug || (error.status ?? 0) >= 500,
     why: ownMember(context.reasons, code) ?? explainReason(error, code, exitCode, context, run),
     next: suggestNext(error, code, exitCode, context, run),
     ...pickIdentity(run.identity),

@@ -15,6 +15,10 @@ export interface Failure {
   readonly outcome: Outcome;
   /** The session that was changed anyway. */
   readonly sessionId?: string | undefined;
+  /** Names the request in the log of the service. */
+  readonly requestId?: string | undefined;
+  /** Whether people get to see it too. */
+  readonly isRequestIdShown?: boolean | undefined;
   readonly why?: string | undefined;
   readonly next?: readonly string[] | undefined;
   readonly as?: string | undefined;
@@ -41,11 +45,12 @@ export function quoteArgs(args: readonly string[]): string {
  * `try` stays on one line, so that it can be copied.
  */
 export function failureText(failure: Failure, style: Style, width = Number.POSITIVE_INFINITY): string {
-  const { message, why, next, code, exitCode, stack } = failure;
+  const { message, why, next, code, exitCode, stack, requestId, isRequestIdShown } = failure;
   const lines = [wrapText(sanitizeLine(message), width, `${style.red('error:')} `)];
   if (why !== undefined) lines.push(wrapText(sanitizeLine(why), width, `  ${style.dim('why:')}  `));
   if (next !== undefined) lines.push(`  ${style.dim('try:')}  ${sanitizeLine(quoteArgs(next))}`);
-  lines.push(style.dim(`  code: ${sanitizeLine(code)} · exit ${exitCode}`));
+  const request = requestId !== undefined && isRequestIdShown === true ? ` · request ${sanitizeLine(requestId)}` : '';
+  lines.push(style.dim(`  code: ${sanitizeLine(code)} · exit ${exitCode}${request}`));
   if (stack !== undefined) lines.push(...stack.split('\n').map((line) => style.dim(`  ${sanitizeLine(line)}`)));
   return `${lines.join('\n')}\n`;
 }
@@ -63,6 +68,7 @@ export function failureLine(failure: Failure): string {
       retry_after_ms: failure.retryAfterMs,
       outcome: failure.outcome,
       session_id: failure.sessionId,
+      request_id: failure.requestId,
       hint: failure.why,
       next: failure.next,
       as: failure.as,

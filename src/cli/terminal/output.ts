@@ -113,8 +113,8 @@ export interface Output {
   bytes(data: Uint8Array): Promise<void>;
   /** A note on stderr, unless `--quiet`; as a line of JSON if JSON is requested. */
   note(text: string): Promise<void>;
-  /** A note on stderr with `--verbose`. */
-  detail(text: string): Promise<void>;
+  /** A note on stderr with `--verbose`; a function is called only then. */
+  detail(text: string | (() => string)): Promise<void>;
   /** A line of `--debug`, redacted by its author. */
   trace(entry: { readonly kind: string; readonly text: string }): Promise<void>;
   style(): Promise<Style>;
@@ -202,7 +202,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
       if (!settings.isQuiet) await remark(text);
     },
     async detail(text) {
-      if (settings.isVerbose) await remark(text);
+      if (settings.isVerbose) await remark(typeof text === 'function' ? text() : text);
     },
     async trace({ kind, text }) {
       const line =

@@ -50,6 +50,8 @@ export interface RequestFailure {
   readonly oauthError?: string | undefined;
   /** The scopes that the request needs, if it was refused because one is missing. */
   readonly neededScopes?: readonly string[] | undefined;
+  /** Names the request in the log of the service. */
+  readonly requestId?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -75,6 +77,8 @@ export class RequestError extends Error {
   readonly oauthError: string | undefined;
   /** The scopes that the request needs, if it was refused because one is missing. */
   readonly neededScopes: readonly string[] | undefined;
+  /** Names the request in the log of the service: quote it to its operator. */
+  readonly requestId: string | undefined;
 
   constructor(failure: RequestFailure) {
     super(failure.message, failure.cause === undefined ? undefined : { cause: failure.cause });
@@ -88,6 +92,7 @@ export class RequestError extends Error {
     this.retryAfterMs = failure.retryAfterMs;
     this.oauthError = failure.oauthError;
     this.neededScopes = failure.neededScopes;
+    this.requestId = failure.requestId;
   }
 }
 

@@ -5,6 +5,7 @@ import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import { isRetryableStatus } from '../../wire/error.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
+import { isRequestId, REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import { isLoopback } from './address.js';
 import { abortion, isRefusedConnection, MESSAGE_MAX_LENGTH, type Outcome, RequestError } from './request-error.js';
@@ -234,6 +235,12 @@ export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs:
   return Math.max(0, until - (Number.isNaN(sentAt) ? nowMs : sentAt));
 }
 
+/** The id that the service gave to the request; undefined if it is not like one. */
+export function readRequestId(headers: Readonly<Record<string, string>>): string | undefined {
+  const id = headers[REQUEST_ID_HEADER];
+  return id !== undefined && isRequestId(id) ? id : undefined;
+}
+
 /** The body of a 2xx answer, validated. @throws RequestError `ASP_BAD_ANSWER`: the write was applied anyway. */
 export function decodeReply<Schema extends z.ZodMiniType>(
   schema: Schema,
@@ -279,6 +286,7 @@ function withoutEnvelope(status: number): { code: string; message: string } {
 function toErrorContext(sent: Sent, sending: Sending) {
   return {
     status: sent.answer.status,
+    requestId: readRequestId(sent.answer.headers),
     outcome: sent.outcome,
     attempts: sent.attempts,
     idempotencyKey: sending.idempotencyKey,

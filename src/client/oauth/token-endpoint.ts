@@ -4,7 +4,7 @@ import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { OAuthErrorBody, TokenReply } from '../../wire/schemas/oauth.js';
 import { isLoopback } from '../http/address.js';
 import { type Outcome, RequestError } from '../http/request-error.js';
-import { describeRequest, type Sending, type Sent, sendWithRetries } from '../http/send.js';
+import { describeRequest, readRequestId, type Sending, type Sent, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import type { AuthorizationRequest } from './authorization-request.js';
 import type { Discovery } from './discover.js';
@@ -132,6 +132,7 @@ export function oauthFailure(sent: Sent, sending: Sending): RequestError {
   const { status } = sent.answer;
   const context = {
     status,
+    requestId: readRequestId(sent.answer.headers),
     attempts: sent.attempts,
     outcome: sent.outcome,
     retryAfterMs: sent.retryAfterMs,

@@ -125,10 +125,16 @@ export type SecurityEvent =
   | 'operator_acted'
   | 'keys_rotated';
 
+export type LogFields = Readonly<Record<string, string | number | boolean>>;
+
 /** Structured log; fields never hold tokens, secrets or message text. */
 export interface Log {
-  info(event: string, fields?: Readonly<Record<string, string | number | boolean>>): void;
-  error(event: string, error: unknown, fields?: Readonly<Record<string, string | number | boolean>>): void;
+  /** Each step of each request, for finding a cause. Undefined: not wanted, so that its fields need not be collected. */
+  debug?(event: string, fields: LogFields): void;
+  info(event: string, fields?: LogFields): void;
+  /** Worth a look: something is wrong, but not with this service, or it has a line of its own. */
+  warn(event: string, error: unknown, fields?: LogFields): void;
+  error(event: string, error: unknown, fields?: LogFields): void;
   /**
    * Who did what from where, and whether it worked, for investigating intrusions; without secrets or message content.
    */

@@ -102,7 +102,11 @@ const DATABASE_RETRY_AFTER_S = 2;
  */
 export function answerOfError(error: unknown, log: Log, metadataUrl?: string): Answer {
   const known = asServiceError(error);
-  if (known !== undefined) return toAnswer(known, metadataUrl);
+  if (known !== undefined) {
+    const { limit } = known.options;
+    log.debug?.('refused', { error: known.code, ...(limit !== undefined && { limit }) });
+    return toAnswer(known, metadataUrl);
+  }
   log.error('request_failed', error);
   return toAnswer(new ServiceError('INTERNAL_ERROR'));
 }

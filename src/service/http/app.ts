@@ -13,11 +13,14 @@ import Fastify from 'fastify';
 import { beatEvery } from '../../kit/beat.js';
 import type { Clock } from '../../kit/clock.js';
 import { isLoopbackPeer } from '../../kit/loopback.js';
+import type { Random } from '../../kit/random.js';
 import { HEALTH_PATH } from '../../wire/health.js';
 import { REQUESTS_PER_ADDRESS_MAX } from '../../wire/limit.js';
+import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
+import { inScope, openScope, scopeOf } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { toNetwork } from '../oauth/attempts.js';
 import { type Answer, answerOfError, answerWith, JSON_TYPE, sendAnswer, toAnswer } from './answers.js';
@@ -267,6 +270,7 @@ export interface AppOptions {
   /** Where the REST interface publishes its metadata. The operator interface has none. */
   readonly metadataUrl?: string;
   readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
   readonly meter: Meter;
 }
@@ -286,7 +290,11 @@ export function createApp(options: AppOptions): App {
     sendAnswer(reply, answerOfError(error, options.log, options.metadataUrl));
   const fastify = Fastify({
     serverFactory: (listener) => {
-      options.useListener(listener);
+      options.useListener((request, response) => {
+        const scope = openScope(request, options.random);
+        response.setHeader(REQUEST_ID_HEADER, scope.requestId);
+        inScope(scope, () => listener(request, response));
+      });
       return options.server;
     },
     clientErrorHandler: (error, socket) => answerUnparsable(error, socket, exchanges.on(socket)),
@@ -309,6 +317,12 @@ export function createApp(options: AppOptions): App {
     done();
   });
   if (options.isBehindProxy) boundByAddress(fastify, exchanges);
+  const { debug } = options.log;
+  if (debug !== undefined)
+    fastify.addHook('onRequest', (request, _reply, done) => {
+      debug('request_received', { method: request.method, address: request.ip });
+      done();
+    });
   fastify.addHook('onResponse', async (request, reply) => {
     // The route, not the address: it contains no ids, handles or signatures (D-59).
     const { url = '*' } = request.routeOptions;
@@ -316,7 +330,7 @@ export function createApp(options: AppOptions): App {
     const { method } = request;
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
-    options.log.info('request', { method, route, status, ms: Math.round(elapsedTime) });
+    inScope(scopeOf(request.raw), () => logAnswer(options.log, { method, route, status, ms: elapsedTime }));
   });
   // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address gets the same answer
   // whatever was sent to it.
@@ -334,6 +348,16 @@ export function createApp(options: AppOptions): App {
       isLeaving = true;
     },
   };
+}
+
+/** The line of the access log for an answer. */
+export function logAnswer(
+  log: Log,
+  { ms, ...answer }: { readonly method: string; readonly route: string; readonly status: number; readonly ms: number },
+): void {
+  const fields = { ...answer, ms: Math.round(ms) };
+  if (answer.status < 500) log.info('request', fields);
+  else log.warn('request', undefined, fields);
 }
 
 /** Before authentication, only the address tells strangers apart; without a proxy it is this machine's own. */

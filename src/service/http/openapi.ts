@@ -380,15 +380,21 @@ function errorResponses(): Json {
         required: ['code', 'message'],
       };
       const schema = { type: 'object', properties: { error }, required: ['error'] };
+      const headers = { 'X-Request-Id': requestId, ...toHeaders(status) };
       const description = ofStatus.map((code) => `\`${code}\`: ${ERROR[code].message}`).join('\n\n');
-      return [`Error${status}`, { description, ...toHeaders(status), content: { 'application/json': { schema } } }];
+      return [`Error${status}`, { description, headers, content: { 'application/json': { schema } } }];
     }),
   );
 }
 
+const requestId: Json = {
+  description: 'The name of the request in the log of the service. Quote it to the operator.',
+  schema: { type: 'string' },
+};
+
 function toHeaders(status: number): Json {
   const header = (name: string, description: string, type: string): Json => ({
-    headers: { [name]: { description, schema: { type } } },
+    [name]: { description, schema: { type } },
   });
   if (status === 429) return header('Retry-After', 'Whole seconds to wait.', 'integer');
   if (status === 401) return header('WWW-Authenticate', 'What is wrong with the token (RFC 6750 §3).', 'string');

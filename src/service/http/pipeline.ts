@@ -6,7 +6,7 @@ import { RATE_LIMIT, type RateLimitName, UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_
 import type { QueryInputOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Scope } from '../../wire/scope.js';
 import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
-import type { Actor, AgentActor, ServiceContext } from '../core/context.js';
+import type { Actor, AgentActor, Log, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { isOutage, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
@@ -57,6 +57,7 @@ export async function admit({ context, verify, bounds }: Rest, call: Call): Prom
   const actor = await verify(readBearer(headers.authorization), context.settings.addresses.baseUrl);
   requireActorKind(row, actor);
   requireScopes(scopesFor(row, actor), actor);
+  logCaller(context.log, actor);
   call.whenDone(await bounds.begin(actor, call.request.raw));
   // The client is gone, so there is no one to answer.
   if (call.request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
@@ -83,6 +84,13 @@ export function readBearer(authorization: string | undefined): string {
   const token = BEARER.exec(authorization ?? '')?.[1];
   if (token === undefined) throw new ServiceError('UNAUTHORIZED');
   return token;
+}
+
+/** Finds the requests of a caller, or the caller of a request. */
+export function logCaller({ debug }: Log, actor: Actor): void {
+  if (debug === undefined) return;
+  const agent = actor.kind === 'agent' ? { agent_id: actor.agentId } : {};
+  debug('authenticated', { account_id: actor.accountId, ...agent });
 }
 
 function requireActorKind(row: EndpointRow, actor: Actor): void {

@@ -5,9 +5,11 @@ import { type Clock, wait } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
 import { SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, EPOCH_HEADER, SOCKET_PATH } from '../../wire/realtime.js';
+import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { isShared } from '../core/database.js';
 import { ServiceError, shuttingDown } from '../core/errors.js';
+import { inScope, openScope, scopeOf } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
 import { createLiveSocket, type LiveSocket } from '../messaging/live-socket.js';
@@ -16,8 +18,8 @@ import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
 import { listRevokedSockets } from '../store/processes.js';
 import { answerOfError, toAnswer } from './answers.js';
-import { type HostGuard, noteHandshake, writeRawAnswer } from './app.js';
-import { readBearer, requireScopes } from './pipeline.js';
+import { type HostGuard, logAnswer, noteHandshake, writeRawAnswer } from './app.js';
+import { logCaller, readBearer, requireScopes } from './pipeline.js';
 import { BASE_PATH } from './rest.js';
 
 /** A request in which a client proposed another protocol; `head` is the data after its headers. */
@@ -81,6 +83,7 @@ export function createDoor(context: ServiceContext, verifier: TokenVerifier, gua
     const actor = await verifier.verify(readBearer(request.headers.authorization), context.settings.addresses.wsUrl);
     if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
     requireScopes(['realtime:read'], actor);
+    logCaller(context.log, actor);
     await context.limits.take('general', actor.agentId);
     return { actor, release: await sockets.acquire(actor.agentId) };
   };
@@ -273,7 +276,23 @@ function onUpgrade(
       await context.faults?.beforeHandshake();
       await answer({ request, socket, head });
     };
-    answered().catch((error) => writeRawAnswer(socket, answerOfError(error, context.log, metadataUrl)));
+    const scope = openScope(request, context.random);
+    const startedMs = context.clock.monotonic();
+    const logStatus = (status: number): void =>
+      logAnswer(context.log, {
+        ...{ method: request.method ?? '', route: SOCKET_PATH, status },
+        ms: context.clock.monotonic() - startedMs,
+      });
+    inScope(scope, () =>
+      answered().then(
+        () => logStatus(101),
+        (error) => {
+          const refusal = answerOfError(error, context.log, metadataUrl);
+          writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, [REQUEST_ID_HEADER, scope.requestId]] });
+          logStatus(refusal.status);
+        },
+      ),
+    );
   });
 }
 
@@ -282,7 +301,11 @@ type Upgrade = (handshake: Proposal, open: (ws: WebSocket) => void) => boolean;
 /** The protocol itself, without its own listening, paths and refusals. False: the connection failed. */
 function createUpgrade({ database }: ServiceContext): Upgrade {
   const server = new WebSocketServer(PROTOCOL);
-  server.on('headers', (headers) => headers.push(`${EPOCH_HEADER}: ${database.epoch().token}`));
+  server.on('headers', (headers, request) => {
+    headers.push(`${EPOCH_HEADER}: ${database.epoch().token}`);
+    const scope = scopeOf(request);
+    if (scope !== undefined) headers.push(`${REQUEST_ID_HEADER}: ${scope.requestId}`);
+  });
   server.on('wsClientError', (_error, socket) =>
     writeRawAnswer(socket, toAnswer(new ServiceError('VALIDATION_ERROR'))),
   );

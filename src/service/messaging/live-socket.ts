@@ -6,6 +6,7 @@ import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
 import type { Faults } from '../core/faults.js';
+import { keepScope } from '../core/request-scope.js';
 
 const TEXT_FRAME = 0x81;
 const LENGTH_IN_2_BYTES = 126;
@@ -160,6 +161,7 @@ export function createLiveSocket(
   const sender = createBoundedSender(ws, connection);
   const { faults } = context;
   context.meter.socketOpened();
+  const openedMs = context.clock.monotonic();
   const proofs = createProofs(ws);
   const closed: (() => void)[] = [
     keepAlive(context, ws),
@@ -177,8 +179,12 @@ export function createLiveSocket(
   });
   // If a peer violates the protocol, ws closes it with the matching code.
   ws.on('error', () => {});
+  const logClosed = keepScope((code: number) =>
+    context.log.info('socket_closed', { close_code: code, ms: Math.round(context.clock.monotonic() - openedMs) }),
+  );
   ws.on('close', (code) => {
     context.meter.socketClosed(code);
+    logClosed(code);
     for (const listener of closed) listener();
   });
   return {

@@ -46,7 +46,7 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
     for (const listener of [...listeners]) listener(text);
   };
   const onFault = (error: unknown): void => {
-    if (!line.isKnownDown) log.error('bus_down', error, { bus: address.shown });
+    if (!line.isKnownDown) log.warn('bus_down', error, { bus: address.shown });
     line.isKnownDown = true;
   };
   const stayOpen = async (): Promise<void> => {

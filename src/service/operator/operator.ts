@@ -308,6 +308,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
     guardHost: createHostGuard(loopbackNames(port, root)),
     isBehindProxy: false,
     clock: context.clock,
+    random: context.random,
     log: context.log,
     meter: context.meter,
   });

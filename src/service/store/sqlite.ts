@@ -4,6 +4,7 @@ import { systemClock } from '../../kit/clock.js';
 import { createMutex, type Mutex } from '../../kit/mutex.js';
 import type { Database, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
+import { keepScope } from '../core/request-scope.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
 import { openEpoch } from './epochs.js';
 import { decodeRow, encodeValue } from './postgres-query.js';
@@ -162,17 +163,18 @@ export function createGroupCommit(
         if (waiting.length >= WAITING_WRITES_MAX) return reject(new Error('Too many writes are waiting.'));
         waiting.push({
           sinceMs: systemClock.monotonic(),
-          async run() {
+          // The group runs in the scope of its first member.
+          run: keepScope(async () => {
             try {
               const { result, effects } = await runStep(prepared, work);
-              return () => {
+              return keepScope(() => {
                 for (const effect of effects) runEffect(effect, onFault);
                 resolve(result);
-              };
+              });
             } catch (error) {
               return () => reject(error);
             }
-          },
+          }),
           fail: reject,
         });
         running ??= runAll();

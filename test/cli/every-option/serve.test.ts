@@ -337,6 +337,14 @@ const TABLE: Table = {
         return until('the line', async () => err().includes('/health'), 2000).catch(() => false);
       }),
     ),
+    '--log-level': shown(
+      '--log-level debug',
+      true,
+      served(MEMORY, async ({ origin, err }) => {
+        await request(`${origin}/health`);
+        return until('the line', async () => err().includes('debug request_received'), 2000).catch(() => false);
+      }),
+    ),
     '--security-log': shown(
       '--security-log $there/security.log',
       true,

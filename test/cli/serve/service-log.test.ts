@@ -16,11 +16,17 @@ const SECRETS = [
 ];
 const HIDDEN = [TOKEN, 'abc.def-ghi', 'c0de123', 'r3fresh123', 's3cret123', 's1gnature123', 'hunter2'];
 
-function logOf(format: 'errors' | 'text' | 'json') {
+const toSettings = (log: 'errors' | 'text' | 'json', level?: 'error' | 'warn' | 'info' | 'debug') => ({
+  log,
+  'log-level': level,
+  'security-log': undefined,
+});
+
+function logOf(format: 'errors' | 'text' | 'json', level?: 'error' | 'warn' | 'info' | 'debug') {
   const streams = captureStreams({});
   const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: true } as const;
   const output = createOutput(streams, { ...settings, isOutColoured: false, isErrColoured: false });
-  return { streams, log: createServiceLog({ clock: createTestClock(), streams, output }, format) };
+  return { streams, log: createServiceLog({ clock: createTestClock(), streams, output }, toSettings(format, level)) };
 }
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -47,6 +53,38 @@ describe('a line of the service’s log', () => {
       expect(lines[0]).toMatch(format === 'json' ? /^\{.*\}$/ : /^2027-\S+ error request_failed /);
       expect(lines[0]).not.toMatch(/[\r\u001b\u0085\u2028\u202e]/);
     }
+  });
+
+  it('is written if its level is wanted, and security lines always are', async () => {
+    const wanted = { error: ['error'], warn: ['error', 'warn'], info: ['error', 'warn', 'info'] } as const;
+    for (const format of ['text', 'json'] as const)
+      for (const [level, levels] of Object.entries({ ...wanted, debug: ['error', 'warn', 'info', 'debug'] })) {
+        const { streams, log } = logOf(format, level as keyof typeof wanted);
+        log.error('an_error', new Error('x'));
+        log.warn('a_warning', undefined);
+        log.info('some_info');
+        log.debug?.('a_detail', {});
+        log.security?.('signed_in', {});
+        await settle();
+        const written = streams.err().match(/\b(error|warn|info|debug|security)(?=" ?,"event| {1,2}\w+_\w+)/g);
+        expect(written, `${format} ${level}`).toEqual([...levels, 'security']);
+      }
+    const { streams, log } = logOf('errors', 'info');
+    log.info('some_info');
+    await settle();
+    expect(streams.err()).toMatch(/^\S+Z info some_info\n$/);
+  });
+
+  it('collects no details unless they are wanted', () => {
+    for (const format of ['errors', 'text', 'json'] as const) expect(logOf(format).log.debug).toBeUndefined();
+    expect(logOf('json', 'info').log.debug).toBeUndefined();
+  });
+
+  it('of a fault names the request to those who read only faults', async () => {
+    const { streams, log } = logOf('errors');
+    log.error('request_failed', new Error('no'), { request_id: 'req_1' });
+    await settle();
+    expect(streams.err()).toContain('request_failed: no (request req_1)');
   });
 
   it('says what failed, why and where', async () => {
@@ -77,7 +115,7 @@ describe('a line of the service’s log', () => {
       const gone = { ...streams, stderr: { ...streams.stderr, write } };
       const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: true } as const;
       const output = createOutput(gone, { ...settings, isOutColoured: false, isErrColoured: false });
-      const log = createServiceLog({ clock: createTestClock(), streams: gone, output }, format);
+      const log = createServiceLog({ clock: createTestClock(), streams: gone, output }, toSettings(format));
       log.info('request');
       log.error('request_failed', new Error('x'));
       await settle();

@@ -11,6 +11,7 @@ export const WIRE = {
   'wire/Common/idempotency': 'presence before body; POST, PATCH, DELETE; a key in the body; replays; concurrent calls',
   'wire/Common/lists': 'plural and next_cursor; a malformed cursor is 400',
   'wire/Common/routing': '/agents/me before /agents/{owner}/{name}',
+  'wire/Common/request-ids': 'every answer names its request; a plain id of the caller is kept',
   'wire/Common/health': '{"ok":true} without authentication',
 
   // 2 Sessions

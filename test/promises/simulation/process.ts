@@ -83,6 +83,7 @@ export class ServiceProcess implements Life {
         // How long a request took is not the simulation's to say.
         info: (event, fields) =>
           this.#world.trace(`log: ${event} ${event === 'request' ? '' : JSON.stringify(fields)}`),
+        warn: (event) => this.#world.trace(`log: ${event}`),
         error: (event, error) => this.#note(event, error),
       },
       settings: {

@@ -61,6 +61,7 @@ export function createServices(): Services {
         areLimitsOn: false,
         log: {
           info: (event, fields) => lines.push(`${event} ${JSON.stringify(fields)}`),
+          warn: (event, error) => lines.push(`${event} ${error}`),
           error: (event, error, fields) => lines.push(`${event} ${error} ${JSON.stringify(fields)}`),
         },
         ...more,

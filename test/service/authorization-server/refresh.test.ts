@@ -188,6 +188,7 @@ describe('Authentication › Refresh, "when rotation completes" (D-26)', () => {
         info: (event, fields) => {
           if (event === 'rotation_undone') undone.push(fields?.['isUndone']);
         },
+        warn: () => {},
         error: () => {},
       },
     });

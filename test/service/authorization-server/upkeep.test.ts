@@ -171,7 +171,7 @@ describe('A store that fails', () => {
       {
         ...stage.context,
         database: { ...stage.context.database, read: broken, write: broken },
-        log: { info: () => {}, error: (event) => logged.push(event) },
+        log: { info: () => {}, warn: () => {}, error: (event) => logged.push(event) },
       },
       keys,
     );

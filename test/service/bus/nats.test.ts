@@ -42,6 +42,7 @@ function createLog(): Said {
     count: (event) => lines.filter((line) => line.startsWith(`${event} `)).length,
     log: {
       info: (event, fields) => lines.push(`${event} ${JSON.stringify(fields)}`),
+      warn: (event, error, fields) => lines.push(`${event} ${error} ${JSON.stringify(fields)}`),
       error: (event, error, fields) =>
         lines.push(`${event} ${error instanceof Error ? error.stack : ''} ${JSON.stringify(fields)}`),
     },

@@ -131,7 +131,7 @@ describe('a plan of faults', () => {
         },
       },
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
-      log: { info: () => {}, error: () => {} },
+      log: { info: () => {}, warn: () => {}, error: () => {} },
       meter: unmetered,
     });
     const seen: string[] = [];

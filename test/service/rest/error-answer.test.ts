@@ -5,7 +5,7 @@ import { ERROR, type ErrorCode, errorRow } from '../../../src/wire/error.js';
 
 function answer(error: unknown) {
   const logged: unknown[] = [];
-  const log = { info: () => {}, error: (_event: string, thrown: unknown) => logged.push(thrown) };
+  const log = { info: () => {}, warn: () => {}, error: (_event: string, thrown: unknown) => logged.push(thrown) };
   return { ...answerOfError(error, log), logged };
 }
 

@@ -20,7 +20,7 @@ import { openStage } from '../sessions/stage.js';
 async function probe(database: Database, whileAsked: (clock: ReturnType<typeof createTestClock>) => void = () => {}) {
   const stage = await openStage();
   const clock = createTestClock();
-  const log = { info: () => {}, error: () => {} };
+  const log = { info: () => {}, warn: () => {}, error: () => {} };
   const context: ServiceContext = { ...stage.context, clock, database, log };
   const app = Fastify();
   app.setErrorHandler((error, _request, reply) => sendAnswer(reply, answerOfError(error, log)));

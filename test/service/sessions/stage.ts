@@ -66,6 +66,7 @@ export async function openStage(
   });
   const log = {
     info: () => {},
+    warn: () => {},
     error: (_event: string, error: unknown) => {
       throw error;
     },

@@ -136,6 +136,7 @@ const failure = shape({
     retry_after_ms: z.optional(count),
     outcome: z.enum(['not_applied', 'applied', 'unknown']),
     session_id: z.optional(text),
+    request_id: z.optional(text),
     hint: z.optional(text),
     next: z.optional(texts),
     as: z.optional(text),

@@ -81,6 +81,11 @@ const OPTIONS = [
     about: 'log to stderr: only faults, or a line for every request (default errors)',
     choices: ['errors', 'text', 'json'],
   },
+  {
+    flags: '--log-level <error|warn|info|debug>',
+    about: 'the least severe lines to log, as text unless --log says json (default info)',
+    choices: ['error', 'warn', 'info', 'debug'],
+  },
   { flags: '--security-log <path>', about: 'append sign-ins, failures and changes to this file' },
   {
     flags: '--metrics-port <n>',

@@ -134,6 +134,10 @@ const time = (standard: number, { min = 0, max }: { readonly min?: number; reado
     standard,
   );
 
+/** Each includes those before it. */
+export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
 const readPort = (text: string, source: string): number => readCount(source, text, { max: PORT_MAX });
 
 /** Each under the long name of its flag, which is its name in the file too. */
@@ -182,6 +186,7 @@ export const SETTING = {
   'drain-delay': time(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),
+  'log-level': setting<LogLevel | undefined>(z.string(), choice(LOG_LEVELS, 'info').read, undefined),
   'security-log': word(),
   inject: setting<string | undefined>(
     z.string(),

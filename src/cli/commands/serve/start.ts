@@ -20,6 +20,8 @@ import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
 import {
+  LOG_LEVELS,
+  type LogLevel,
   readBucket,
   readFaults,
   requireUseOfBus,
@@ -126,15 +128,17 @@ const SECRETS: readonly (readonly [what: RegExp, instead: string])[] = [
   [/(\/\/[^/\s:@]*):[^/\s@]+@/g, '$1:[hidden]@'],
 ];
 
+type LogSettings = Pick<Settings, 'log' | 'log-level' | 'security-log'>;
+
 /**
  * The messages of the service on stderr, one line per event; `errors` prints only faults, as notes for the operator.
  */
-export function createServiceLog(
-  context: LogContext,
-  format: 'errors' | 'text' | 'json',
-  securityFile?: string | undefined,
-): Log {
-  const log = format === 'errors' ? createNotes(context) : createLines(context, format);
+export function createServiceLog(context: LogContext, settings: LogSettings): Log {
+  const { log: format, 'log-level': level, 'security-log': securityFile } = settings;
+  const log =
+    format === 'errors' && level === undefined
+      ? createNotes(context)
+      : createLines(context, format === 'json' ? 'json' : 'text', level ?? 'info');
   return securityFile === undefined ? log : { ...log, security: openSecurityLog(context, securityFile) };
 }
 
@@ -157,7 +161,9 @@ function openForAppending(path: string): number {
   }
 }
 
-function createLines(context: LogContext, format: 'text' | 'json'): Log {
+/** Security lines have no severity, and are always written. */
+function createLines(context: LogContext, format: 'text' | 'json', least: LogLevel): Log {
+  const isWanted = (level: LogLevel): boolean => LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: string, event: string, fields: Fields): void => {
     const time = new Date(context.clock.now()).toISOString();
     const line =
@@ -178,25 +184,43 @@ function createLines(context: LogContext, format: 'text' | 'json'): Log {
     // An unread log must not stop the service.
     context.streams.stderr.write(`${line}\n`).catch(() => {});
   };
+  const writeFault =
+    (level: 'warn' | 'error'): Log['error'] =>
+    (event, error, fields = {}) => {
+      if (isWanted(level))
+        write(level, event, { ...fields, ...describeError(error, isWanted('debug') || level === 'error') });
+    };
   return {
-    info: (event, fields = {}) => write('info', event, fields),
-    error: (event, error, fields = {}) => write('error', event, { ...fields, ...describeError(error) }),
+    ...(isWanted('debug') && { debug: (event, fields) => write('debug', event, fields) }),
+    info(event, fields = {}) {
+      if (isWanted('info')) write('info', event, fields);
+    },
+    warn: writeFault('warn'),
+    error: writeFault('error'),
     security: (event, fields) => write('security', event, fields),
   };
 }
 
 function createNotes({ output }: LogContext): Log {
+  const detail: Log['info'] = (event, fields) =>
+    void output.detail(() => redact(`${event} ${toJsonLine(fields ?? {})}`)).catch(() => {});
+  const note: Log['error'] = (event, error, { request_id: requestId } = {}) => {
+    const text = `${event}: ${error instanceof Error ? error.message : ''}`;
+    void output.note(redact(requestId === undefined ? text : `${text} (request ${requestId})`)).catch(() => {});
+  };
   return {
-    info: (event, fields) => void output.detail(redact(`${event} ${toJsonLine(fields ?? {})}`)).catch(() => {}),
-    error: (event, error) =>
-      void output.note(redact(`${event}: ${error instanceof Error ? error.message : ''}`)).catch(() => {}),
+    info: detail,
+    // The line of a failed request; the failure has its own.
+    warn: (event, error, fields) => (event === 'request' ? detail(event, fields) : note(event, error, fields)),
+    error: note,
   };
 }
 
-function describeError(error: unknown): Fields {
+function describeError(error: unknown, hasStack: boolean): Fields {
+  if (error === undefined) return {};
   if (!(error instanceof Error)) return { error: String(error) };
   const cause = error.cause instanceof Error ? { cause: `${error.cause.name}: ${error.cause.message}` } : {};
-  return { error: `${error.name}: ${error.message}`, ...cause, stack: error.stack ?? '' };
+  return { error: `${error.name}: ${error.message}`, ...cause, ...(hasStack && { stack: error.stack ?? '' }) };
 }
 
 function pair([name, value]: [string, string | number | boolean]): string {
@@ -381,7 +405,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     version: context.version,
     clock: context.clock,
     random: context.random,
-    log: createServiceLog(context, settings.log, settings['security-log']),
+    log: createServiceLog(context, settings),
   };
 }
 

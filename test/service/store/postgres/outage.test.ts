@@ -26,6 +26,7 @@ afterEach(() => schema.drop());
 
 const log = {
   info: (event: string) => void lines.push(event),
+  warn: (event: string) => void lines.push(event),
   error: (event: string, error: unknown) => void lines.push(`${event} ${error}`),
 };
 

@@ -221,7 +221,7 @@ describe('Rate limits', () => {
 describe('signing keys', () => {
   it('of services that start together are one', async () => {
     const clock = systemClock;
-    const log = { info: () => {}, error: () => {} };
+    const log = { info: () => {}, warn: () => {}, error: () => {} };
     const rings = await times(4, (index) => openSigningKeys({ clock, database: either(index), log }));
     const kids = await Promise.all(rings.map(async (ring) => (await ring.signingKey()).kid));
     expect(new Set(kids).size).toBe(1);

@@ -41,7 +41,11 @@ beforeEach(async () => {
   url.port = String(cutter.port);
   clocks = [createTestClock(), createTestClock()];
   faults = [];
-  const log = { info: () => {}, error: (event: string, error: unknown) => void faults.push(`${event} ${error}`) };
+  const log = {
+    info: () => {},
+    warn: () => {},
+    error: (event: string, error: unknown) => void faults.push(`${event} ${error}`),
+  };
   const common: Partial<ServiceOptions> = { areLimitsOn: false, presenceGraceMs: GRACE_MS };
   one = await startTestService({ ...common, clock: clocks[0], databaseUrl: url.href, log });
   two = await startTestService({ ...common, clock: clocks[1], databaseUrl: schema.url, publicUrl: one.authUrl });

@@ -1,0 +1,100 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { IncomingMessage } from 'node:http';
+import type { Random } from '../../kit/random.js';
+import { isRequestId, REQUEST_ID_HEADER } from '../../wire/request-id.js';
+import type { Log, LogFields } from './context.js';
+
+/** The position of a request in a trace (W3C Trace Context). */
+export interface TraceParent {
+  readonly traceId: string;
+  /** The span of the caller, or our own when the service exports traces. */
+  readonly spanId: string;
+  readonly isSampled: boolean;
+}
+
+/** The request that code works for. */
+export interface RequestScope {
+  readonly requestId: string;
+  readonly trace?: TraceParent | undefined;
+}
+
+const storage = new AsyncLocalStorage<RequestScope>();
+const scopes = new WeakMap<IncomingMessage, RequestScope>();
+
+/** The request that the running code works for; undefined for work behind requests. */
+export function findScope(): RequestScope | undefined {
+  return storage.getStore();
+}
+
+/** Runs `work`, and everything that it starts, for this request. */
+export function inScope<T>(scope: RequestScope | undefined, work: () => T): T {
+  return scope === undefined ? storage.exit(work) : storage.run(scope, work);
+}
+
+/** `work` for the request of now, even if it runs in the turn of another one. */
+export function keepScope<Arguments extends unknown[], T>(
+  work: (...values: Arguments) => T,
+): (...values: Arguments) => T {
+  const scope = storage.getStore();
+  return (...values) => (scope === storage.getStore() ? work(...values) : inScope(scope, () => work(...values)));
+}
+
+const ID_BYTES = 10;
+
+/** Not a ULID, which takes ten times as long to make; every request gets one. */
+function createRequestId(random: Random): string {
+  return `req_${Buffer.from(random.bytes(ID_BYTES)).toString('hex')}`;
+}
+
+/** The scope of a request, with the id and the trace that its caller chose if they are valid. */
+export function openScope(request: IncomingMessage, random: Random): RequestScope {
+  const known = scopes.get(request);
+  if (known !== undefined) return known;
+  const { [REQUEST_ID_HEADER]: supplied, traceparent } = request.headers;
+  const requestId = typeof supplied === 'string' && isRequestId(supplied) ? supplied : createRequestId(random);
+  const trace = typeof traceparent === 'string' ? readTraceParent(traceparent) : undefined;
+  const scope: RequestScope = { requestId, trace };
+  scopes.set(request, scope);
+  return scope;
+}
+
+/** The scope that {@link openScope} gave to a request. */
+export function scopeOf(request: IncomingMessage): RequestScope | undefined {
+  return scopes.get(request);
+}
+
+const TRACE_PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const ZEROS = /^0+$/;
+const SAMPLED = 0x01;
+
+/** A `traceparent` header; undefined if it is not valid. Later versions may have more fields (Trace Context §4.3). */
+export function readTraceParent(header: string): TraceParent | undefined {
+  const [, version, traceId = '', spanId = '', flags = '', more] = TRACE_PARENT.exec(header) ?? [];
+  const isKnown = version !== undefined && version !== 'ff' && (version !== '00' || more === undefined);
+  if (!isKnown || ZEROS.test(traceId) || ZEROS.test(spanId)) return undefined;
+  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
+}
+
+/** The same log. Its lines name the request that caused them. */
+export function nameRequests(log: Log): Log {
+  const named = (fields: LogFields | undefined): LogFields | undefined => {
+    const scope = storage.getStore();
+    if (scope === undefined) return fields;
+    const { requestId, trace } = scope;
+    return {
+      ...fields,
+      request_id: requestId,
+      ...(trace !== undefined && { trace_id: trace.traceId, span_id: trace.spanId }),
+    };
+  };
+  const { debug, security } = log;
+  return {
+    info: (event, fields) => log.info(event, named(fields)),
+    warn: (event, error, fields) => log.warn(event, error, named(fields)),
+    error: (event, error, fields) => log.error(event, error, named(fields)),
+    ...(debug !== undefined && { debug: (event, fields) => debug(event, named(fields) ?? fields) }),
+    ...(security !== undefined && {
+      security: (event, fields) => security(event, { ...fields, ...(named({}) as Readonly<Record<string, string>>) }),
+    }),
+  };
+}
