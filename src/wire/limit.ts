@@ -144,6 +144,8 @@ export const OWN_RATE_LIMIT = {
   createSessionOfAccount: { count: 300, window_ms: HOUR_MS },
   /** Downloads of all data of an account: each may read a lot. */
   exportAccount: { count: 10, window_ms: HOUR_MS },
+  /** Downloads of single sessions. */
+  exportSession: { count: 100, window_ms: HOUR_MS },
   /** The others are counted per address. */
   registerClient: { count: 20, window_ms: HOUR_MS },
   signUp: { count: 20, window_ms: HOUR_MS },

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import { formsOf, type HtmlForm, linksOf, visibleText } from './html-form.js';
 import { type Answer, formBody, request } from './http.js';
+import { multipartFields } from './multipart.js';
 
 /** A page that is shown. */
 export interface Page {
@@ -24,10 +25,17 @@ export interface Browser {
   readonly cookies: ReadonlyMap<string, string>;
 }
 
+const URL_ENCODED = 'application/x-www-form-urlencoded';
+
+interface FormText {
+  readonly type: string;
+  readonly text: string;
+}
+
 export function openBrowser(userAgent?: string): Browser {
   const cookies = new Map<string, string>();
 
-  async function load(url: string, method: string, body?: string, referrer?: string): Promise<Page> {
+  async function load(url: string, method: string, body?: FormText, referrer?: string): Promise<Page> {
     const { origin } = new URL(url);
     const answer = await request(url, {
       method,
@@ -35,10 +43,10 @@ export function openBrowser(userAgent?: string): Browser {
         accept: 'text/html',
         ...(userAgent === undefined ? {} : { 'user-agent': userAgent }),
         ...(cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
-        ...(body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded', origin }),
+        ...(body === undefined ? {} : { 'content-type': body.type, origin }),
         ...(referrer === undefined ? {} : { 'sec-fetch-site': 'same-origin' }),
       },
-      ...(body === undefined ? {} : { body }),
+      ...(body === undefined ? {} : { body: body.text }),
     });
     for (const cookie of answer.setCookies) keepCookie(cookies, cookie);
     const { location } = answer.headers;
@@ -56,10 +64,12 @@ export function openBrowser(userAgent?: string): Browser {
       const button = press === undefined ? form.buttons[0] : form.buttons.find(({ label }) => press.test(label));
       if (press !== undefined && button === undefined) throw new Error(`no button ${String(press)} on: ${page.text}`);
       const pressed = button?.name === undefined ? {} : { [button.name]: button.value };
-      const sent = formBody({ ...form.ticked, ...form.values, ...values, ...pressed });
+      const fields = { ...form.ticked, ...form.values, ...values, ...pressed };
+      const sent = formBody(fields);
       const target = new URL(form.action, page.url);
       if (form.method === 'GET') return load(`${target.href}?${sent}`, 'GET', undefined, page.url);
-      return load(target.href, form.method, sent, page.url);
+      const body = form.isInParts ? multipartFields(sent) : { type: URL_ENCODED, text: sent };
+      return load(target.href, form.method, body, page.url);
     },
     follow(page, label) {
       const link = linksOf(page.answer.text).find((one) => label.test(one.label) || label.test(one.href));

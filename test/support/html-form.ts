@@ -9,6 +9,8 @@ export interface Button {
 export interface HtmlForm {
   readonly action: string;
   readonly method: string;
+  /** Whether the form is sent in parts, as one with files is. */
+  readonly isInParts: boolean;
   /** What is sent when nothing is changed. */
   readonly values: Readonly<Record<string, string>>;
   /** Boxes of one name that are ticked together. */
@@ -92,8 +94,9 @@ function readForm(head: Readonly<Record<string, string>>, inner: string): HtmlFo
     choices[name] = optionsOf(options);
     values[name] = selectedOf(options) ?? choices[name][0]?.value ?? '';
   }
-  const { action = '', method = 'get' } = head;
-  return { action, method: method.toUpperCase(), values, ticked, types, choices, buttons: buttonsOf(inner) };
+  const { action = '', method = 'get', enctype } = head;
+  const isInParts = enctype === 'multipart/form-data';
+  return { action, method: method.toUpperCase(), isInParts, values, ticked, types, choices, buttons: buttonsOf(inner) };
 }
 
 function labelAfter(html: string, index: number): string {

@@ -22,6 +22,16 @@ export function multipart(parts: readonly FilePart[]): { readonly type: string; 
   };
 }
 
+/** The fields of a form without files, given as a query, the way a browser sends them in parts. */
+export function multipartFields(query: string): { readonly type: string; readonly text: string } {
+  const boundary = `----${randomBytes(12).toString('hex')}`;
+  const parts = [...new URLSearchParams(query)].map(
+    ([name, value]) =>
+      `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value.replace(/\r\n?|\n/g, '\r\n')}\r\n`,
+  );
+  return { type: `multipart/form-data; boundary=${boundary}`, text: `${parts.join('')}--${boundary}--\r\n` };
+}
+
 const hex = (digits: string, rest = 'rest of the file'): Buffer =>
   Buffer.concat([Buffer.from(digits, 'hex'), Buffer.from(rest)]);
 

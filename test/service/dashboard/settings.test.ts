@@ -93,7 +93,16 @@ describe('Changing the password', () => {
     expect(page.text).toContain('This account has no password. Run asp serve open');
     expect(page.forms.some(({ buttons }) => buttons.some(({ label }) => CHANGE.test(label)))).toBe(false);
     const csrf = page.forms[0]?.values['csrf'];
-    const form = { action: SETTINGS, method: 'POST', values: {}, ticked: {}, types: {}, choices: {}, buttons: [] };
+    const form = {
+      action: SETTINGS,
+      method: 'POST',
+      values: {},
+      ticked: {},
+      types: {},
+      choices: {},
+      isInParts: false,
+      buttons: [],
+    };
     const sent = await alice.browser.submit(page, form, { csrf, current_password: 'x', new_password: FRESH });
     expect(sent.answer.status).toBe(404);
   });

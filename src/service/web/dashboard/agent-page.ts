@@ -8,6 +8,7 @@ import { type Html, html, renderAgentFace, strangersLines, strangersText } from 
 import { layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { renderMarkdown } from './markdown.js';
+import { NEW_SESSION_PATH } from './sessions.js';
 
 /** The address of the page that an owner can share. */
 export const getPublicPath = (handle: string): string => `/agents/${handle}`;
@@ -26,7 +27,7 @@ ${description !== null && html`<p class="lines">${strangersText(description, des
 <p class="soft small">By ${strangersText(ownerName)} <span class="mono wrap">@${owner}</span></p>
 ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card))}</section>`}
-<section class="stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}</section>
+<section class="stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 </div>`;
   return layOut({ title: handle, host, main });
 }

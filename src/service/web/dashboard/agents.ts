@@ -6,7 +6,7 @@ import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type FirstStepsRow, findFirstSteps } from '../../store/agents.js';
 import { LISTS_SCRIPT } from '../assets.js';
-import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem, renderSelection } from '../form.js';
 import { type Html, html, renderAgentFace, TICK } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
@@ -86,7 +86,7 @@ function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: First
     [
       steps.has_session,
       'Send a first message',
-      html`<p class="soft small">From a terminal that is signed in, to any agent that lets yours in. To wait for one:</p>${renderCommand([aspCommand({ baseUrl, handle }, 'tail')])}`,
+      html`<p class="soft small"><a href="/dashboard/new-session">Start a session</a> with any agent that lets yours in, here or from a terminal. To wait for one:</p>${renderCommand([aspCommand({ baseUrl, handle }, 'tail')])}`,
     ],
   ];
   if (all.every(([isDone]) => isDone === 1)) return undefined;
@@ -103,6 +103,43 @@ ${renderBadges(agent)}</li>`;
 /** Unusual facts about an agent, one word each. */
 export function renderBadges(agent: Agent): Html {
   return html`<p class="badges">${agent.is_online && html`<span class="badge good">Online</span>`}${agent.paused && html`<span class="badge warn">Paused</span>`}${agent.inbound_policy === 'open' && html`<span class="badge">Open</span>`}${agent.visibility === 'private' && html`<span class="badge">Private</span>`}</p>`;
+}
+
+const LISTED_AGENTS_MAX = 50;
+
+export interface AgentChoice {
+  readonly label: string;
+  readonly username: string;
+  /** All of them, or as many as can be suggested. */
+  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
+  /** The name of an agent, or the typed text. */
+  readonly chosen: string | undefined;
+  readonly mistakes: readonly Mistake[];
+}
+
+/** One of the account's agents: a list, or a text field if the list would be too long. */
+export function renderAgentChoice({ label, username, agents, chosen, mistakes }: AgentChoice): Html {
+  const [only] = agents;
+  const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
+  const control = { id: 'agent', name: 'agent', label };
+  if (agents.length <= LISTED_AGENTS_MAX) {
+    const options = agents.map(({ name, displayName }) => ({
+      value: name,
+      label: `@${username}.${name} · ${displayName}`,
+    }));
+    return renderSelection({ ...control, nothing: 'Choose an agent', options }, known, mistakes);
+  }
+  const field: Field = {
+    ...control,
+    prefix: `@${username}.`,
+    value: known ?? '',
+    hint: html`One of <a href="/dashboard/agents">your agents</a>.`,
+    autocomplete: 'on',
+    maxLength: 130,
+    isIdentifier: true,
+    suggestions: agents.map(({ name }) => name),
+  };
+  return renderField(field, mistakes);
 }
 
 export interface NewAgentPage {

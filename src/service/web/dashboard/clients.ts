@@ -31,6 +31,7 @@ import {
 } from '../form.js';
 import { CAUTION, type Html, html, renderFace } from '../html.js';
 import { renderDeadline, renderTime } from '../time.js';
+import { renderAgentChoice } from './agents.js';
 import {
   isEmpty,
   type Listed,
@@ -122,7 +123,6 @@ const EXPIRY = {
   options: EXPIRY_DAYS.map((days) => ({ value: days, label: `After ${days} days` })),
 };
 
-const LISTED_AGENTS_MAX = 50;
 const SCOPE_TICKS: Choices = {
   name: 'scope',
   legend: 'Permissions',
@@ -157,7 +157,7 @@ export function renderNewClient(page: NewClientPage): View {
   };
   const form = html`<form method="post" action="/dashboard/new-client" class="card stack">${hidden({ csrf, key })}
 ${renderField(field, mistakes)}
-${renderAgentChoice(page)}
+${renderAgentChoice({ ...page, label: 'Acts as' })}
 ${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
 ${renderSelection(EXPIRY, page.expiry, mistakes)}
 <div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
@@ -172,31 +172,6 @@ ${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents
     section: 'clients',
     main,
   };
-}
-
-/** A list, or a text field if the list would be too long. */
-function renderAgentChoice({ username, agents, chosen, mistakes }: NewClientPage): Html {
-  const [only] = agents;
-  const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
-  const control = { id: 'agent', name: 'agent', label: 'Acts as' };
-  if (agents.length <= LISTED_AGENTS_MAX) {
-    const options = agents.map(({ name, displayName }) => ({
-      value: name,
-      label: `@${username}.${name} · ${displayName}`,
-    }));
-    return renderSelection({ ...control, nothing: 'Choose an agent', options }, known, mistakes);
-  }
-  const field: Field = {
-    ...control,
-    prefix: `@${username}.`,
-    value: known ?? '',
-    hint: html`One of <a href="/dashboard/agents">your agents</a>.`,
-    autocomplete: 'on',
-    maxLength: 130,
-    isIdentifier: true,
-    suggestions: agents.map(({ name }) => name),
-  };
-  return renderField(field, mistakes);
 }
 
 export interface ClientPage {

@@ -10,8 +10,8 @@ import { renderButton } from './frame.js';
 /** The marks that a message carries if a person wrote it on the dashboard. */
 export const SENT_BY = 'sent_by';
 export const DASHBOARD = 'dashboard';
-const TEXT_MAX_LENGTH = 200_000;
-const INVITEES_MAX_LENGTH = 2_000;
+export const TEXT_MAX_LENGTH = 200_000;
+export const INVITEES_MAX_LENGTH = 2_000;
 const ACCEPTED = Object.entries(ATTACHMENT_TYPE).flatMap(([type, { extensions }]) => [
   type,
   ...extensions.map((one) => `.${one}`),
@@ -35,6 +35,11 @@ export function findRoles({ participations }: AccountView): Roles {
     reopeners: able('reopen'),
     joined: able('leave'),
   };
+}
+
+/** The handles that someone typed into a field. */
+export function splitHandles(text = ''): string[] {
+  return text.split(/[\s,]+/).filter((handle) => handle !== '');
 }
 
 /** The message that a new one answers. */
@@ -167,5 +172,5 @@ export function renderManage(composer: Composer, summary: string, people: Html):
   const isWriting = writers.length > 0;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
-${joined.length > 0 && html`<p class="row-actions">${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}<a class="button plain small-button" href="${path}/leave">Leave session…</a></p>`}</div></details>`;
+<p class="row-actions"><a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
 }

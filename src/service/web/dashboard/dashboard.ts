@@ -4,7 +4,7 @@ import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { recordActivity } from '../../agents/activity.js';
 import { ServiceError } from '../../core/errors.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
-import { answerWith, JSON_TYPE, sendAnswer } from '../../http/answers.js';
+import { answerWith, sendAnswer } from '../../http/answers.js';
 import { PATH } from '../../oauth/metadata.js';
 import { OAuthError, type Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -48,14 +48,15 @@ import {
   showRevokeClient,
   showRotateClient,
 } from './clients.js';
-import { actExport } from './export.js';
+import { actExport, showSessionDownload } from './export.js';
 import { frameHeaders, NEEDS_PATH, renderFrame, type View } from './frame.js';
 import { actAllowKnock, actBlockKnock, actDismissKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
+import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
 import { showSearch } from './search.js';
-import { showSessions } from './sessions.js';
+import { NEW_SESSION_PATH, showSessions } from './sessions.js';
 import {
   actDeleteAccount,
   actEndBrowser,
@@ -181,6 +182,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: NEEDS_PATH, show: showNeedsYou },
   { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
+  { path: NEW_SESSION_PATH, show: showNewSession, act: actNewSession, again: newSessionAgain },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
   { path: `${SESSION}/answer`, act: actAnswer },
   { path: `${SESSION}/join`, act: actJoin },
@@ -189,6 +191,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${SESSION}/leave`, show: showLeave, act: actLeave },
   { path: `${SESSION}/end`, show: showEnd, act: actEnd },
   { path: `${SESSION}/reopen`, act: actReopen },
+  { path: `${SESSION}/download`, show: showSessionDownload },
   { path: `${SESSION}/trust`, show: showTrust, act: actTrust },
   { path: `${SESSION}/events/:sequence`, show: showEvent },
   { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
@@ -478,7 +481,7 @@ async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer):
 
 function sendDownload(
   reply: FastifyReply,
-  { filename, json }: Extract<DashboardAnswer, { kind: 'download' }>,
+  { filename, type, texts }: Extract<DashboardAnswer, { kind: 'download' }>,
 ): FastifyReply {
   const headers = [
     ['content-disposition', `attachment; filename="${filename}"`],
@@ -486,7 +489,7 @@ function sendDownload(
     ['cross-origin-resource-policy', 'same-origin'],
     ['referrer-policy', 'no-referrer'],
   ] as const;
-  return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, '', headers), more: json });
+  return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
 }
 
 function renderVisited({ context, account, csrf }: Visit, view: View, needsCount: number): string {

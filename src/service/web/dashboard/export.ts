@@ -3,6 +3,7 @@ import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import { toAccount } from '../../agents/accounts.js';
 import { toAgent } from '../../agents/agents.js';
 import type { Query } from '../../core/database.js';
+import { JSON_TYPE } from '../../http/answers.js';
 import { envelopeText, readAccountRows } from '../../messaging/events.js';
 import { readKnocks } from '../../messaging/knocks.js';
 import { toBlock } from '../../messaging/trust-lists.js';
@@ -14,13 +15,14 @@ import { type FamilyOfAccountRow, listFamiliesOfAccount } from '../../store/auth
 import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from '../../store/browser-sessions.js';
 import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../../store/participants.js';
-import { findSeenSession } from './transcript.js';
+import { findSeenSession, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
 
 const ROWS_PER_QUERY = 200;
 /** How much of a transcript is read at once; the rest is read while it is sent. */
 const PIECE_MAX_EVENTS = 1_000;
 const PIECE_MAX_CHARACTERS = 256 * 1024;
+const LINES_TYPE = 'application/x-ndjson; charset=utf-8';
 const LATEST = Number.MAX_SAFE_INTEGER;
 
 /** All data of the account as one document, without secrets and the bytes of attachments. */
@@ -28,7 +30,12 @@ export async function actExport(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   await context.limits.take('exportAccount', account.id);
   const day = new Date(context.clock.now()).toISOString().slice(0, 10);
-  return { kind: 'download', filename: `asp-${account.username}-${day}.json`, json: writeExport(visit) };
+  return {
+    kind: 'download',
+    filename: `asp-${account.username}-${day}.json`,
+    type: JSON_TYPE,
+    texts: writeExport(visit),
+  };
 }
 
 type Text = AsyncGenerator<string>;
@@ -158,6 +165,19 @@ async function* eachSessionId(visit: Visit): AsyncGenerator<string> {
 }
 
 async function* writeSession(visit: Visit, sessionId: string): Text {
+  let isBegun = false;
+  let hasEvents = false;
+  for await (const { session, events } of eachPiece(visit, sessionId)) {
+    if (!isBegun) yield `${JSON.stringify(session).slice(0, -1)},"events":[`;
+    if (events.length > 0) yield `${hasEvents ? ',' : ''}${events.map(envelopeText).join()}`;
+    isBegun = true;
+    hasEvents ||= events.length > 0;
+  }
+  yield ']}';
+}
+
+/** What the account may see of a session, one part at a time. */
+async function* eachPiece(visit: Visit, sessionId: string) {
   let after = 0;
   for (let hasMore = true; hasMore; ) {
     const piece = await readSignedIn(visit, async (query) => {
@@ -166,11 +186,21 @@ async function* writeSession(visit: Visit, sessionId: string): Text {
       const page = await readAccountRows(query, seen.view, after, PIECE_MAX_EVENTS, PIECE_MAX_CHARACTERS);
       return { session: seen.session, ...page };
     });
-    const events = piece.events.map(envelopeText).join();
-    if (after === 0) yield `${JSON.stringify(piece.session).slice(0, -1)},"events":[${events}`;
-    else if (events !== '') yield `,${events}`;
+    yield piece;
     after = piece.events.at(-1)?.sequence ?? after;
     hasMore = piece.hasMore && piece.events.length > 0;
   }
-  yield ']}';
+}
+
+/** The events of a session that the account may see, one JSON document per line, as `asp session export` writes them. */
+export async function showSessionDownload(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const { session } = await context.database.read((query) => requireSeen(visit, query));
+  await context.limits.take('exportSession', account.id);
+  return { kind: 'download', filename: `${session.id}.jsonl`, type: LINES_TYPE, texts: writeLines(visit, session.id) };
+}
+
+async function* writeLines(visit: Visit, sessionId: string): Text {
+  for await (const { events } of eachPiece(visit, sessionId))
+    if (events.length > 0) yield `${events.map(envelopeText).join('\n')}\n`;
 }

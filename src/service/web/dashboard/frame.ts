@@ -152,6 +152,8 @@ const NOTE = {
     'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
+  started: 'The session was started.',
+  'partly-started': 'The session was started. Some agents can’t be invited.',
   joined: 'Your agent has joined the session.',
   declined: 'The invitation was declined.',
   invited: 'The agents were invited.',

@@ -38,6 +38,8 @@ import { createFormKey, type DashboardAnswer, page, readPageRequest, toListed, t
 const PATH = '/dashboard/sessions';
 const DAY_MS = 24 * 60 * 60 * 1000;
 
+export const NEW_SESSION_PATH = '/dashboard/new-session';
+
 export const pathOfSession = (id: string): string => `${PATH}/${id}`;
 
 const STATES = {
@@ -92,10 +94,11 @@ interface SessionsPage {
 }
 
 function renderSessions(sessionsPage: SessionsPage): View {
-  const { listed, waiting, areMoreWaiting, request, mark } = sessionsPage;
+  const { listed, waiting, areMoreWaiting, request, mark, agents } = sessionsPage;
   const heading = renderHeading({
     title: 'Sessions',
     about: 'Conversations your agents are in, most recent first.',
+    ...(agents.length > 0 && { action: { label: 'New session', path: NEW_SESSION_PATH } }),
   });
   const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...request, state: state as State })}"${state === request.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
   const first =

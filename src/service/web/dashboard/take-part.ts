@@ -15,7 +15,7 @@ import type { OwnParticipationRow } from '../../store/participants.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
-import { DASHBOARD, findRoles, renderActing, SENT_BY } from './compose.js';
+import { DASHBOARD, findRoles, renderActing, SENT_BY, splitHandles } from './compose.js';
 import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
 import { pathOfSession } from './sessions.js';
 import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
@@ -210,7 +210,7 @@ export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAns
 }
 
 export async function actInvite(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const invite = (form.one('handles') ?? '').split(/[\s,]+/).filter((handle) => handle !== '');
+  const invite = splitHandles(form.one('handles'));
   const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
   if (wrong !== undefined)
     return inviteAgain(visit, form, mistaken(invitee(`“${untrustedText(wrong)}” is not a handle.`)));

@@ -538,7 +538,7 @@ function renderPeople(
 export function renderManaging(seen: SeenSession, composer: Composer, online: ReadonlySet<string>): Html {
   const { session } = seen;
   const count = session.participants.length;
-  const summary = `${count} ${count === 1 ? 'participant' : 'participants'}${composer.joined.length > 0 ? ', invite, end or leave' : ''}`;
+  const summary = `${count} ${count === 1 ? 'participant' : 'participants'}${composer.joined.length > 0 ? ', invite, download, end or leave' : ', download'}`;
   return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen), online));
 }
 

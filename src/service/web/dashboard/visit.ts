@@ -67,7 +67,12 @@ export type DashboardAnswer =
   | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
   /** A page outside the dashboard, for a visitor who has left it. */
   | { readonly kind: 'sheet'; readonly html: string }
-  | { readonly kind: 'download'; readonly filename: string; readonly json: AsyncIterable<string> };
+  | {
+      readonly kind: 'download';
+      readonly filename: string;
+      readonly type: string;
+      readonly texts: AsyncIterable<string>;
+    };
 export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
 /** A form that was sent. Its files come after its fields, and are read one by one. */

@@ -1,0 +1,156 @@
+import { MESSAGE_BODY_MAX_BYTES, TOPIC_MAX_LENGTH } from '../../../wire/limit.js';
+import { Handle } from '../../../wire/schemas/requests.js';
+import type { Query } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
+import { writeAs } from '../../http/pipeline.js';
+import type { Parameters } from '../../oauth/parameters.js';
+import { type AgentRecordRow, listAgentsOfAccount } from '../../store/agents.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
+import { html, untrustedText } from '../html.js';
+import { actingAs } from './agent.js';
+import { renderAgentChoice, splitLines } from './agents.js';
+import { DASHBOARD, INVITEES_MAX_LENGTH, SENT_BY, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
+import { renderEmpty, renderTrail, type View } from './frame.js';
+import { NEW_SESSION_PATH, pathOfSession } from './sessions.js';
+import { findSeenSession } from './transcript.js';
+import {
+  createFormKey,
+  type DashboardAnswer,
+  mistaken,
+  movedWithNote,
+  page,
+  type Refusal,
+  toKey,
+  type Visit,
+} from './visit.js';
+
+/** What a person has filled in. */
+interface Filled {
+  /** The name of an own agent. */
+  readonly agent: string | undefined;
+  readonly handles: string;
+  readonly topic: string;
+  readonly text: string;
+}
+
+function renderNewSession(
+  { account, csrf, context }: Visit,
+  agents: readonly AgentRecordRow[],
+  { agent, handles, topic, text }: Filled,
+  mistakes: readonly Mistake[],
+): View {
+  const to: Field = {
+    id: 'handles',
+    name: 'handles',
+    label: 'To',
+    value: handles,
+    hint: html`Handles such as <code>@bob.helper</code>. Separate several with spaces.`,
+    autocomplete: 'off',
+    maxLength: INVITEES_MAX_LENGTH,
+    isIdentifier: true,
+  };
+  const about: Field = {
+    id: 'topic',
+    name: 'topic',
+    label: 'Topic (optional)',
+    value: topic,
+    autocomplete: 'off',
+    maxLength: TOPIC_MAX_LENGTH,
+    isRequired: false,
+  };
+  const choice = renderAgentChoice({
+    label: 'From',
+    username: account.username,
+    agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
+    chosen: agent,
+    mistakes,
+  });
+  const form = html`<form method="post" action="${NEW_SESSION_PATH}" enctype="multipart/form-data" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+${choice}${renderField(to, mistakes)}${renderField(about, mistakes)}
+${renderArea({ id: 'text', name: 'text', label: 'First message (optional)', value: text, maxLength: TEXT_MAX_LENGTH, rows: 4, hint: 'Markdown works. You can attach files once the session has started.' }, mistakes)}
+<div class="row-actions"><button class="button primary">Start session</button><a class="button plain" href="/dashboard/sessions">Cancel</a></div></form>`;
+  const noAgents = renderEmpty(
+    'It needs an agent',
+    html`<p>A session is a conversation of agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+  );
+  const main = html`<div class="narrow stack">${renderTrail('Sessions', '/dashboard/sessions')}<h1>New session</h1>
+${renderProblem('The session was not started', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
+  return { title: mistakes.length > 0 ? 'Problem: New session' : 'New session', section: 'sessions', main };
+}
+
+/** An empty form, or one that the address has filled in. */
+export async function showNewSession(visit: Visit): Promise<DashboardAnswer> {
+  return newSessionAgain(visit, visit.query, { mistakes: [], status: 200 });
+}
+
+export async function newSessionAgain(
+  visit: Visit,
+  form: Parameters,
+  { mistakes, status }: Refusal,
+): Promise<DashboardAnswer> {
+  const agents = await visit.context.database.read((query) => listAgentsOfAccount(query, visit.account.id));
+  return page(renderNewSession(visit, agents, readFilled(form), mistakes), { status });
+}
+
+function readFilled(form: Parameters): Filled {
+  return {
+    agent: form.one('agent'),
+    handles: (form.one('handles') ?? '').trim(),
+    topic: (form.one('topic') ?? '').trim(),
+    text: splitLines(form.one('text')) ?? '',
+  };
+}
+
+/** Starts a session as one of the account's agents. Its first message is marked as written by a person. */
+export async function actNewSession(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const { agent: name, handles, topic, text } = readFilled(form);
+  const agent = await context.database.read((query) => findOwnAgent(query, account.id, name));
+  const invite = splitHandles(handles);
+  const body = {
+    invite,
+    ...(topic !== '' && { topic }),
+    ...(text.trim() !== '' && { initial_message: { content: text, metadata: { [SENT_BY]: DASHBOARD } } }),
+  };
+  const mistakes = findMistakes(agent, invite, Buffer.byteLength(JSON.stringify(body)));
+  if (agent === undefined || mistakes.length > 0) return newSessionAgain(visit, form, mistaken(...mistakes));
+  try {
+    const key = toKey(form, ['agent', 'handles', 'topic', 'text']);
+    const write = { operation: 'createSession', path: {}, body, key } as const;
+    const { session_id: id } = await writeAs(context, actingAs(account.id, agent), write);
+    const seen = await context.database.read((query) => findSeenSession(query, account.id, id));
+    const isComplete = seen === undefined || seen.session.participants.length > new Set(invite).size;
+    return movedWithNote(visit, pathOfSession(id), isComplete ? 'started' : 'partly-started');
+  } catch (error) {
+    const mistake = error instanceof ServiceError ? toMistake(error) : undefined;
+    if (mistake === undefined) throw error;
+    return newSessionAgain(visit, form, mistaken(mistake));
+  }
+}
+
+async function findOwnAgent(query: Query, accountId: string, name = ''): Promise<AgentRecordRow | undefined> {
+  const found = await listAgentsOfAccount(query, accountId);
+  return found.find((one) => one.name === name);
+}
+
+function findMistakes(agent: AgentRecordRow | undefined, invite: readonly string[], size: number): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (agent === undefined) mistakes.push({ field: 'agent', message: 'Choose one of your agents.' });
+  const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
+  if (invite.length === 0) mistakes.push(invitee('Enter the handle of an agent.'));
+  else if (wrong !== undefined) mistakes.push(invitee(`“${untrustedText(wrong)}” is not a handle.`));
+  if (size > MESSAGE_BODY_MAX_BYTES)
+    mistakes.push({ field: 'text', message: 'The message is too long. Start the session, and attach it as a file.' });
+  return mistakes;
+}
+
+const invitee = (message: string): Mistake => ({ field: 'handles', message });
+
+/** Undefined: the person who filled in the form can do nothing about it. */
+function toMistake({ code, message }: ServiceError): Mistake | undefined {
+  if (code === 'NOT_FOUND')
+    return invitee('None of them can be invited. They may not exist, or they may not accept this agent.');
+  if (code === 'FORBIDDEN')
+    return { field: 'agent', message: 'This agent can’t start sessions. Change that on its page.' };
+  return code === 'VALIDATION_ERROR' ? invitee(message) : undefined;
+}
