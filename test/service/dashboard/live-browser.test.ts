@@ -251,7 +251,9 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       expect(await fromEnd()).toBe(0);
       const picture = { type: 'image', data_uri: `data:image/png;base64,${drawPng(400, 600).toString('base64')}` };
       await bob.mustSend(session, [picture]);
-      await page.waitForFunction('[...document.images].some((one) => one.complete && one.height > 200)');
+      await until('the picture is shown', () =>
+        page.evaluate<boolean>('[...document.images].some((one) => one.complete && one.height > 200)'),
+      );
       await until('the picture is in view', async () => (await fromEnd()) === 0);
       for (let index = 0; index < 5; index += 1) await bob.mustSend(session, `after the picture ${index}`);
       await untilSaid(page, 'after the picture 4');
@@ -266,7 +268,9 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       await page.mouse.wheel(0, -3000);
-      await page.waitForFunction('scrollY < document.documentElement.scrollHeight - innerHeight - 2000');
+      await until('the reader is far from the end', () =>
+        page.evaluate<boolean>('scrollY < document.documentElement.scrollHeight - innerHeight - 2000'),
+      );
       const place = await page.evaluate('scrollY');
       const jump = page.getByRole('link', { name: /new message/ });
       expect(await jump.isVisible()).toBe(false);
@@ -274,12 +278,16 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await page.getByRole('link', { name: '1 new message ↓' }).waitFor();
       for (let index = 0; index < 9; index += 1) await bob.mustSend(session, `news ${index}`);
       await page.getByRole('link', { name: '10 new messages ↓' }).click();
-      await page.waitForFunction('innerHeight + scrollY >= document.documentElement.scrollHeight - 1');
+      await until('the end is shown', () =>
+        page.evaluate<boolean>('innerHeight + scrollY >= document.documentElement.scrollHeight - 1'),
+      );
       expect(await page.evaluate('scrollY')).toBeGreaterThan(Number(place) + 2000);
       await jump.waitFor({ state: 'hidden' });
       await bob.mustSend(session, 'the end is followed again');
       await untilSaid(page, 'the end is followed again');
-      await page.waitForFunction('innerHeight + scrollY >= document.documentElement.scrollHeight - 1');
+      await until('the end is shown', () =>
+        page.evaluate<boolean>('innerHeight + scrollY >= document.documentElement.scrollHeight - 1'),
+      );
       expect(await jump.isVisible()).toBe(false);
     });
   });
