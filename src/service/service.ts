@@ -23,6 +23,7 @@ import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
 import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
+import { type Tracer, watchDatabase } from './core/tracer.js';
 import { createHealth, type Health, startHousekeeping } from './health.js';
 import { toAnswer } from './http/answers.js';
 import { type App, createApp, createHostGuard, createHttpServer, listen, loopbackNames } from './http/app.js';
@@ -42,6 +43,7 @@ import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch } from './operator/recent.js';
+import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
@@ -200,6 +202,8 @@ export interface ServiceOptions {
   readonly log?: Log;
   /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
   readonly metricsPort?: number | undefined;
+  /** Exports traces; undefined: no code of it is loaded. */
+  readonly traces?: TraceOptions | undefined;
   /** The attachments folder or bucket belongs to this database, whatever it contains. */
   readonly adoptsAttachments?: boolean;
   /** Injected faults, for testing clients; undefined: none. */
@@ -217,6 +221,7 @@ export interface RunningService extends Addresses {
   readonly isAddressShared: boolean;
   readonly startedAt: number;
   readonly metricsUrl: string | undefined;
+  readonly tracesUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
   /** Fails readiness from now on, and ends connections that have had their answer; everything else goes on. */
@@ -251,7 +256,10 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const files = bucket ?? (await openAttachmentFiles(dataDirectory));
     if (bucket === undefined) undo.push(() => files.close());
     if (found !== undefined) await claim(store.database, files, found.path, isAdopted);
-    const context = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
+    const ground = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
+    const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, ground);
+    if (tracer !== undefined) undo.push(() => tracer.close());
+    const context = { ...ground, tracer };
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
@@ -261,6 +269,11 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     for (const step of undo.reverse()) await step();
     throw error;
   }
+}
+
+async function openTracer(options: TraceOptions, context: ServiceGround): Promise<Tracer> {
+  const { createTracer } = await import('./operator/traces.js');
+  return createTracer(options, context);
 }
 
 async function openBucket(bucket: NonNullable<ServiceOptions['bucket']>, log: Log): Promise<AttachmentBucket> {
@@ -297,13 +310,19 @@ export interface ServiceParts {
   readonly metricsUrl: string | undefined;
 }
 
+/** The same, knowing which request each piece of work belongs to. */
+function nameWork(context: ServiceContext): ServiceContext {
+  const log = nameRequests(context.log);
+  return { ...context, log, database: watchDatabase(context.database, { ...context, log }) };
+}
+
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
   const { options, server, port, useListener, watch, metricsUrl } = parts;
   const inboxes = createInboxes(parts.context);
   const recent = createRecentWatch(parts.context.clock);
-  const context: ServiceContext = recent.attach({ ...parts.context, log: nameRequests(parts.context.log), inboxes });
-  const { settings, clock, random, meter, log } = context;
+  const context: ServiceContext = recent.attach(nameWork({ ...parts.context, inboxes }));
+  const { settings, clock, random, tracer, meter, log } = context;
   const startedAt = clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);
   const keys = await openSigningKeys(context);
@@ -327,6 +346,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     metadataUrl,
     clock,
     random,
+    tracer,
     log,
     meter,
   });
@@ -379,6 +399,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     isAddressShared: settings.isAddressShared,
     startedAt,
     metricsUrl,
+    tracesUrl: options.traces?.url,
     stopRequested: request.stopRequest,
     drain() {
       health.drain();
@@ -425,6 +446,7 @@ async function stopAll(running: Running): Promise<void> {
     health.stop,
     stopHousekeeping,
     operator.close,
+    async () => context.tracer?.close(),
     watch.stop,
   ];
   const doors = [context.bus, context.database, context.files];

@@ -10,6 +10,7 @@ import type { Database } from './database.js';
 import type { Faults } from './faults.js';
 import type { Meter } from './meter.js';
 import type { RateLimits } from './rate-limits.js';
+import type { Tracer } from './tracer.js';
 
 /** Public addresses of this service, each without a trailing slash, from configuration only, never from a request. */
 export interface Addresses {
@@ -109,6 +110,8 @@ export interface ServiceContext {
   readonly settings: Settings;
   readonly log: Log;
   readonly meter: Meter;
+  /** Undefined: no traces are exported. */
+  readonly tracer?: Tracer | undefined;
   /** Undefined: no injected faults. */
   readonly faults?: Faults | undefined;
 }

@@ -29,6 +29,8 @@ export interface Meter {
   signInFailed(): void;
   /** A refresh token was used twice, and its family has ended. */
   refreshTokenReused(): void;
+  /** Spans that were not exported. */
+  spansDropped(count: number): void;
   /** An injected failure; `fault` is one of a fixed set. */
   injected(fault: string): void;
 }
@@ -47,6 +49,7 @@ export const unmetered: Meter = {
   fileMissing: () => {},
   signInFailed: () => {},
   refreshTokenReused: () => {},
+  spansDropped: () => {},
   injected: () => {},
 };
 

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Random } from '../../kit/random.js';
 import { isRequestId, REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { Log, LogFields } from './context.js';
+import type { Tracer } from './tracer.js';
 
 /** The position of a request in a trace (W3C Trace Context). */
 export interface TraceParent {
@@ -10,6 +11,10 @@ export interface TraceParent {
   /** The span of the caller, or our own when the service exports traces. */
   readonly spanId: string;
   readonly isSampled: boolean;
+  /** The span of the caller, if `spanId` is our own. */
+  readonly parentSpanId?: string | undefined;
+  /** This service has made it and has decided about `isSampled`. */
+  readonly isOurs?: boolean;
 }
 
 /** The request that code works for. */
@@ -46,14 +51,19 @@ function createRequestId(random: Random): string {
   return `req_${Buffer.from(random.bytes(ID_BYTES)).toString('hex')}`;
 }
 
+interface ScopeParts {
+  readonly random: Random;
+  readonly tracer?: Pick<Tracer, 'begin'> | undefined;
+}
+
 /** The scope of a request, with the id and the trace that its caller chose if they are valid. */
-export function openScope(request: IncomingMessage, random: Random): RequestScope {
+export function openScope(request: IncomingMessage, { random, tracer }: ScopeParts): RequestScope {
   const known = scopes.get(request);
   if (known !== undefined) return known;
   const { [REQUEST_ID_HEADER]: supplied, traceparent } = request.headers;
   const requestId = typeof supplied === 'string' && isRequestId(supplied) ? supplied : createRequestId(random);
-  const trace = typeof traceparent === 'string' ? readTraceParent(traceparent) : undefined;
-  const scope: RequestScope = { requestId, trace };
+  const caller = typeof traceparent === 'string' ? readTraceParent(traceparent) : undefined;
+  const scope: RequestScope = { requestId, trace: tracer === undefined ? caller : tracer.begin(caller) };
   scopes.set(request, scope);
   return scope;
 }

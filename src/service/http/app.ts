@@ -20,8 +20,9 @@ import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
-import { inScope, openScope, scopeOf } from '../core/request-scope.js';
+import { findScope, inScope, openScope, scopeOf } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
+import type { Tracer, Watchers } from '../core/tracer.js';
 import { toNetwork } from '../oauth/attempts.js';
 import { type Answer, answerOfError, answerWith, JSON_TYPE, sendAnswer, toAnswer } from './answers.js';
 
@@ -271,6 +272,7 @@ export interface AppOptions {
   readonly metadataUrl?: string;
   readonly clock: Clock;
   readonly random: Random;
+  readonly tracer?: Tracer | undefined;
   readonly log: Log;
   readonly meter: Meter;
 }
@@ -291,7 +293,7 @@ export function createApp(options: AppOptions): App {
   const fastify = Fastify({
     serverFactory: (listener) => {
       options.useListener((request, response) => {
-        const scope = openScope(request, options.random);
+        const scope = openScope(request, options);
         response.setHeader(REQUEST_ID_HEADER, scope.requestId);
         inScope(scope, () => listener(request, response));
       });
@@ -330,7 +332,7 @@ export function createApp(options: AppOptions): App {
     const { method } = request;
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
-    inScope(scopeOf(request.raw), () => logAnswer(options.log, { method, route, status, ms: elapsedTime }));
+    inScope(scopeOf(request.raw), () => watchAnswer(options, { method, route, status, ms: elapsedTime }));
   });
   // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address gets the same answer
   // whatever was sent to it.
@@ -350,11 +352,31 @@ export function createApp(options: AppOptions): App {
   };
 }
 
-/** The line of the access log for an answer. */
-export function logAnswer(
-  log: Log,
-  { ms, ...answer }: { readonly method: string; readonly route: string; readonly status: number; readonly ms: number },
-): void {
+interface RequestAnswered {
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly ms: number;
+}
+
+/** Writes the line of the access log for the request of now, and its span. */
+export function watchAnswer({ clock, log, tracer }: Watchers, { ms, ...answer }: RequestAnswered): void {
+  const scope = findScope();
+  if (tracer !== undefined && scope?.trace?.isSampled === true)
+    tracer.record({
+      trace: scope.trace,
+      kind: 'server',
+      name: `${answer.method} ${answer.route}`,
+      endedAtMs: clock.now(),
+      ms,
+      attributes: {
+        'http.request.method': answer.method,
+        'http.route': answer.route,
+        'http.response.status_code': answer.status,
+        'asp.request_id': scope.requestId,
+      },
+      error: answer.status < 500 ? undefined : String(answer.status),
+    });
   const fields = { ...answer, ms: Math.round(ms) };
   if (answer.status < 500) log.info('request', fields);
   else log.warn('request', undefined, fields);

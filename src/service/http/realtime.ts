@@ -18,7 +18,7 @@ import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
 import { listRevokedSockets } from '../store/processes.js';
 import { answerOfError, toAnswer } from './answers.js';
-import { type HostGuard, logAnswer, noteHandshake, writeRawAnswer } from './app.js';
+import { type HostGuard, noteHandshake, watchAnswer, writeRawAnswer } from './app.js';
 import { logCaller, readBearer, requireScopes } from './pipeline.js';
 import { BASE_PATH } from './rest.js';
 
@@ -276,10 +276,10 @@ function onUpgrade(
       await context.faults?.beforeHandshake();
       await answer({ request, socket, head });
     };
-    const scope = openScope(request, context.random);
+    const scope = openScope(request, context);
     const startedMs = context.clock.monotonic();
     const logStatus = (status: number): void =>
-      logAnswer(context.log, {
+      watchAnswer(context, {
         ...{ method: request.method ?? '', route: SOCKET_PATH, status },
         ms: context.clock.monotonic() - startedMs,
       });

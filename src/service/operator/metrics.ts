@@ -107,6 +107,11 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Refresh tokens that were used twice and ended their family.',
     registers,
   });
+  const spans = new Counter({
+    name: 'asp_trace_spans_dropped_total',
+    help: 'Spans that could not be exported.',
+    registers,
+  });
   const faults = new Counter({
     name: 'asp_injected_faults_total',
     help: 'Faults injected on purpose, by kind.',
@@ -134,6 +139,7 @@ function createMeter(registers: Registry[]): Meter {
     fileMissing: () => missing.inc(),
     signInFailed: () => failedSignIns.inc(),
     refreshTokenReused: () => reuses.inc(),
+    spansDropped: (count) => spans.inc(count),
     injected: (fault) => faults.inc({ fault }),
   };
 }

@@ -309,6 +309,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
     isBehindProxy: false,
     clock: context.clock,
     random: context.random,
+    tracer: context.tracer,
     log: context.log,
     meter: context.meter,
   });

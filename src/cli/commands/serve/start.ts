@@ -30,6 +30,7 @@ import {
   showDatabase,
 } from './settings.js';
 import { connectSystemd } from './systemd.js';
+import { readTracing } from './tracing.js';
 
 export const ECHO_AGENT = '@demo.echo';
 
@@ -406,6 +407,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     clock: context.clock,
     random: context.random,
     log: createServiceLog(context, settings),
+    traces: readTracing(context.environment, context.version),
   };
 }
 
@@ -439,6 +441,7 @@ async function announce(
   service: RunningService,
 ): Promise<void> {
   if (service.metricsUrl !== undefined) await output.note(`Metrics are at ${service.metricsUrl}.`);
+  if (service.tracesUrl !== undefined) await output.note(`Traces go to ${service.tracesUrl}.`);
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
   if (settings['public-url'] !== undefined) await output.note(`Listening on ${service.host}:${service.port}.`);
