@@ -598,6 +598,28 @@ const TASKS: Readonly<Record<string, Task>> = {
       await hand.see('The account was removed.');
     },
   },
+  'Invite somebody to sign up': {
+    who: 'operator',
+    presses: 4,
+    async do({ hand, person }) {
+      await hand.press('button', `Account: ${person.username}`);
+      await hand.press('link', 'Operator');
+      await hand.press('link', 'Invitations');
+      await hand.press('button', 'Create invitation');
+      await hand.see(/^http:\/\/127\.0\.0\.1:\d+\/\S+invitation=/);
+    },
+  },
+  'Rotate the signing keys': {
+    who: 'operator',
+    presses: 4,
+    async do({ hand, person }) {
+      await hand.press('button', `Account: ${person.username}`);
+      await hand.press('link', 'Operator');
+      await hand.press('link', 'Rotate the keys…');
+      await hand.press('button', 'Rotate keys');
+      await hand.see(/new (signing )?key/);
+    },
+  },
   'See who did what': {
     who: 'operator',
     presses: 3,

@@ -32,6 +32,7 @@ import {
 } from '../store/accounts.js';
 import {
   findOperatorAccount,
+  type InvitationRow,
   listAllAccounts,
   listInvitations,
   listLocalAccounts,
@@ -202,12 +203,21 @@ export async function listOperatorInvitations({
   clock,
   database,
 }: ServiceContext): Promise<{ invitations: Invitation[] }> {
-  const rows = await database.read(listInvitations);
-  const invitations = rows.map(({ id, username, created_at, expires_at, used_at }): Invitation => {
-    const state = used_at !== null ? 'used' : expires_at <= clock.now() ? 'expired' : 'open';
-    return { id, state, account: username, created_at, expires_at };
-  });
-  return { invitations };
+  const rows = await database.read((query) => listInvitations(query, LAST_LINK, INVITATIONS_MAX));
+  return { invitations: rows.map((row) => toInvitation(row, clock.now())) };
+}
+
+/** Greater than the id of every link. */
+export const LAST_LINK = 'lnk_Z';
+/** Expired ones are deleted, so this is more than anyone has. */
+const INVITATIONS_MAX = 1_000_000;
+
+export function toInvitation(
+  { id, username, created_at, expires_at, used_at }: InvitationRow,
+  now: number,
+): Invitation {
+  const state = used_at !== null ? 'used' : expires_at <= now ? 'expired' : 'open';
+  return { id, state, account: username, created_at, expires_at };
 }
 
 export async function revokeInvitation({ database }: ServiceContext, id: string): Promise<{ ok: true }> {

@@ -127,11 +127,13 @@ export function findOperatorAccount(query: Query, username: string): Promise<Ope
 /** An invitation with the name of the account that signed up with it. */
 export type InvitationRow = EntryLinkRow & { readonly username: string | null };
 
-/** Newest first. */
-export function listInvitations(query: Query): Promise<InvitationRow[]> {
+/** Newest first, those whose id is smaller than `beforeId`. */
+export function listInvitations(query: Query, beforeId: string, limit: number): Promise<InvitationRow[]> {
   return query.all<InvitationRow>(
     `SELECT entry_link.*, account.username FROM entry_link LEFT JOIN account ON account.id = entry_link.account_id
-     WHERE purpose = 'sign-up' ORDER BY entry_link.id DESC`,
+     WHERE purpose = 'sign-up' AND entry_link.id < $1 ORDER BY entry_link.id DESC LIMIT $2`,
+    beforeId,
+    limit,
   );
 }
 

@@ -142,6 +142,8 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         (part) => `operator/accounts${part}`,
       ),
       'operator',
+      'operator/invitations',
+      'operator/keys/rotate',
       'operator/log',
       'none',
     ].map((part) => `/dashboard/${part}`);

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { DEFAULT_ACCOUNT_POLICY } from '../../../src/service/core/context.js';
 import { actAsOperator } from '../../../src/service/operator/actions.js';
 import { createOperatorRows } from '../../../src/service/operator/pages/pages.js';
 import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
 import { sweep } from '../../../src/service/web/authorization-server.js';
 import { createActor, operate } from '../../support/actors.js';
-import { openBrowser } from '../../support/browser.js';
+import { type Browser, newPerson, openBrowser, type Page, type Person } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { field } from '../../support/json.js';
-import { mustFindForm, signIn } from '../../support/person.js';
+import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { openStage as openDomain } from '../sessions/stage.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -35,7 +36,8 @@ const makeOperator = ({ username }: { username: string }, operator: boolean): Pr
 const stateOf = async ({ username }: Visitor): Promise<unknown> =>
   field(await operate(stage.operator, 'GET', `/accounts/${username}`), 'state');
 const pageOf = ({ username }: Visitor): string => `${AREA}/accounts/${username}`;
-const filled = (path: string): string => path.replace(':account', eve.username).replace(':name', 'main');
+const filled = (path: string): string =>
+  path.replace(':account', eve.username).replace(':name', 'main').replace(':id', 'lnk_none');
 const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
   cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
 });
@@ -117,6 +119,90 @@ describe('The operator’s area', () => {
     await expect(makeOperator(paul, true)).rejects.toThrow('resume it first');
     await change(paul.username, { suspended: false });
     expect(field(await makeOperator(paul, true), 'is_operator')).toBe(true);
+  });
+});
+
+describe('Invitations', () => {
+  const PAGE = `${AREA}/invitations`;
+  let closed: Stage;
+  let boss: Browser;
+  const open = (path: string): Promise<Page> => boss.open(`${closed.web}${path}`);
+  const signUpWith = async (link: string): Promise<{ browser: Browser; person: Person; isIn: boolean }> => {
+    const [browser, person] = [openBrowser(), newPerson('zoe')];
+    const page = await signUp(browser, await browser.open(link), person);
+    return { browser, person, isIn: pathOf(page) === '/dashboard/agents' };
+  };
+  beforeAll(async () => {
+    closed = await openStage({ areLimitsOn: false, accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, signUp: 'invite' } });
+    const first = await operate(closed.operator, 'POST', '/invitations', { lifetime_ms: 60_000 });
+    const { browser, person } = await signUpWith(String(field(first, 'url')));
+    await operate(closed.operator, 'PATCH', `/accounts/${person.username}`, { operator: true });
+    boss = browser;
+  });
+  afterAll(() => closed.close());
+
+  const invite = async (): Promise<string> => {
+    const page = await open(PAGE);
+    const made = await boss.submit(page, mustFindForm(page, /^create invitation$/i), { days: '1' });
+    return /<p class="mono take">([^<]+)</.exec(made.answer.text)?.[1] ?? '';
+  };
+  const rowsOf = ({ answer }: Page): string[] =>
+    answer.text
+      .split('<li class="row">')
+      .slice(1)
+      .map((row) =>
+        (row.split('</li>')[0] ?? '')
+          .replace(/<[^>]+>/g, ' ')
+          .replace(/\s+/g, ' ')
+          .trim(),
+      );
+
+  it('are links that are shown once, and show who has signed up with them', async () => {
+    const link = await invite();
+    const secret = new URL(link).searchParams.get('invitation') ?? '';
+    expect(secret).not.toBe('');
+    for (const path of [PAGE, `${AREA}/log`]) expect((await open(path)).answer.text).not.toContain(secret);
+    expect(rowsOf(await open(PAGE))[0]).toMatch(/^lnk_\w+ Open Created just now Valid until .* Revoke/);
+    expect(rowsOf(await open(`${AREA}/log`))[0]).toMatch(/^Invitation created @zoe-/);
+    const { person, isIn } = await signUpWith(link);
+    expect(isIn).toBe(true);
+    expect(rowsOf(await open(PAGE))[0]).toMatch(new RegExp(`^lnk_\\w+ @${person.username} Used Created just now$`));
+    expect((await signUpWith(link)).isIn).toBe(false);
+  });
+
+  it('are revoked once, and then let no one in', async () => {
+    const link = await invite();
+    const page = await open(PAGE);
+    const revoke = /^revoke lnk_/i;
+    const after = await boss.submit(page, mustFindForm(page, revoke), {}, revoke);
+    expect(after.text).toContain('The invitation was revoked.');
+    expect((await signUpWith(link)).isIn).toBe(false);
+    expect(rowsOf(await open(`${AREA}/log`))[0]).toMatch(/^Invitation revoked lnk_/);
+    expect((await boss.submit(page, mustFindForm(page, revoke), {}, revoke)).answer.status).toBe(404);
+  });
+
+  it('are listed page by page, newest first, and expire', async () => {
+    for (let count = 0; count < 25; count += 1)
+      await operate(closed.operator, 'POST', '/invitations', { lifetime_ms: 60_000 });
+    const first = await open(PAGE);
+    const second = await boss.follow(first, /^next page$/i);
+    const ids = [first, second].flatMap((page) => rowsOf(page).map((row) => row.split(' ')[0] ?? ''));
+    expect(ids.length).toBeGreaterThan(25);
+    expect(ids).toEqual([...new Set(ids)].sort().reverse());
+    closed.desk.clock.advance(60_000);
+    expect(rowsOf(await open(PAGE))[0]).toMatch(/ Expired Created /);
+  });
+});
+
+describe('The signing keys', () => {
+  it('are rotated after a question; a second time changes nothing', async () => {
+    const path = `${AREA}/keys/rotate`;
+    const rotate = /^rotate keys$/i;
+    expect((await olga.open(AREA)).answer.text).toContain(`href="${path}"`);
+    expect((await olga.press(path, rotate)).text).toContain('A new signing key was published.');
+    expect((await olga.open(AREA)).text).toMatch(/Signing keys [\w-]{43} signs since .* [\w-]{43} signs from /);
+    expect((await olga.press(path, rotate)).text).toContain('Nothing was changed: a new key is already published');
+    expect((await logRows())[0]).toContain(`Signing keys rotated @${olga.username}`);
   });
 });
 

@@ -17,12 +17,13 @@ import { renderDeadline, renderTime } from '../../web/time.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
 import { renderAreaPage } from './area.js';
 import { renderGraph } from './graph.js';
+import { ROTATE_PATH } from './keys.js';
 
 /** What the overview shows of the running service, beside its data. */
 export interface OverviewSources {
   readonly status: Pick<OperatorStatus, 'version' | 'started_at'>;
   readonly health: { readonly processId: string; requireReady(): Promise<void> };
-  readonly keys: Pick<SigningKeys, 'listKeys'>;
+  readonly keys: Pick<SigningKeys, 'listKeys' | 'rotateKeys'>;
   readonly recent: RecentWatch;
 }
 
@@ -61,7 +62,7 @@ export function createOverview(sources: OverviewSources): (visit: Visit) => Prom
 ${renderRecent(recent)}
 <div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}</div>`;
     const heading = { title: 'Overview', about: 'The state of this service. Reload the page to see what is new.' };
-    return page(renderAreaPage('overview', { heading, body }));
+    return page(renderAreaPage('overview', { heading, note: visit.note, body }));
   };
 }
 
@@ -223,5 +224,9 @@ function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
     const at = state === 'retired' && publishedUntil !== null ? publishedUntil : signsFrom;
     return html`<li><span class="mono wrap">${kid}</span> <span class="soft">${KEY_STATE[state]} ${at > now ? renderDeadline(at) : renderTime(at, now)}</span></li>`;
   });
-  return renderCard('keys', 'Signing keys', html`<ul class="grants">${rows}</ul>`);
+  return renderCard(
+    'keys',
+    'Signing keys',
+    html`<ul class="grants">${rows}</ul><p class="small"><a class="aside-link" href="${ROTATE_PATH}">Rotate the keys…</a></p>`,
+  );
 }

@@ -14,14 +14,17 @@ import {
   showRemoveAccount,
 } from './accounts.js';
 import { forOperators } from './area.js';
+import { actInvite, actRevoke, showFormOfInvitations, showInvitations } from './invitations.js';
+import { createKeyRows } from './keys.js';
 import { showLog } from './log.js';
 import { createOverview, type OverviewSources } from './overview.js';
 
 const ACCOUNT = `${OPERATOR_AREA}/accounts/:account`;
+const INVITATIONS = `${OPERATOR_AREA}/invitations`;
 
 /** Every address of the operator's area. */
 export function createOperatorRows(sources: OverviewSources): readonly PageRow[] {
-  return forOperators([{ path: OPERATOR_AREA, show: createOverview(sources) }, ...ROWS]);
+  return forOperators([{ path: OPERATOR_AREA, show: createOverview(sources) }, ...createKeyRows(sources), ...ROWS]);
 }
 
 const ROWS: readonly PageRow[] = [
@@ -34,5 +37,7 @@ const ROWS: readonly PageRow[] = [
   { path: `${ACCOUNT}/agents/:name/pause`, show: showFormOfAccount, act: actPauseAgent },
   { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
+  { path: INVITATIONS, show: showInvitations, act: actInvite },
+  { path: `${INVITATIONS}/:id/revoke`, show: showFormOfInvitations, act: actRevoke },
   { path: `${OPERATOR_AREA}/log`, show: showLog },
 ];

@@ -169,6 +169,9 @@ const NOTE = {
   'account-trusted': 'The account is trusted.',
   'account-standard': 'The account is no longer trusted.',
   'account-removed': 'The account was removed.',
+  'invitation-revoked': 'The invitation was revoked. An account that was made with it stays.',
+  'keys-rotated': 'A new signing key was published. It signs soon.',
+  'keys-waiting': 'Nothing was changed: a new key is already published and signs soon.',
   disconnected: 'The app was disconnected. To act for you again, it must ask you.',
 } as const;
 export type NoteName = keyof typeof NOTE;
