@@ -18,7 +18,7 @@ import {
   type ServiceContext,
 } from './core/context.js';
 import type { Database, PostgresLimits } from './core/database.js';
-import { isUnusable, OperatorError, ServiceError } from './core/errors.js';
+import { isOutage, isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
 import { nameRequests } from './core/request-scope.js';
@@ -267,8 +267,18 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     return await composeService({ options, context, server, port, useListener, watch, metricsUrl });
   } catch (error) {
     for (const step of undo.reverse()) await step();
-    throw error;
+    throw isOutage(error) ? explainOutage(error) : error;
   }
+}
+
+/** The database could be opened, and then did not take the first writes of this service. */
+function explainOutage(error: OperatorError): OperatorError {
+  if (error.code !== 'COMMIT_UNKNOWN') return new OperatorError('DATABASE_NOT_USABLE', error.message, error);
+  return new OperatorError(
+    'DATABASE_NOT_USABLE',
+    'The database does not confirm writes. Does it wait for a standby that is away (synchronous_standby_names)?',
+    error,
+  );
 }
 
 async function openTracer(options: TraceOptions, context: ServiceGround): Promise<Tracer> {

@@ -4,7 +4,7 @@ import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { SCHEMA_LOCK } from './lock-names.js';
 import type { Driver } from './postgres-driver.js';
-import { assertSettings, getCode, readSettings } from './postgres-driver.js';
+import { assertSettings, getCode, type PostgresSettings, readSettings } from './postgres-driver.js';
 import { createQuery, lockNames } from './postgres-query.js';
 import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
 
@@ -16,8 +16,7 @@ const POOLER_ANSWERS_WITHIN_MS = 5_000;
 
 /**
  * Checks that the database can be trusted, and creates its schema in one transaction if it is empty. Services that
- * start at the same time take turns, and only the first creates it. Returns the schema's name and a warning, if there
- * is one.
+ * start at the same time take turns, and only the first creates it. Returns the schema's name and warnings.
  */
 export async function preparePostgres(
   driver: Driver,
@@ -44,8 +43,27 @@ export async function preparePostgres(
     await client.query('ROLLBACK').catch(() => {});
     throw error;
   }
-  const isCleaned = settings.autovacuum === 'on';
-  return { schema, warnings: isCleaned ? [] : ['autovacuum is off in PostgreSQL: tables and indexes grow forever.'] };
+  return { schema, warnings: await findWarnings(query, settings) };
+}
+
+/** Any user sees how many standbys there are, but not their state. */
+const REPLICATION_QUERY = `SELECT (SELECT COUNT(*)::int FROM pg_stat_replication) AS standbys,
+       current_setting('synchronous_standby_names') AS waits_for`;
+
+/** What a service can live with and its operator should know. */
+async function findWarnings(query: Query, { autovacuum, synchronous_commit }: PostgresSettings): Promise<string[]> {
+  const row = await query.get<{ standbys: number; waits_for: string }>(REPLICATION_QUERY);
+  const { standbys = 0, waits_for: waitsFor = '' } = row ?? {};
+  const isWaiting = waitsFor !== '' && synchronous_commit !== 'local';
+  const why = waitsFor === '' ? 'synchronous_standby_names is empty' : 'synchronous_commit is local';
+  const warnings: readonly (readonly [string, boolean])[] = [
+    ['autovacuum is off in PostgreSQL: tables and indexes grow forever.', autovacuum !== 'on'],
+    [
+      `PostgreSQL acknowledges before its standbys have it (${why}): a failover can lose acknowledged messages.`,
+      !isWaiting && (standbys > 0 || waitsFor !== ''),
+    ],
+  ];
+  return warnings.filter(([, applies]) => applies).map(([text]) => text);
 }
 
 async function createSchema(query: Query, client: Client, schema: string, mustExist: boolean): Promise<void> {

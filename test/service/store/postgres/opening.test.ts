@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Query, Work } from '../../../../src/service/core/database.js';
+import { startService } from '../../../../src/service/service.js';
 import { hasSecret, readDatabaseAddress } from '../../../../src/service/store/database-address.js';
 import { openPostgres, shareConnections } from '../../../../src/service/store/postgres.js';
 import { assertSettings, type PostgresSettings } from '../../../../src/service/store/postgres-driver.js';
 import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
-import { startPrivatePostgres, whyNoPrivatePostgres } from '../../../support/private-postgres.js';
+import { type PrivatePostgres, startPrivatePostgres, whyNoPrivatePostgres } from '../../../support/private-postgres.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
+import { until } from '../../../support/until.js';
 
 let schema: Schema;
 beforeEach(() => {
@@ -227,6 +229,80 @@ describe.skipIf(whyNot !== undefined)('a server whose autovacuum is off', () => 
       expect(await warningsAtStart()).toEqual([expect.stringContaining('autovacuum is off')]);
       await setAutovacuum('on');
       expect(await warningsAtStart()).toEqual([]);
+    } finally {
+      await server.stop();
+    }
+  });
+});
+
+describe.skipIf(whyNot !== undefined)('a server with a standby', () => {
+  const setUp = async (server: PrivatePostgres, ...settings: string[]): Promise<void> => {
+    const client = new pg.Client({ connectionString: server.url });
+    await client.connect();
+    for (const setting of settings) await client.query(`ALTER SYSTEM SET ${setting}`);
+    await client.query('SELECT pg_reload_conf()');
+    await client.end();
+  };
+  /** For a user without any privilege of an operator. */
+  const createOwner = async (server: PrivatePostgres): Promise<string> => {
+    const client = new pg.Client({ connectionString: server.url });
+    await client.connect();
+    await client.query('CREATE ROLE plain LOGIN');
+    await client.query('CREATE DATABASE asp OWNER plain');
+    await client.end();
+    return `postgres://plain@127.0.0.1:${server.port}/asp`;
+  };
+
+  it('that it does not wait for is used, and the log says what a failover can lose', async () => {
+    const server = await startPrivatePostgres();
+    const standby = await server.createStandby();
+    try {
+      const url = await createOwner(server);
+      const warningsAtStart = async (): Promise<string[]> => {
+        const warnings: string[] = [];
+        await (await openPostgres(url, { onWarning: (warning) => warnings.push(warning) })).close();
+        return warnings;
+      };
+      await until('it streams', async () => (await warningsAtStart()).length === 1);
+      expect(await warningsAtStart()).toEqual([expect.stringContaining('synchronous_standby_names is empty')]);
+      await setUp(server, "synchronous_standby_names = '*'");
+      await until('it waits for it', async () => (await warningsAtStart()).length === 0);
+      await setUp(server, 'synchronous_commit = local');
+      await until('it does not wait', async () => (await warningsAtStart()).length === 1);
+      expect(await warningsAtStart()).toEqual([expect.stringContaining('synchronous_commit is local')]);
+    } finally {
+      await standby.stop();
+      await server.stop();
+    }
+  });
+
+  it('that is away acknowledges nothing: the outcome of a write is unknown until the standby is back', async () => {
+    const server = await startPrivatePostgres();
+    try {
+      const url = await createOwner(server);
+      const limits = { statementTimeoutMs: 1_000, lockTimeoutMs: 500 };
+      const database = await openPostgres(url, { limits });
+      await database.write((transaction) => transaction.run('CREATE TABLE seen (number INTEGER)'));
+      await setUp(server, "synchronous_standby_names = 'away'");
+      await until(
+        'it waits',
+        async () =>
+          (await database.aside.get<{ names: string }>("SELECT current_setting('synchronous_standby_names') AS names"))
+            ?.names === 'away',
+      );
+      const write = database.write((transaction) => transaction.run('INSERT INTO seen VALUES (1)'));
+      await expect(write).rejects.toMatchObject({ code: 'COMMIT_UNKNOWN' });
+      const count = () =>
+        database.read((query) => query.get<{ count: number }>('SELECT COUNT(*)::int AS count FROM seen'));
+      expect(await count()).toEqual({ count: 0 });
+      const service = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: url, databaseLimits: limits } as const;
+      await expect(startService(service)).rejects.toMatchObject({
+        code: 'DATABASE_NOT_USABLE',
+        message: expect.stringContaining('synchronous_standby_names'),
+      });
+      await setUp(server, "synchronous_standby_names = ''");
+      await until('it is there after all', async () => (await count())?.count === 1);
+      await database.close();
     } finally {
       await server.stop();
     }
