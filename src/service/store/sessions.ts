@@ -131,7 +131,7 @@ export function listFilteredSessions(
     SELECT 1 FROM participant AS twin JOIN agent ON agent.id = twin.agent_id
       JOIN inbox AS its ON its.agent_id = twin.agent_id AND its.session_id = twin.session_id
     WHERE twin.session_id = inbox.session_id AND agent.account_id = ${put(accountId)} AND agent.removed_at IS NULL
-      ${isAnswered ? "AND twin.status <> 'invited'" : ''}
+      ${isAnswered ? "AND NOT (twin.status = 'invited' AND twin.session_state = 'active')" : ''}
       AND (its.changed_at, its.agent_id) > (inbox.changed_at, inbox.agent_id))`);
   if (counterpart !== undefined)
     unwanted.push(`NOT EXISTS (SELECT 1 FROM participant AS other

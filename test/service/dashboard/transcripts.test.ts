@@ -70,6 +70,37 @@ describe('The list of sessions', () => {
     expect(seen.length).toBeGreaterThan(30);
     expect((await get('/dashboard/sessions?after=nonsense')).status).toBe(400);
   });
+
+  it('has a session once, in whatever state two agents of the account are in it', async () => {
+    const sibling = await createActor(stage.desk.place, stage.operator, 'sibling', { owner: mine.owner });
+    const acts: readonly ((session: string) => Promise<unknown>)[] = [
+      async () => {},
+      (session) => sibling.mustJoin(session),
+      async (session) => {
+        await sibling.mustJoin(session);
+        await sibling.mustLeave(session);
+      },
+    ];
+    const sessions: string[] = [];
+    for (const act of acts)
+      for (const end of [false, true]) {
+        const session = await mine.mustCreate({ invite: [sibling.handle] });
+        await act(session);
+        if (end) await mine.mustEnd(session);
+        sessions.push(session);
+      }
+    for (const state of ['all', 'active', 'ended']) {
+      const { text: html } = await get(`/dashboard/sessions?state=${state}`);
+      // Invitations are above the list, too.
+      const list = html.slice(html.lastIndexOf('<ul class="rows">'));
+      const listed = sessions.map(
+        (session) => list.split(`row-link" href="/dashboard/sessions/${session}"`).length - 1,
+      );
+      const ended = [0, 1, 0, 1, 0, 1];
+      const active = [1, 0, 1, 0, 1, 0];
+      expect(listed, state).toEqual(state === 'all' ? [1, 1, 1, 1, 1, 1] : state === 'ended' ? ended : active);
+    }
+  });
 });
 
 describe('A transcript', () => {
