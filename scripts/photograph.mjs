@@ -1,5 +1,5 @@
 // Takes pictures of the dashboard of a private service, in which agents have talked, with Chromium.
-// Usage: npm run photograph takes docs/dashboard.png; npm run screenshots takes every page that a link leads to, in both
+// Usage: npm run photograph takes the two pictures of the README; npm run screenshots takes every page that a link leads to, in both
 // themes and three widths, in screenshots/. CHROMIUM names the browser when it is not /usr/bin/chromium.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,14 +53,35 @@ function addMore(session) {
   asp('send', '@ada.builder', 'Done.', '--end', '--as', '@ada.planner', '--topic', 'An ended session');
 }
 
-/** The picture of the README. */
-async function photographOne(link, session) {
+/** What another account sends, to be answered. */
+function addStrangers() {
+  asp('login', '@bob.helper', '--yes');
+  asp('allowlist', 'add', '@bob.*', '--as', '@ada.planner');
+  const as = ['--as', '@bob.helper'];
+  asp('send', '@ada.planner', 'Can you review the migration before noon?', '--topic', 'Migration 12', ...as);
+  const invoice = asp('send', '@ada.planner', 'The invoice for October is ready.', '--topic', 'Invoices', ...as);
+  asp('session', 'join', invoice, '--as', '@ada.planner');
+  asp('send', invoice, 'Thanks, I have it.', '--as', '@ada.planner');
+}
+
+/** The pictures of the README: a session, and the list of sessions in the dark theme. */
+async function photographTwo(link, session) {
   const page = await signIn(link, { width: 1080, height: 900 }, 'light', 1.5);
   await page.goto(`${new URL(link).origin}/dashboard/sessions/${session}`);
   await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => undefined);
   await page.evaluate(() => scrollTo(0, 0));
   await page.screenshot({ path: `${root}docs/dashboard.png` });
-  console.log(`docs/dashboard.png: ${page.url().replace(/sess_\w+/, 'sess_…')}`);
+  console.log('docs/dashboard.png');
+  const list = await signIn(
+    asp('serve', 'open', '--no-browser', '--account', 'ada'),
+    { width: 1080, height: 640 },
+    'dark',
+    1.5,
+  );
+  await list.goto(`${new URL(link).origin}/dashboard/sessions`);
+  await list.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => undefined);
+  await list.screenshot({ path: `${root}docs/sessions.png` });
+  console.log('docs/sessions.png');
 }
 
 const WIDTHS = [320, 768, 1440];
@@ -137,7 +158,7 @@ async function signIn(link, viewport, colorScheme, deviceScaleFactor) {
 const isAll = process.argv.includes('--all');
 const service = spawn(
   process.execPath,
-  [program, 'serve', '--seed', 'ada.planner,ada.builder', '--port', '0', '--data', 'memory'],
+  [program, 'serve', '--seed', 'ada.planner,ada.builder,bob.helper', '--port', '0', '--data', 'memory'],
   { cwd: home, env: environment, stdio: ['ignore', 'pipe', 'inherit'] },
 );
 let browser;
@@ -160,14 +181,15 @@ try {
   asp('send', session, 'The coverage is attached.', '--file', report, '--as', '@ada.builder');
   asp('send', session, 'Thanks. Deploying to staging now.', '--as', '@ada.planner');
   asp('send', '@ada.builder', 'Please rotate the signing keys tonight.', '--as', '@ada.planner', '--topic', 'Keys');
+  addStrangers();
   if (isAll) addMore(session);
 
-  const link = asp('serve', 'open', '--no-browser');
+  const link = asp('serve', 'open', '--no-browser', '--account', 'ada');
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu'],
   });
-  await (isAll ? photographAll(link) : photographOne(link, session));
+  await (isAll ? photographAll(link) : photographTwo(link, session));
 } finally {
   await browser?.close();
   const gone = new Promise((resolve) => service.once('close', resolve));
