@@ -60,6 +60,7 @@ import {
   serveInviteRevoke,
 } from './commands/serve/accounts.js';
 import { serveBackup, serveReset, serveRestore } from './commands/serve/data.js';
+import { serveInstall, serveUninstall } from './commands/serve/install.js';
 import {
   serveAgentAdd,
   serveAgentList,
@@ -105,6 +106,7 @@ const COMMANDS: readonly Command[] = [
   ...[knockList, knockDismiss],
   ...[blockList, blockAdd, blockRemove],
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
+  ...[serveInstall, serveUninstall],
   ...[serveKeysList, serveKeysRotate],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],

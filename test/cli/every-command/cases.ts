@@ -189,6 +189,8 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve reset': [local('serve reset --data $HOME/none --yes')],
   'serve backup': [local('serve backup saved.tar --data $SHARED/data')],
   'serve restore': [local('serve restore $SHARED/backup.tar --data restored')],
+  'serve install': [local('serve install --dry-run')],
+  'serve uninstall': [local('serve uninstall --dry-run')],
   'serve keys list': [operator('serve keys list')],
   'serve keys rotate': [operator('serve keys rotate')],
   'serve agent list': [operator('serve agent list')],

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -152,6 +152,8 @@ async function data(scene: Scene): Promise<void> {
   await service.stop();
   scene.name('$data', directory);
 }
+
+const unitOf = (ran: Ran): string => (jsonOf(ran) as { text: string }).text;
 
 const TABLE: Table = {
   serve: {
@@ -446,6 +448,35 @@ const TABLE: Table = {
       await data(scene);
       await scene.asNobody(['serve reset --yes', typed]);
       return existsSync(join(scene.home, 'data/asp.sqlite'));
+    }),
+  },
+  'serve install': {
+    '--system': shown('--system', true, async (scene, typed) =>
+      unitOf(await scene.asNobody(['serve install --dry-run --json', typed])).includes('WantedBy=multi-user.target'),
+    ),
+    '--run-as': shown('--run-as chat', true, async (scene, typed) =>
+      unitOf(await scene.asNobody(['serve install --system --dry-run --json', typed])).includes('User=chat'),
+    ),
+    '--config': shown(
+      `--config ${fileURLToPath(new URL('../../../package.json', import.meta.url))}x`,
+      2,
+      async (scene, typed) => (await scene.asNobody(['serve install --dry-run', typed])).code,
+    ),
+    '--dry-run': shown('--dry-run', 0, async (scene, typed) => {
+      const environment = { PATH: scene.home };
+      return (await scene.asNobody(['serve install', typed], { environment })).code;
+    }),
+  },
+  'serve uninstall': {
+    '--system': shown('--system', '/etc/systemd/system/asp.service', async (scene, typed) =>
+      (await scene.asNobody(['serve uninstall --dry-run', typed])).out.trim(),
+    ),
+    '--dry-run': shown('--dry-run', 0, async (scene, typed) => {
+      const environment = { PATH: scene.home, XDG_CONFIG_HOME: join(scene.home, 'units') };
+      const unit = unitOf(await scene.asNobody('serve install --dry-run --json'));
+      mkdirSync(join(scene.home, 'units/systemd/user'), { recursive: true });
+      scene.file('units/systemd/user/asp.service', unit);
+      return (await scene.asNobody(['serve uninstall', typed], { environment })).code;
     }),
   },
   'serve backup': {

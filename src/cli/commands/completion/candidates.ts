@@ -95,7 +95,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
         'text',
         'time',
       ],
-      ...['url', 'value'],
+      ...['url', 'user', 'value'],
     ].map((name) => [name, []]),
   ),
 };

@@ -335,6 +335,8 @@ export const COMMAND_OUTPUT = {
   'serve reset': shape({ data: text, deleted: yes, attachments: count, bytes: count }),
   'serve backup': z.looseObject({ ...restored.shape, bytes: count, with_keys: yes }),
   'serve restore': restored,
+  'serve install': shape({ unit: text, system: yes, commands: z.array(texts), text, written: yes }),
+  'serve uninstall': shape({ unit: text, system: yes, commands: z.array(texts), removed: yes }),
   'serve keys list': list(OperatorKey),
   'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),
   'serve agent list': list(OperatorAgent),
