@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launchChromium, noChromium } from '../support/chromium.js';
@@ -6,6 +7,8 @@ import { createHome, type Home, jsonLines, type ServiceProcess, startServe } fro
 
 const OPTIONS = ['--seed', 'ada.planner,ada.builder,bob.helper', '--limits', 'off'];
 const PATIENCE_MS = 30_000;
+/** What a program and a person say in a row: 1,002 messages in all in the long tests. */
+const [SAID_BY_PROGRAM, SAID_BY_PERSON] = process.env['ASP_TEST_LONG'] === '1' ? [300, 50] : [60, 15];
 
 describe.skipIf(noChromium !== undefined)(`A person and a program in one session ${noChromium ?? ''}`, () => {
   let home: Home;
@@ -42,7 +45,6 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
       .filter(({ type }) => type === 'session.message')
       .map(({ payload }) => payload.content ?? '');
   };
-  const shownTexts = (): Promise<string[]> => page.locator('.entry .text').allInnerTexts();
   const focused = (): Promise<string> =>
     page.evaluate('document.activeElement.id || document.activeElement.textContent');
   const tabTo = async (name: RegExp): Promise<void> => {
@@ -141,15 +143,34 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
       await text.press('Control+Enter');
       await untilSent();
     };
-    const speak = (from: string): Promise<unknown> =>
-      home.asp(['send', session, '--lines', '--as', '@bob.helper'], {
-        input: Array.from({ length: 60 }, (_, index) => `${from} ${index}\n`).join(''),
-      });
+    const speak = async (from: string): Promise<void> => {
+      // One command sends no more to a session in a minute.
+      for (let first = 0; first < SAID_BY_PROGRAM; first += 60)
+        await home.asp(['send', session, '--lines', '--as', '@bob.helper'], {
+          input: Array.from({ length: 60 }, (_, index) => `${from} ${first + index}\n`).join(''),
+        });
+    };
     const talk = async (round: string): Promise<void> => {
       const program = speak(`program ${round}`);
-      for (let index = 0; index < 15; index += 1) await say(`person ${round} ${index}`);
+      for (let index = 0; index < SAID_BY_PERSON; index += 1) await say(`person ${round} ${index}`);
       await program;
     };
+    // The page keeps the latest messages, so it is looked at all the time.
+    const shown = new Map<number, string>();
+    let isOver = false;
+    const watching = (async () => {
+      while (!isOver) {
+        const entries = await page
+          .locator('.entry.said')
+          .evaluateAll((all) =>
+            all.map((one) => [Number(one.dataset['sequence']), one.querySelector('.text')?.textContent ?? ''] as const),
+          );
+        const sequences = entries.map(([sequence]) => sequence);
+        expect(sequences).toEqual([...new Set(sequences)].sort((one, other) => one - other));
+        for (const [sequence, words] of entries) shown.set(sequence, words.trim());
+        await pause(100);
+      }
+    })();
     await talk('first');
 
     await context.setOffline(true);
@@ -171,10 +192,12 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await talk('last');
 
     const wanted = await textsOf(session);
-    expect(wanted.length).toBe(3 * 60 + 2 * 15 + 2);
-    await until('the page shows everything', async () => (await page.locator('.entry.said').count()) >= wanted.length);
-    expect(await shownTexts()).toEqual(wanted);
-    await until('the program has everything', async () => tail.stdout().includes('person last 14'));
+    expect(wanted.length).toBe(3 * SAID_BY_PROGRAM + 2 * SAID_BY_PERSON + 2);
+    await until('the page shows everything', async () => shown.size >= wanted.length);
+    isOver = true;
+    await watching;
+    expect([...shown.values()]).toEqual(wanted);
+    await until('the program has everything', async () => tail.stdout().includes(`person last ${SAID_BY_PERSON - 1}`));
     const heard = jsonLines<{ payload: { content: string } }>(tail.stdout()).map(({ payload }) => payload.content);
     expect(heard).toEqual(wanted);
     await page.getByText(/^Message \d+: delivered to @bob\.helper\.$/).waitFor();
