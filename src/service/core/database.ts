@@ -58,8 +58,8 @@ export interface Database extends Work {
   /** For background work such as delivery. It does not wait behind requests, and requests do not wait behind it. */
   readonly behind: Work;
   /**
-   * How long the oldest waiting request has waited for its turn, in milliseconds. 0 while the database is away: requests
-   * then wait for it to return, not for each other.
+   * How long a request that comes now will wait for its turn, in milliseconds, as far as the line tells. 0 while the
+   * database is away: requests then wait for it to return, not for each other.
    */
   queueMs(): number;
   close(): Promise<void>;

@@ -67,7 +67,7 @@ export async function admit({ context, verify, bounds }: Rest, call: Call): Prom
   return { ...call, row, actor, path, key: isWrite(row) ? readKey(headers['idempotency-key']) : undefined };
 }
 
-/** New requests are refused while one has waited longer than this. The waiting requests are answered first. */
+/** New requests are refused while they would wait longer than this. Those that wait already are answered. */
 const QUEUE_MAX_MS = 1_000;
 
 /** @throws ServiceError 503, while the database is overloaded. */

@@ -16,6 +16,7 @@ import { isOutage, OperatorError } from '../core/errors.js';
 import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
 import { isAtOrigin, openEpoch, readEpoch } from './epochs.js';
 import { seal } from './keys.js';
+import { estimateWaitMs } from './line.js';
 import { EPOCH_LOCK } from './lock-names.js';
 import {
   type ConnectionPool,
@@ -189,8 +190,8 @@ export function createOutage({ clock, onChange }: OutageOptions): Outage {
 
 /** Lets this many run at once; the others wait in line, up to a limit. */
 export interface Slots {
-  /** How long the first in line has waited. */
-  waitedMs(): number;
+  /** How long a call that comes now will wait for its turn. */
+  waitMs(): number;
   /** Throws `DATABASE_LOST` after a wait in which no call made progress. */
   use<T>(work: () => Promise<T>): Promise<T>;
   /** Accepts nothing new, and resolves when all accepted work has ended. */
@@ -205,13 +206,15 @@ export interface SlotsOptions {
 }
 
 export function createSlots(count: number, waitingMax: number, options: SlotsOptions): Slots {
-  /** Since when each has waited, the first in line first. */
-  const waiting = new Map<() => void, number>();
+  /** The first in line first. */
+  const waiting: Waiting = new Map();
   let free = count;
+  let turns = 0;
   let isClosed = false;
   let onIdle: (() => void) | undefined;
 
   const leave = (): void => {
+    turns += 1;
     const [next] = waiting.keys();
     if (next === undefined) free += 1;
     else next();
@@ -219,16 +222,18 @@ export function createSlots(count: number, waitingMax: number, options: SlotsOpt
   };
 
   return {
-    waitedMs() {
-      const [since] = waiting.values();
-      return since === undefined ? 0 : options.clock.monotonic() - since;
+    waitMs() {
+      const [first] = waiting.values();
+      if (first === undefined) return 0;
+      const firstWaitedMs = options.clock.monotonic() - first.sinceMs;
+      return estimateWaitMs({ firstWaitedMs, turnsSince: turns - first.turns, turnsAhead: waiting.size });
     },
     async use(work) {
       if (isClosed) throw new Error('The database is closed.');
       if (waiting.size >= waitingMax)
         throw new OperatorError('DATABASE_LOST', 'Too many calls are waiting for the database.');
       if (free > 0) free -= 1;
-      else await waitForTurn(waiting, options);
+      else await waitForTurn(waiting, turns, options);
       try {
         return await work();
       } finally {
@@ -245,7 +250,10 @@ export function createSlots(count: number, waitingMax: number, options: SlotsOpt
   };
 }
 
-function waitForTurn(waiting: Map<() => void, number>, { clock, patienceMs, isStuck }: SlotsOptions): Promise<void> {
+/** Since when each waits, and how many turns had ended then. */
+type Waiting = Map<() => void, { readonly sinceMs: number; readonly turns: number }>;
+
+function waitForTurn(waiting: Waiting, turns: number, { clock, patienceMs, isStuck }: SlotsOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     let cancel = (): void => {};
     const go = (): void => {
@@ -261,7 +269,7 @@ function waitForTurn(waiting: Map<() => void, number>, { clock, patienceMs, isSt
       waiting.delete(go);
       reject(new OperatorError('DATABASE_LOST', 'The database does not respond.'));
     };
-    waiting.set(go, clock.monotonic());
+    waiting.set(go, { sinceMs: clock.monotonic(), turns });
     cancel = clock.schedule(patienceMs, look);
   });
 }
@@ -348,7 +356,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     epoch: epochs.epoch,
     onNewEpoch: epochs.onNewEpoch,
     refreshEpoch: async () => epochs.enter(await readEpoch(aside)),
-    queueMs: () => (reads.isAnswering || writes.isAnswering ? slots.waitedMs() : 0),
+    queueMs: () => (reads.isAnswering || writes.isAnswering ? slots.waitMs() : 0),
     ...workOn(slots),
     behind: workOn(slotsBehind),
     async close() {

@@ -7,6 +7,7 @@ import { OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
 import { openEpoch } from './epochs.js';
+import { estimateWaitMs } from './line.js';
 import { decodeRow, encodeValue } from './postgres-query.js';
 import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
 import {
@@ -119,6 +120,8 @@ const WAITING_WRITES_MAX = 10_000;
 
 interface Waiting {
   readonly sinceMs: number;
+  /** How many commits had begun when it came. */
+  readonly commits: number;
   /** Runs the work; the returned function settles its caller once the outcome of the transaction is known. */
   run(): Promise<() => void>;
   fail(error: unknown): void;
@@ -128,8 +131,8 @@ export interface GroupCommit {
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   /** Why the last commit failed; undefined: it succeeded. */
   fault(): unknown;
-  /** How long the first in line has waited. */
-  waitedMs(): number;
+  /** How long a write that comes now will wait for its commit. */
+  waitMs(): number;
   drain(): Promise<void>;
 }
 
@@ -146,11 +149,13 @@ export function createGroupCommit(
   const waiting: Waiting[] = [];
   let running: Promise<void> | undefined;
   let fault: unknown;
+  let commits = 0;
 
   const runAll = async (): Promise<void> => {
     while (waiting.length > 0) {
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
+      commits += 1;
       fault = await turns(() => commitTogether(prepared, group));
       onCommit(group.length);
     }
@@ -163,6 +168,7 @@ export function createGroupCommit(
         if (waiting.length >= WAITING_WRITES_MAX) return reject(new Error('Too many writes are waiting.'));
         waiting.push({
           sinceMs: systemClock.monotonic(),
+          commits,
           // The group runs in the scope of its first member.
           run: keepScope(async () => {
             try {
@@ -180,7 +186,13 @@ export function createGroupCommit(
         running ??= runAll();
       }),
     fault: () => fault,
-    waitedMs: () => (waiting[0] === undefined ? 0 : systemClock.monotonic() - waiting[0].sinceMs),
+    waitMs() {
+      const [first] = waiting;
+      if (first === undefined) return 0;
+      const firstWaitedMs = systemClock.monotonic() - first.sinceMs;
+      const turnsAhead = Math.ceil(waiting.length / WRITES_PER_COMMIT_MAX);
+      return estimateWaitMs({ firstWaitedMs, turnsSince: commits - first.commits, turnsAhead });
+    },
     async drain() {
       await running;
     },
@@ -438,7 +450,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
     pageRows: PAGE_ROWS,
     writeFault: commits.fault,
     epoch: () => epoch,
-    queueMs: commits.waitedMs,
+    queueMs: commits.waitMs,
     ...work,
     // One writer: all that waits for it shares its next commit.
     behind: work,

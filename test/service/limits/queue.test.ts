@@ -39,7 +39,7 @@ describe('a service that has too much to do', () => {
 });
 
 describe('the queue for the database', () => {
-  it('is as old as the request that has waited longest, and what happens behind requests passes it', async () => {
+  it('grows while a request waits, and what happens behind requests passes it', async () => {
     const database = await openTestStore();
     undo.push(() => database.close());
     await database.read((query) => query.all('SELECT 1 AS one'));
