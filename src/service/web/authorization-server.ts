@@ -5,6 +5,7 @@ import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.j
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
+import { findScope } from '../core/request-scope.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
@@ -155,6 +156,7 @@ function answerPageError(
     message: error.description,
     advice: adviceFor(error),
     code: error.error,
+    requestId: error.status >= 500 ? findScope()?.requestId : undefined,
     onward: { href: PATH.dashboard, label: 'Dashboard' },
   });
   return reply

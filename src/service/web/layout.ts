@@ -115,15 +115,17 @@ export interface ErrorPage {
   readonly advice?: string;
   /** The name of the error, for the app's developer. */
   readonly code: string;
+  /** For the operator, who finds it in the log. */
+  readonly requestId?: string | undefined;
   /** Where to go from here. */
   readonly onward?: { readonly href: string; readonly label: string };
 }
 
 /** An error that is not sent back to the app that caused it; a person may pass it on. */
-export function renderErrorPage({ host, title, message, advice, code, onward }: ErrorPage): string {
+export function renderErrorPage({ host, title, message, advice, code, requestId, onward }: ErrorPage): string {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
-${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span></p>
+${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span>${requestId !== undefined && html`<br>Request: <span class="mono wrap">${requestId}</span>`}</p>
 </div>`;
   return layOut({ title: `Problem: ${title}`, host, main });
 }

@@ -8,10 +8,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../../src/service/core/context.js';
 import { findScope, inScope, readTraceParent } from '../../../src/service/core/request-scope.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
+import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import type { Actor } from '../../support/actors.js';
 import { type Answer, formBody, request } from '../../support/http.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { openSocket } from '../../support/socket.js';
+import { TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 import { createBrowser } from '../authorization-server/browser.js';
 
@@ -63,7 +65,8 @@ describe('the id of a request', () => {
   });
 
   const idOf = ({ headers }: Answer): string => headers['x-request-id'] ?? 'none';
-  const linesOf = (id: string): Line[] => lines.filter((line) => line['request_id'] === id);
+  const allLinesOf = (id: string): Line[] => lines.filter((line) => line['request_id'] === id);
+  const linesOf = (id: string): Line[] => allLinesOf(id).filter(({ event }) => event !== 'database');
   const ask = (headers: Record<string, string>, path = '/sessions'): Promise<Answer> =>
     request(`${service.baseUrl}${path}`, { headers });
 
@@ -127,8 +130,11 @@ describe('the id of a request', () => {
     );
   });
 
-  it('says which agent and account a request is from, for those who look for a cause', async () => {
+  it('says which agent and account a request is from and when it used the database, for those who look for a cause', async () => {
     const answer = await alice.get('/agents/me');
+    expect(allLinesOf(idOf(answer))).toContainEqual(
+      expect.objectContaining({ event: 'database', operation: 'read', ms: expect.any(Number) }),
+    );
     expect(linesOf(idOf(answer))).toContainEqual({
       level: 'debug',
       event: 'authenticated',
@@ -136,6 +142,25 @@ describe('the id of a request', () => {
       agent_id: expect.stringMatching(/^agt_/),
       request_id: idOf(answer),
     });
+  });
+
+  it.skipIf(TEST_STORE === 'postgres')('is on the page that a person sees when the service fails', async () => {
+    const broken = mkdtempSync(join(tmpdir(), 'asp-request-ids-'));
+    const other = await startTestService({ data: { directory: broken }, log, areLimitsOn: false });
+    const browser = createBrowser(other.webUrl);
+    const form = await browser.get('/oauth/sign-in');
+    const connection = (await loadSqlite())(join(broken, 'asp.sqlite'));
+    connection.exec('ALTER TABLE account RENAME TO account_gone');
+    connection.close();
+    lines.length = 0;
+    const page = await browser.submit(form, '/oauth/sign-in', { username: 'maria', password: 'wrong wrong wrong' });
+    const [failed] = lines.filter(({ event }) => event === 'page_failed');
+    expect(failed).toMatchObject({ level: 'error', request_id: expect.stringMatching(OWN) });
+    expect(page.text).toContain(String(failed?.['request_id']));
+    const refused = await browser.get('/oauth/authorize?client_id=nobody');
+    expect(refused.text).not.toMatch(/req_[0-9a-f]{20}/);
+    await other.stop();
+    rmSync(broken, { recursive: true });
   });
 
   it('of a WebSocket is in its handshake, in its refusal, and in the line of its end', async () => {

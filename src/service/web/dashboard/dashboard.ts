@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { recordActivity } from '../../agents/activity.js';
 import { ServiceError } from '../../core/errors.js';
+import { findScope } from '../../core/request-scope.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
 import { PATH } from '../../oauth/metadata.js';
@@ -524,6 +525,7 @@ function answerFailure(
     message: error.description,
     advice: 'Nothing was changed. Go back to the dashboard and try again from there.',
     code: error.error,
+    requestId: error.status >= 500 ? findScope()?.requestId : undefined,
     onward: ONWARD,
   });
   return reply
