@@ -14,6 +14,7 @@ import { listClientIdsOfAccount, revokeGrantsOfAgent, revokeSignInsOfAccount } f
 import { deleteAccountSessions } from '../store/browser-sessions.js';
 import { deleteKnocksOfAgent } from '../store/knocks.js';
 import { agentLock, sessionLock } from '../store/lock-names.js';
+import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
 
@@ -81,5 +82,8 @@ export async function removeAccount(
     if (agent === undefined) break;
     await database.write((transaction) => removeAgentRecord(context, transaction, agent));
   }
-  await database.write((transaction) => markAccountRemoved(transaction, accountId, clock.now()));
+  await database.write(async (transaction) => {
+    await deletePasskeysOfAccount(transaction, accountId);
+    await markAccountRemoved(transaction, accountId, clock.now());
+  });
 }

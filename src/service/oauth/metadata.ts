@@ -95,6 +95,7 @@ export const PATH = {
   authorize: '/oauth/authorize',
   consent: '/oauth/consent',
   signIn: '/oauth/sign-in',
+  passkey: '/oauth/passkey',
   signUp: '/oauth/sign-up',
   signOut: '/oauth/sign-out',
   signInLink: '/oauth/sign-in-link',

@@ -46,6 +46,11 @@ export function findAccount(query: Query, accountId: string): Promise<AccountRow
 }
 
 /** Including suspended accounts. */
+export function findAccountById(query: Query, accountId: string): Promise<AccountRow | undefined> {
+  return query.get<AccountRow>('SELECT * FROM account WHERE id = $1 AND removed_at IS NULL', accountId);
+}
+
+/** Including suspended accounts. */
 export function findAccountByUsername(query: Query, username: string): Promise<AccountRow | undefined> {
   return query.get<AccountRow>('SELECT * FROM account WHERE username = $1 AND removed_at IS NULL', username);
 }

@@ -11,6 +11,8 @@ export interface AccountSessionRow {
   /** The browser's own name. */
   readonly browser_name: string;
   readonly created_at: number;
+  /** When its person last proved who they are. */
+  readonly confirmed_at: number;
   readonly expires_at: number;
 }
 
@@ -21,6 +23,7 @@ export async function insertAccountSession(transaction: Transaction, row: Accoun
     'address',
     'browser_name',
     'created_at',
+    'confirmed_at',
     'expires_at',
   ]);
 }
@@ -33,6 +36,20 @@ export function findSignedInAccount(query: Query, idHash: string, now: number): 
     idHash,
     now,
   );
+}
+
+/** Whether the person in front of that browser has proved who they are since then. */
+export async function wasConfirmedSince(query: Query, idHash: string, epochMs: number): Promise<boolean> {
+  const found = await query.get(
+    'SELECT 1 AS found FROM account_session WHERE id_hash = $1 AND confirmed_at >= $2',
+    idHash,
+    epochMs,
+  );
+  return found !== undefined;
+}
+
+export async function markConfirmed(transaction: Transaction, idHash: string, now: number): Promise<void> {
+  await transaction.run('UPDATE account_session SET confirmed_at = $2 WHERE id_hash = $1', idHash, now);
 }
 
 /** The next `limit` of an account after a position, newest first. */

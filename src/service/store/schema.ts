@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 27;
+export const SCHEMA_VERSION = 28;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -87,10 +87,29 @@ const SCHEMA: readonly Statement[] = [
     address TEXT NOT NULL,
     browser_name TEXT NOT NULL,
     created_at BIGINT NOT NULL,
+    confirmed_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
+  `CREATE TABLE passkey (
+    id TEXT PRIMARY KEY,
+    credential_id TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    name TEXT NOT NULL,
+    public_key TEXT NOT NULL,
+    sign_count BIGINT NOT NULL,
+    transports TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    last_used_at BIGINT
+  )`,
+  `CREATE INDEX passkey_by_account ON passkey (account_id, id)`,
+  // Challenges that a passkey has answered. Each counts once.
+  `CREATE TABLE used_challenge (
+    challenge_hash TEXT PRIMARY KEY,
+    expires_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX used_challenge_by_expiry ON used_challenge (expires_at)`,
   // What was done with an account, for its owner.
   `CREATE TABLE activity (
     id TEXT PRIMARY KEY,

@@ -9,6 +9,7 @@ type Asset =
   | 'transcript.js'
   | 'compose.js'
   | 'lists.js'
+  | 'passkey.js'
   | 'streams.js';
 
 /** The files in the folder `assets`, inserted by the build. */
@@ -28,3 +29,6 @@ export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['trans
 
 /** Updates a list while someone views it. */
 export const LISTS_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['lists.js']}`;
+
+/** Asks the browser for a passkey. */
+export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];

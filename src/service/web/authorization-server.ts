@@ -27,11 +27,21 @@ import {
 import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js';
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
+import { deleteUsedChallengesBefore } from '../store/passkeys.js';
 import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, refuseOtherMethods } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
 import { pageHeaders, renderErrorPage } from './layout.js';
-import { enterByLink, setNewPassword, showNewPassword, showSignIn, signIn, signOut, signUp } from './sign-in.js';
+import {
+  enterByLink,
+  setNewPassword,
+  showNewPassword,
+  showSignIn,
+  signIn,
+  signInWithPasskey,
+  signOut,
+  signUp,
+} from './sign-in.js';
 
 const PUBLISHED = `public, max-age=${KEY_SET_MAX_AGE_S}`;
 
@@ -110,13 +120,14 @@ function registerPages(scope: FastifyInstance, server: AuthorizationServer): voi
   scope.get(PATH.newPassword, GET_ALONE, async (request, reply) => showNewPassword(server, request, reply));
   scope.post(PATH.newPassword, async (request, reply) => setNewPassword(server, request, reply));
   scope.post(PATH.signIn, async (request, reply) => signIn(server, request, reply));
+  scope.post(PATH.passkey, async (request, reply) => signInWithPasskey(server, request, reply));
   scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
   scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
   refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
   refuseOtherMethods(scope, PATH.consent, ['GET']);
   refuseOtherMethods(scope, PATH.signInLink, ['GET']);
   for (const path of [PATH.signIn, PATH.newPassword]) refuseOtherMethods(scope, path, ['GET', 'POST']);
-  for (const path of [PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
+  for (const path of [PATH.passkey, PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
 }
 
 /** No browser sends this header on its own. */
@@ -183,6 +194,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteAuthorizationRequestsBefore(transaction, now - AUTHORIZATION_REQUEST_LIFETIME_S * 1000);
     await deleteAuthorizationCodesBefore(transaction, now - CODE_KEPT_MS);
     await deleteAccountSessionsExpiredBefore(transaction, now);
+    await deleteUsedChallengesBefore(transaction, now);
     await deleteActivitiesBefore(transaction, now - ACTIVITY_KEPT_MS);
     await deleteOperatorActionsBefore(transaction, now - OPERATOR_ACTION_KEPT_MS);
     await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);

@@ -87,24 +87,27 @@ export interface Page {
   readonly host: string;
   readonly main: Html;
   readonly below?: Html;
+  /** Runs after the page. Its headers must allow it. */
+  readonly script?: string;
 }
 
 /** A document with a single card. */
-export function layOut({ title, host, main, below }: Page): string {
+export function layOut({ title, host, main, below, script }: Page): string {
   const body = html`<body>
 <header class="masthead">${MARK}<strong>asp</strong><span class="place">${host}</span></header>
 <main class="sheet">${main}</main>
-${below !== undefined && html`<footer class="below">${below}</footer>`}
+${below !== undefined && html`<footer class="below">${below}</footer>`}${script !== undefined && renderScript(script)}
 </body>`;
   return renderDocument({ title, style: STYLE, body });
 }
 
 /**
  * `formTargets` are origins to which a form of the page may finally redirect: Chromium checks `form-action` against the
- * redirect after a form too.
+ * redirect after a form too. `script` is the page's own.
  */
-export function pageHeaders(formTargets: readonly string[] = []): Record<string, string> {
-  return headersWith({ 'form-action': ["'self'", ...formTargets] });
+export function pageHeaders(formTargets: readonly string[] = [], script?: string): Record<string, string> {
+  const allowed = { 'form-action': ["'self'", ...formTargets] };
+  return headersWith(script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] });
 }
 
 export interface ErrorPage {

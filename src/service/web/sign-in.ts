@@ -21,7 +21,9 @@ import { rebindAuthorizationRequests } from '../store/authorizations.js';
 import { deleteAccountSession, insertAccountSession } from '../store/browser-sessions.js';
 import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
+import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { getHost, redirect } from './api-scope.js';
+import { PASSKEY_SCRIPT } from './assets.js';
 import { requireStoredRequest } from './authorization-request.js';
 import {
   ACCOUNT_SESSION_LIFETIME_MS,
@@ -39,6 +41,7 @@ import {
 import { describeDuration, type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
 import { type Html, html, strangersText } from './html.js';
 import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layout.js';
+import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
 export interface SignInPage {
@@ -51,6 +54,8 @@ export interface SignInPage {
   readonly csrf: string;
   readonly signInPath: string;
   readonly signUpPath: string;
+  /** Asks the browser for a passkey; undefined: there can be none at the address of this service. */
+  readonly passkeyForm: Html | undefined;
   /** Who may create an account. */
   readonly signUp: 'open' | 'invite' | 'off';
   /** Which of the two forms was sent, or is shown first. */
@@ -80,7 +85,8 @@ ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 }
 ${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
-  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, host: page.host, main });
+  const script = page.passkeyForm && { script: PASSKEY_SCRIPT };
+  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, host: page.host, main, ...script });
 }
 
 function renderPurpose({ clientName, form, host }: SignInPage): Html {
@@ -94,12 +100,14 @@ function renderPurpose({ clientName, form, host }: SignInPage): Html {
 function renderSignInForm(page: SignInPage): Html {
   const { mistakes } = page;
   const username = page.form === 'sign-in' ? page.filled.username : undefined;
+  const autocomplete = page.passkeyForm === undefined ? 'username' : 'username webauthn';
   return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
 ${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
-${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete: 'username' }, mistakes)}
+${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete }, mistakes)}
 ${renderField({ ...PASSWORD, id: 'password', autocomplete: 'current-password' }, mistakes)}
 <div class="actions single"><button class="button primary">Sign in</button></div>
-</form>`;
+</form>
+${page.passkeyForm}`;
 }
 
 function renderSignUpForm(page: SignInPage): Html {
@@ -164,7 +172,7 @@ export function renderNewPasswordPage({ host, csrf, path, once, username, mistak
   const title = 'Choose a new password';
   const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
   const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. It signs out every browser and application of this account.</p></div>
+<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. It signs out every browser and application of this account, and removes its passkeys.</p></div>
 ${renderProblem('There is a problem', mistakes)}
 <form method="post" action="${path}" class="stack" aria-label="${title}">
 ${hidden({ once, csrf })}
@@ -207,6 +215,7 @@ export async function enterAs(
   reply: FastifyReply,
   before: Browser | undefined,
   account: AccountRow,
+  passkeyName = '',
 ): Promise<void> {
   const { clock, database, log } = server.context;
   const { ip, headers } = reply.request;
@@ -223,12 +232,14 @@ export async function enterAs(
       address: ip.replace(/^::ffff:(?=\d+\.)/, ''),
       browser_name: parseBrowserName(headers['user-agent']),
       created_at: now,
+      confirmed_at: now,
       expires_at: now + ACCOUNT_SESSION_LIFETIME_MS,
     });
     await recordActivity(server.context, transaction, {
       ...describeVisitor(reply.request),
       accountId: account.id,
       kind: 'signed-in',
+      detail: passkeyName === '' ? '' : `Passkey: ${passkeyName}`,
     });
   });
   log.security?.('signed_in', { account: account.username, address: ip, outcome: 'done' });
@@ -295,16 +306,48 @@ export async function signIn(
       filled: { username },
     });
   }
-  const { account } = checked;
-  if (account.suspended_at !== null) {
-    server.context.log.security?.('sign_in_failed', { account: username, address: request.ip, outcome: 'suspended' });
-    return showAgain(server, reply.code(403), sent, {
-      form: 'sign-in',
-      mistakes: [{ message: 'This account is suspended. Contact the operator of this service.' }],
-      filled: { username },
-    });
-  }
-  return enter(server, reply, sent, account);
+  return admit(server, reply, sent, checked.account);
+}
+
+/** Signs in with a passkey, which names its account itself. */
+export async function signInWithPasskey(
+  server: AuthorizationServer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const sent = readForm(server, request);
+  const text = sent.form.one('credential') ?? '';
+  const checked = await checkPasskey(server, request, { browser: sent.browser, purpose: 'sign-in', text });
+  if (checked.kind === 'right') return admit(server, reply, sent, checked.account, checked.name);
+  if (checked.kind === 'refused')
+    return refuseHurry(server, reply, sent, { form: 'sign-in', waitS: checked.waitS, filled: {} });
+  const message =
+    checked.kind === 'expired'
+      ? 'This page was open for too long. Try again.'
+      : 'This passkey does not sign in here. Use another, or your password.';
+  return showAgain(server, reply.code(400), sent, { form: 'sign-in', mistakes: [{ message }] });
+}
+
+/** Signs in an account that has proved who it is. */
+async function admit(
+  server: AuthorizationServer,
+  reply: FastifyReply,
+  sent: SentForm,
+  account: AccountRow,
+  passkeyName?: string,
+): Promise<FastifyReply> {
+  const { username } = account;
+  if (account.suspended_at === null) return enter(server, reply, sent, account, passkeyName);
+  server.context.log.security?.('sign_in_failed', {
+    account: username,
+    address: reply.request.ip,
+    outcome: 'suspended',
+  });
+  return showAgain(server, reply.code(403), sent, {
+    form: 'sign-in',
+    mistakes: [{ message: 'This account is suspended. Contact the operator of this service.' }],
+    filled: { username },
+  });
 }
 
 /** Creates an account and signs in as it. */
@@ -398,8 +441,9 @@ async function enter(
   reply: FastifyReply,
   sent: SentForm,
   account: AccountRow,
+  passkeyName?: string,
 ): Promise<FastifyReply> {
-  await enterAs(server, reply, sent.browser, account);
+  await enterAs(server, reply, sent.browser, account, passkeyName);
   return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
 }
 
@@ -482,12 +526,30 @@ export async function sendSignInPage(
     isFirstUse: !(await hasPasswordAccounts(query)),
     hasLocal: isHere && (await listLocalAccounts(query, 1)).length > 0,
   }));
+  const values = {
+    request: shown.waiting?.id,
+    return_to: shown.returnTo,
+    csrf: shown.browser.csrfFor(shown.waiting?.id),
+  };
+  const place = findPasskeyPlace(server.context.settings.addresses.webUrl);
   const page = renderSignInPage({
     host: getHost(server),
     clientName: shown.waiting?.clientName,
-    request: shown.waiting?.id,
-    returnTo: shown.returnTo,
-    csrf: shown.browser.csrfFor(shown.waiting?.id),
+    request: values.request,
+    returnTo: values.return_to,
+    csrf: values.csrf,
+    passkeyForm:
+      place.kind === 'unusable'
+        ? undefined
+        : renderPasskeyForm({
+            place,
+            challenge: createChallenge(server.context, shown.browser, 'sign-in'),
+            path: PATH.passkey,
+            label: 'Sign in with a passkey',
+            kind: 'sign-in',
+            values,
+            isPrimary: false,
+          }),
     signInPath: PATH.signIn,
     signUpPath: PATH.signUp,
     signUp,
@@ -497,7 +559,7 @@ export async function sendSignInPage(
     filled: {},
     ...correction,
   });
-  return reply.headers(pageHeaders()).send(page);
+  return reply.headers(pageHeaders([], place.kind === 'usable' ? PASSKEY_SCRIPT : undefined)).send(page);
 }
 
 /** Signs in the browser that brings an unused link from the operator. */
@@ -560,6 +622,8 @@ export async function setNewPassword(
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
     await setPassword(context, transaction, { accountId: account.id, passwordHash });
+    // Someone else who got into the account may have added one.
+    await deletePasskeysOfAccount(transaction, account.id);
     await recordActivity(context, transaction, {
       ...describeVisitor(request),
       accountId: account.id,

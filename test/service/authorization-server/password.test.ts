@@ -101,6 +101,7 @@ describe('A new password', () => {
           address: '192.0.2.1',
           browser_name: 'Firefox',
           created_at: 0,
+          confirmed_at: 0,
           expires_at: expiresAt,
         });
       await putOAuthClient(transaction, { id: 'oac_1', name: 'asp', redirect_uris: '[]', scope: '', created_at: 0 });

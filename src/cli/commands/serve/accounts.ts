@@ -172,7 +172,7 @@ export const serveAccountResetPassword = command({
   summary: 'create a link for setting a new password',
   details: [
     'For people who have forgotten theirs: send them the link. It works once, within an hour. The new password signs out',
-    'every browser and app of the account.',
+    'every browser and app of the account, and removes its passkeys.',
   ].join('\n'),
   arguments: [ACCOUNT],
   examples: [

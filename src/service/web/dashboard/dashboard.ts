@@ -56,6 +56,7 @@ import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
+import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
 import {
@@ -234,6 +235,9 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/settings/name', act: actName, again: nameAgain, activity: 'name-changed' },
   { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
   { path: '/dashboard/settings/export', act: actExport, activity: 'data-exported' },
+  { path: '/dashboard/settings/passkeys/new', show: showNewPasskey, act: actNewPasskey },
+  { path: '/dashboard/settings/passkeys/confirm', act: actConfirm },
+  { path: '/dashboard/settings/passkeys/:id/remove', show: showRemovePasskey, act: actRemovePasskey },
   { path: '/dashboard/settings/browsers/end', act: actEndBrowser, activity: 'browser-ended' },
   { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers, activity: 'browsers-ended' },
   { path: '/dashboard/applications', show: showApplications },

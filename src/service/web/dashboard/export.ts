@@ -15,6 +15,8 @@ import { type FamilyOfAccountRow, listFamiliesOfAccount } from '../../store/auth
 import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from '../../store/browser-sessions.js';
 import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../../store/participants.js';
+import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
+import { PASSKEYS_MAX } from '../passkeys.js';
 import { findSeenSession, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
 
@@ -51,6 +53,8 @@ async function* writeExport(visit: Visit): Text {
     return listAccountSessions(query, id, now, position, ROWS_PER_QUERY);
   });
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
+  const passkeys = await readSignedIn(visit, (query) => listPasskeys(query, id, PASSKEYS_MAX));
+  yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
   const activities = eachRow<ActivityRow>(visit, (query, last) =>
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
@@ -115,6 +119,10 @@ function asJson<Row>(toItem: (row: Row) => unknown): (row: Row) => Text {
 
 function toBrowser(row: AccountSessionRow) {
   return { name: row.browser_name, address: row.address, signed_in_at: row.created_at };
+}
+
+function toPasskey({ name, created_at, last_used_at }: PasskeyRow) {
+  return { name, created_at, last_used_at };
 }
 
 function toApp(row: FamilyOfAccountRow) {

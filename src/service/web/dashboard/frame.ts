@@ -150,6 +150,8 @@ const NOTE = {
   'password-changed': 'Your password was changed. All other browsers were signed out.',
   'password-changed-apps':
     'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
+  'passkey-added': 'The passkey was added. You can sign in with it.',
+  'passkey-removed': 'The passkey was removed. It no longer signs in here.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
   started: 'The session was started.',

@@ -9,9 +9,11 @@ import {
   deleteAccountSessions,
   listAccountSessions,
 } from '../../store/browser-sessions.js';
+import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { type Field, hidden, type Mistake, renderField, renderProblem, renderTick } from '../form.js';
 import { type Html, html } from '../html.js';
 import { renderDeletedPage } from '../layout.js';
+import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
 import { DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
@@ -25,6 +27,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
+import { renderPasskeys } from './passkeys.js';
 import {
   type DashboardAnswer,
   mistaken,
@@ -54,6 +57,9 @@ export interface SettingsPage {
   readonly hasPassword: boolean;
   /** The submitted password form, or the mistakes of the other one. */
   readonly form: { readonly mistakes: readonly Mistake[]; readonly disconnectsApps: boolean };
+  readonly passkeys: readonly PasskeyRow[];
+  /** Why there can be no passkeys; undefined: there can. */
+  readonly noPasskeys: string | undefined;
   readonly browsers: Listed<ShownBrowser>;
   readonly csrf: string;
   readonly note: NoteName | undefined;
@@ -65,6 +71,7 @@ export function renderSettings(page: SettingsPage): View {
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
 ${renderNameForm(page)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
+${renderPasskeys(page)}
 ${renderBrowsers(page)}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
 <p class="soft">Sign-ins, and changes to your account, its agents and who may act for them.</p>
@@ -141,7 +148,7 @@ ${isThisOne ? html`<span class="badge good">This browser</span>` : end}</li>`;
 
 function renderExport({ csrf }: SettingsPage): Html {
   return html`<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
-<p class="soft">One JSON file with your agents, API credentials (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not in it.</p>
+<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not in it.</p>
 <div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
 }
 
@@ -194,14 +201,16 @@ export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
 export async function settingsView(visit: Visit, form: SettingsPage['form'], typedName?: string): Promise<View> {
   const { context, account, browser, csrf, note } = visit;
   const now = context.clock.now();
-  const { items, ...rest } = await context.database.read((view) =>
-    readListed(visit, {
+  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const { passkeys, items, ...rest } = await context.database.read(async (view) => ({
+    passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
+    ...(await readListed(visit, {
       scope: ['signed-in browsers', account.id],
       start: [Number.MAX_SAFE_INTEGER, ''],
       toPosition: (row: AccountSessionRow) => [row.created_at, row.id_hash],
       read: ([createdAt, idHash], limit) => listAccountSessions(view, account.id, now, { createdAt, idHash }, limit),
-    }),
-  );
+    })),
+  }));
   const browsers = items.map((row) => ({
     id: row.id_hash,
     name: row.browser_name,
@@ -214,6 +223,8 @@ export async function settingsView(visit: Visit, form: SettingsPage['form'], typ
     displayName: typedName ?? account.display_name,
     hasPassword: account.password_hash !== null,
     form,
+    passkeys,
+    noPasskeys: place.kind === 'unusable' ? place.why : undefined,
     browsers: { items: browsers, ...rest },
     csrf,
     note,

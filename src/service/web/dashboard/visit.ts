@@ -13,6 +13,7 @@ import type { AccountRow } from '../../store/accounts.js';
 import { type CursorScope, decodeCursor, encodeCursor, type Position, type SameTypes } from '../../store/cursor.js';
 import { type Browser, findAccountOf, readBrowser } from '../browser.js';
 import { describeDuration, type Mistake } from '../form.js';
+import { checkPasskey } from '../passkeys.js';
 import { checkPassword } from '../passwords.js';
 import { FROM_NEEDS, isNoteName, type Listed, NEEDS_PATH, type NoteName, type View } from './frame.js';
 
@@ -59,6 +60,8 @@ export interface Visit {
   readonly request: FastifyRequest;
   /** The problem with the typed account password; undefined: none. */
   findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
+  /** The problem with the answer of one of the account's passkeys; undefined: none. */
+  findMistakeInPasskey(text: string): Promise<Refusal | undefined>;
 }
 
 /** The answer of a page: a page, a redirect after a form has taken effect, or a download. */
@@ -207,6 +210,13 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
       if (checked.kind === 'right') return undefined;
       if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is not right.' });
       return tooMany('Too many attempts.', checked.waitS);
+    },
+    async findMistakeInPasskey(text) {
+      const answer = { browser, purpose: 'confirm', text, accountId: account.id } as const;
+      const checked = await checkPasskey(server, request, answer);
+      if (checked.kind === 'right') return undefined;
+      if (checked.kind === 'refused') return tooMany('Too many attempts.', checked.waitS);
+      return mistaken({ message: 'This passkey is not one of your account, or the page was open for too long.' });
     },
   };
 }
