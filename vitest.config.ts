@@ -29,6 +29,8 @@ function quickTests(): string[] {
 /** What rests on the store, and so is run on each kind of it. */
 const ON_EVERY_STORE = [
   ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard', 'mcp'],
+  // Which request a callback of the driver belongs to.
+  'traces',
 ].map((room) => `test/service/${room}/**/*.test.ts`);
 /** Of the conformance tests, those in which the store decides: order, numbers, delivery, time, limits (D-126). */
 const THROUGH_THE_PROGRAM = [
@@ -120,6 +122,7 @@ export default defineConfig({
                   'test/service/store/{database,postgres-server}.test.ts',
                   ...['test/service/store/postgres/**', 'test/service/bus/**', 'test/promises/postgres/**'],
                   ...ON_EVERY_STORE,
+                  'test/service/rest/request-ids.test.ts',
                   ...THROUGH_THE_PROGRAM,
                 ],
                 exclude: [...withoutLong, ...ON_SQLITE_ALONE],
