@@ -1,27 +1,43 @@
+import type { Client } from '../client/client.js';
 import { findInReplyTo } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
 
 /** The known facts about the message whose reply is awaited. */
 interface Asked {
+  readonly me: string;
+  readonly sessionId: string;
   readonly sequence?: number | undefined;
   /** If undefined, it is learned from the message itself when the message arrives. */
   readonly messageId?: string | undefined;
+  /** The one agent that was asked. */
+  readonly handle?: string | undefined;
+  readonly signal: AbortSignal;
 }
 
+/** Whether a message of the session is the reply. It looks at the messages in their order. */
+export type IsReply = (message: Message) => Promise<boolean>;
+
 /**
- * Recognizes the reply among the messages of a session: a message from another agent that names the asked message, or
- * names none. Several callers may wait in one session, and each gets the answer to its own question.
+ * Recognizes the reply among the messages of a session. Several callers may wait in one session, and each gets the
+ * answer to its own question. A message that names no question may be about anything: it counts if it comes from the
+ * agent that was asked, or if no one else is in the session. Only such a message costs a look at the members.
  */
-export function createReplyMatcher(me: string, { sequence = 0, messageId }: Asked): (message: Message) => boolean {
-  let questionId = messageId;
-  return (message) => {
+export function createReplyMatcher(client: Client, asked: Asked): IsReply {
+  const { me, sessionId, sequence = 0, handle, signal } = asked;
+  let questionId = asked.messageId;
+
+  const isAmongTwo = async (sender: string): Promise<boolean> => {
+    const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
+    return reply.participants.every((one) => one.status === 'left' || one.handle === me || one.handle === sender);
+  };
+  return async (message) => {
     if (message.sender === me) {
       if (message.sequence === sequence) questionId ??= message.id;
       return false;
     }
+    if (message.sequence <= sequence) return false;
     const answered = findInReplyTo(message);
-    return (
-      message.sequence > sequence && (questionId === undefined || answered === undefined || answered === questionId)
-    );
+    if (answered !== undefined) return questionId === undefined || answered === questionId;
+    return message.sender === handle || isAmongTwo(message.sender);
   };
 }

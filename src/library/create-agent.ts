@@ -404,7 +404,9 @@ async function askAgent(
     const id = reply.session_id;
     sessionId = id;
     const sequence = reply.sequence ?? 0;
-    const isReply = createReplyMatcher(me, { sequence, messageId: reply.message_id ?? undefined });
+    const isReply = createReplyMatcher(client, {
+      ...{ me, sessionId: id, sequence, messageId: reply.message_id ?? undefined, handle: to, signal: until },
+    });
     const noAnswer = (what: string): RequestError =>
       new RequestError({ code: 'ASP_NO_ANSWER', message: `${to} ${what} (${id}).`, outcome: 'applied' });
     for await (const item of client.tail({
@@ -413,7 +415,7 @@ async function askAgent(
       signal: until,
     })) {
       if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
-      if (item.kind !== 'event' || !isMessageEvent(item.event) || !isReply(item.event.payload)) continue;
+      if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
       const message = item.event.payload;
       if (!keepsSession) await client.call('endSession', { path: { session_id: id }, signal: until });
       if (isFailureNotice(message)) throw noAnswer('could not process the message');

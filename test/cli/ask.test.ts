@@ -108,6 +108,47 @@ describe('asp ask', () => {
     expect(await stateOf(session)).toBe('active');
   });
 
+  it('in a group takes only the message that names the question, and passes over other remarks', async () => {
+    const carol = await stage.service.createAgent('carol');
+    const session = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    await Promise.all([bob.mustJoin(session), carol.mustJoin(session)]);
+    const ended = stage.as(alice, ['ask', session, 'ready?', '--timeout', '20s']);
+    const question = await until('the question', async () => {
+      const events = (await bob.mustReplay(session)) as { payload: { id: string; content?: string } }[];
+      return events.find(({ payload }) => payload.content === 'ready?')?.payload;
+    });
+    await carol.mustSend(session, 'lunch?');
+    await bob.mustSend(session, 'at noon');
+    await say(session, 'ready', { in_reply_to: question.id });
+    expect(await ended).toMatchObject({ code: 0, out: 'ready\n' });
+    const after = String((await alice.mustSend(session, 'and now?')).sequence);
+    const waiting = stage.as(alice, [
+      'session',
+      'wait',
+      session,
+      '--for',
+      'reply',
+      '--after',
+      after,
+      '--timeout',
+      '20s',
+    ]);
+    await carol.mustSend(session, 'noise');
+    await carol.post(`/sessions/${session}/leave`);
+    await bob.mustSend(session, 'go');
+    expect(await waiting).toMatchObject({ code: 0, out: 'go\n' });
+  });
+
+  it('takes a plain message of the agent that was asked alone, after it brought another one in', async () => {
+    const carol = await stage.service.createAgent('carol');
+    const { ended, session } = await ask();
+    await bob.post(`/sessions/${session}/invite`, { invite: [carol.handle] });
+    await carol.mustJoin(session);
+    await carol.mustSend(session, 'hello, who asks?');
+    await bob.mustSend(session, 'tomorrow');
+    expect(await ended).toMatchObject({ code: 0, out: 'tomorrow\n' });
+  });
+
   it('--wait limits the wait for the answer, and the error names the command that waits on', async () => {
     const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', '--wait', '1s', '--json']);
     expect(code).toBe(8);

@@ -439,6 +439,7 @@ const endedBeforeReply = (sessionId: string): Promise<Error> =>
 async function listen(context: Context, sent: SendResult, question: Question | undefined): Promise<Message> {
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
+  const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
   // Read again, the message has its id.
   const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
   const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
@@ -454,13 +455,14 @@ async function listen(context: Context, sent: SendResult, question: Question | u
     });
   const first = async (signal: AbortSignal): Promise<Message> => {
     const [me, client] = [await context.actingHandle(), await context.client()];
-    const isReply = createReplyMatcher(me, { sequence, messageId: message_id ?? undefined });
+    const asked = { me, sessionId, sequence, messageId: message_id ?? undefined, handle, signal };
+    const isReply = createReplyMatcher(client, asked);
     const items = client.tail({ sessions: [{ sessionId, after }], signal });
     const noteOutage = createOutageNotes(context);
     for await (const item of items) {
       await noteOutage(item);
       if (item.kind === 'end') throw await endedBeforeReply(sessionId);
-      if (item.kind !== 'event' || !isMessageEvent(item.event) || !isReply(item.event.payload)) continue;
+      if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
       const reply = item.event.payload;
       if (question === undefined || (await isAnswer(context, question, reply))) return reply;
     }

@@ -1,9 +1,8 @@
 import { noConnection } from '../../../agent/persist.js';
-import { createReplyMatcher } from '../../../agent/reply-matcher.js';
+import { createReplyMatcher, type IsReply } from '../../../agent/reply-matcher.js';
 import type { Client, TailItem } from '../../../client/client.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import type { Message } from '../../../wire/schemas/message.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound } from '../../context/explain.js';
@@ -124,11 +123,11 @@ async function follow(
   const isReplyTo = kind === 'reply' && messageId === undefined && after !== undefined && after > 0;
   const from = isReplyTo ? after - 1 : (after ?? (messageId === undefined ? undefined : 0));
   const start = from === undefined ? { sessionId, last: 0 } : { sessionId, after: from };
-  const isReply = createReplyMatcher(me, { sequence: after, messageId });
+  const isReply = createReplyMatcher(client, { me, sessionId, sequence: after, messageId, signal });
   const noteOutage = createOutageNotes(context);
   for await (const item of client.tail({ sessions: [start], handle: me, signal })) {
     await noteOutage(item);
-    if (item.kind === 'event' && isMetByEvent(condition, item.event, me, isReply)) return { event: item.event };
+    if (item.kind === 'event' && (await isMetByEvent(condition, item.event, me, isReply))) return { event: item.event };
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
     if (isMetBySession(condition, reply, me)) return { event: null };
@@ -146,12 +145,12 @@ function isMetBySession({ kind, handle }: Condition, session: Session, me: strin
   return session.participants.some((participant) => participant.status === kind && isMeant(participant.handle));
 }
 
-function isMetByEvent(
+async function isMetByEvent(
   { kind, handle }: Condition,
   event: EventEnvelope,
   me: string,
-  isReply: (message: Message) => boolean,
-): boolean {
+  isReply: IsReply,
+): Promise<boolean> {
   if (kind === 'message') return isMessageEvent(event);
   if (kind === 'reply') return isMessageEvent(event) && isReply(event.payload);
   if (event.type !== `session.${kind}`) return false;
