@@ -134,6 +134,42 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     ]);
   });
 
+  it('grants by the relation of the one who wrote: the same owner, the allowlist, anyone', async () => {
+    await home.asp(['allowlist', 'add', ME, '-a', BOT]);
+    const allow = ['--allow', 'same-owner=edit,execute', '--allow', 'allowlisted=fetch', '--allow', 'anyone=read'];
+    const agent = await start(polite().program, allow);
+    const answers = async (sender: string): Promise<string[]> => {
+      const said: string[] = [];
+      for (const kind of ['execute', 'fetch', 'read']) {
+        const { stdout } = await home.asp([
+          'send',
+          BOT,
+          `permission ${kind}`,
+          '--wait',
+          '--timeout',
+          '60s',
+          '-a',
+          sender,
+        ]);
+        said.push(stdout.trim());
+      }
+      return said;
+    };
+    expect(await answers('@alice.two')).toEqual(['execute: once', 'fetch: no', 'read: once']);
+    expect(await answers(ME)).toEqual(['execute: no', 'fetch: once', 'read: once']);
+    await home.asp(['allowlist', 'remove', ME, '-a', BOT]);
+    agent.kill('SIGINT');
+    await agent.ended;
+    agents.length = 0;
+    await start(polite().program, allow);
+    expect(await answers('@demo.other')).toEqual(['execute: no', 'fetch: no', 'read: once']);
+    const refused = async (words: string) =>
+      (await home.asp(['run', '-a', BOT, '--acp', 'cat', '--allow', words])).stderr;
+    expect(await refused('friends=read')).toMatch(/'friends' is not a relation/);
+    expect(await refused('same-owner=run')).toMatch(/'run' is not a kind of permission/);
+    expect(await refused('same-owner=')).toMatch(/'' is not a kind of permission/);
+  });
+
   it('after kill -9 in a turn, the next run loads the session and marks the message as given before', async () => {
     const { program, noted } = polite();
     const agent = await start(program);

@@ -9,6 +9,7 @@ export type ListName =
   | 'conditions'
   | 'endpoints'
   | 'keys'
+  | 'kinds'
   | 'methods'
   | 'programs'
   | 'schemas'
@@ -56,6 +57,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   dir: ['folders'],
   code: ['codes'],
   condition: ['conditions'],
+  kinds: ['kinds'],
   list: ['scopes'],
   names: ['fields'],
   method: ['methods'],
@@ -131,7 +133,19 @@ const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
 };
 
 /** Placeholders that accept several values in one word, separated by commas. */
-const WITH_COMMAS = ['to', 'handle', 'handles', 'sessions', 'ids', 'entries', 'blocked', 'list', 'names', 'types'];
+const WITH_COMMAS = [
+  'to',
+  'handle',
+  'handles',
+  'sessions',
+  'ids',
+  'entries',
+  'blocked',
+  'list',
+  'names',
+  'types',
+  'kinds',
+];
 
 interface ParsedLine {
   /** In its canonical spelling; empty until a command is complete. */

@@ -7,6 +7,7 @@ import { SETTING_ABOUT } from '../config.js';
 import { CODING_AGENTS } from '../connect/coding-agents.js';
 import { MEANING } from '../help/explain.js';
 import { TOPICS } from '../help/topics.js';
+import { KINDS } from '../run/run.js';
 import { everySchema, findFields } from '../schema/schemas.js';
 import type { Candidate, Vocabulary } from './candidates.js';
 import { SHELLS } from './completion.js';
@@ -36,6 +37,11 @@ export function collectVocabulary({ nouns, commands }: Program): Vocabulary {
       ],
       endpoints: plain([...new Set(Object.values(ENDPOINT).map(({ path }) => path.slice(1)))].filter(isPlainPath)),
       keys: [...SETTING_ABOUT],
+      kinds: [
+        ...plain(KINDS),
+        ['same-owner=', 'only for agents of the same owner'],
+        ['allowlisted=', 'only for agents on the allowlist'],
+      ],
       methods: plain(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
       schemas: everySchema().map(({ name, kind }) => [name, kind]),
       scopes: SCOPES.map((scope) => [scope, SCOPE_DESCRIPTION[scope]]),

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
-import type { FindRelation } from '../../../agent/relation.js';
+import type { FindRelation, Relation } from '../../../agent/relation.js';
 import { wait } from '../../../kit/clock.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -79,6 +79,8 @@ const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null
 /** One turn, while it is under way. */
 interface Turn {
   readonly eventId: string;
+  /** Of the message's sender; it decides what the turn may do. */
+  readonly relation: Relation;
   /** The program has shown that it has the prompt. */
   readonly onTaken: () => void;
   readonly kinds: Map<string, string>;
@@ -214,9 +216,11 @@ class AcpAgent implements Responder {
     signal.throwIfAborted();
     const connection = await this.connect();
     const { process } = connection;
+    const relation = await findRelation(payload.sender);
     const turn: Turn = {
       ...{
         eventId: event.event_id,
+        relation,
         onTaken,
         kinds: new Map(),
         text: '',
@@ -248,7 +252,6 @@ class AcpAgent implements Responder {
       acpId = opened;
       const isRepeated = this.#sessions.begin(sessionId, acpId, event.event_id);
       await this.#sessions.written();
-      const relation = await findRelation(payload.sender);
       const text = messageText(payload);
       const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
       const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
@@ -366,7 +369,7 @@ class AcpAgent implements Responder {
     if (this.#usage.size > SESSIONS_MAX && oldest !== undefined) this.#usage.delete(oldest);
   }
 
-  /** Only the kinds that the operator named are granted, and only once each: no message has a say in it. */
+  /** Only the kinds that the operator named for this sender are granted, once each: no message has a say in it. */
   async #answer(method: string, params: unknown): Promise<object | undefined> {
     if (method !== 'session/request_permission') return undefined;
     const { context, rules } = this.#parts;
@@ -375,13 +378,15 @@ class AcpAgent implements Responder {
     const kind = toolCall.kind ?? turn?.kinds.get(toolCall.toolCallId);
     const find = (wanted: string) => options.find((option) => option.kind === wanted);
     const granted =
-      turn !== undefined && kind !== undefined && rules.allow.includes(kind) ? find('allow_once') : undefined;
+      turn !== undefined && kind !== undefined && rules.allow.get(turn.relation)?.has(kind)
+        ? find('allow_once')
+        : undefined;
     const chosen = granted ?? find('reject_once') ?? find('reject_always');
     if (turn !== undefined) turn[granted === undefined ? 'refused' : 'allowed'] += 1;
     const what = `${toShownText(kind ?? 'of no kind')}: ${toShownText(toolCall.title ?? toolCall.toolCallId)}`;
     const prefix = `${turn?.eventId ?? 'outside a turn'}: the agent asked for permission (${what}).`;
     if (granted === undefined) await context.output.note(`${prefix} It was refused.`);
-    else await context.output.detail(`${prefix} --allow ${kind} granted it.`);
+    else await context.output.detail(`${prefix} --allow granted it for this sender (${turn?.relation}).`);
     return {
       outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
     };

@@ -1,3 +1,4 @@
+import type { Relation } from '../../../agent/relation.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readHandles, readTime } from '../../values.js';
@@ -28,14 +29,48 @@ export function readLimits(args: Args<(typeof LIMIT_OPTIONS)[number]>) {
   };
 }
 
+/** The kinds of tool calls that the Agent Client Protocol knows. */
+export const KINDS = ['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'other'];
+
+/** Whose messages a permission is for, and the relations that this means. */
+const WHOSE: ReadonlyMap<string, readonly Relation[]> = new Map([
+  ['same-owner', ['same owner']],
+  ['allowlisted', ['on your allowlist']],
+  ['anyone', ['same owner', 'on your allowlist', 'anyone']],
+]);
+
+/** The kinds of permission that a message brings with it, by its sender's relation. */
+export type Allowed = ReadonlyMap<Relation, ReadonlySet<string>>;
+
+/** `read,search` is for everyone who is answered, `same-owner=edit` only for some; all of them add up. */
+function readAllowed(texts: readonly string[]): Allowed {
+  const allowed = new Map<Relation, Set<string>>();
+  for (const text of texts) {
+    const [, whose = 'anyone', list = ''] = /^(?:([^=]*)=)?(.*)$/s.exec(text) ?? [];
+    const relations = WHOSE.get(whose);
+    if (relations === undefined)
+      throw usageError(`--allow '${text}': '${whose}' is not a relation.`, {
+        why: `before the = stands one of ${[...WHOSE.keys()].join(', ')}.`,
+      });
+    for (const kind of list.split(',').map((one) => one.trim())) {
+      if (!KINDS.includes(kind))
+        throw usageError(`--allow '${text}': '${kind}' is not a kind of permission.`, {
+          why: `the kinds are ${KINDS.join(', ')}.`,
+        });
+      for (const relation of relations) allowed.set(relation, (allowed.get(relation) ?? new Set()).add(kind));
+    }
+  }
+  return allowed;
+}
+
 const OPTIONS = [
   { flags: '--exec <command>', about: 'the command, run by the shell' },
   { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
   {
-    flags: '--allow <kind>',
-    about: 'with --acp: grant permission requests of this kind (default: refuse all)',
+    flags: '--allow <kinds>',
+    about:
+      'with --acp: grant permission requests of these kinds (default: refuse all); same-owner=edit,execute or allowlisted=read: only for messages from such agents',
     isRepeatable: true,
-    choices: ['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'other'],
   },
   {
     flags: '--from <handles|anyone>',
@@ -96,7 +131,10 @@ export const run = command({
     '--acp starts an agent program, such as a coding agent, and gives it each message as a turn. The reply is what it says',
     'at the end of the turn. Each session has its own session in the program, which continues after a restart if the',
     'program supports that. The program sees who sent the message, how that agent is related to yours, and that it is not',
-    'the user speaking. Permission requests are refused; --allow grants requests of one kind, as the program states it.',
+    'the user speaking. Permission requests are refused; --allow grants requests of some kinds, as the program states them:',
+    `${KINDS.join(', ')}.`,
+    'With same-owner= or allowlisted= before the kinds, it grants them only in turns about a message from an agent of the',
+    'same owner, or from another one on the allowlist; anyone= is the same as nothing.',
     'The settings of the program decide what it does without asking. The JSON lines report tokens and costs under turn.',
     '',
     'Messages of one session are answered in order. The next run answers messages that arrive while none is running. Each',
@@ -118,6 +156,10 @@ export const run = command({
     { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'answers Alice, then ends the session' },
     { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'retries a failed command' },
     { line: 'asp run --acp "opencode acp" --allow read', about: 'a coding agent that may read files' },
+    {
+      line: 'asp run --acp "opencode acp" --allow read --allow same-owner=edit,execute',
+      about: 'it may change files for agents of the same owner',
+    },
   ],
   effect: 'write',
   stdout: 'a line of JSON for each message with its result',
@@ -144,13 +186,13 @@ function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
 /** What is run, and by what it is spoken to. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
   | { readonly protocol: 'exec' }
-  | { readonly protocol: 'acp'; readonly allow: readonly string[] }
+  | { readonly protocol: 'acp'; readonly allow: Allowed }
 );
 
 function readRules(
   command: string,
   isAcp: boolean,
-  allow: readonly string[],
+  allow: Allowed,
   limits: { readonly tries: number; readonly timeoutMs: number },
 ): RunRules {
   return { ...limits, command, ...(isAcp ? { protocol: 'acp', allow } : { protocol: 'exec' }) };
@@ -183,7 +225,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
-    rules: readRules(command, program !== undefined, args.texts('allow'), limits),
+    rules: readRules(command, program !== undefined, readAllowed(args.texts('allow')), limits),
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),
