@@ -2,13 +2,13 @@
 // (testing.js), their declarations (types/), the licenses of the bundled packages and a bill of materials (sbom.cdx.json).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-import { embeddedFiles } from './embedded-files.mjs';
+import { embeddedFiles, JQ } from './embedded-files.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const finished = resolve(process.argv[2] ?? `${root}dist`);
@@ -39,6 +39,9 @@ const namedExportsOfCommonJs = {
   },
 };
 
+/** Licenses of what a package contains without naming it. */
+const CONTAINED = { 'jq-wasm': ['scripts/licenses/jq.txt'] };
+
 /** The packages that were bundled, from their own package.json and the lockfile. */
 function bundledPackages(inputs) {
   const locked = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')).packages;
@@ -49,7 +52,8 @@ function bundledPackages(inputs) {
     .map((folder) => {
       const { name, version, license } = JSON.parse(readFileSync(`${root}${folder}/package.json`, 'utf8'));
       const file = readdirSync(`${root}${folder}`).find((entry) => /^(licen[cs]e|copying)/i.test(entry));
-      const text = file === undefined ? '' : `\n\n${readFileSync(`${root}${folder}/${file}`, 'utf8').trim()}`;
+      const files = [...(file === undefined ? [] : [`${folder}/${file}`]), ...(CONTAINED[name] ?? [])];
+      const text = files.map((path) => `\n\n${readFileSync(`${root}${path}`, 'utf8').trim()}`).join('');
       return { name, version, license, licenseText: text, integrity: locked[folder]?.integrity };
     });
 }
@@ -153,6 +157,7 @@ const common = {
   define: {
     ASP_VERSION: JSON.stringify(JSON.parse(readFileSync(`${root}package.json`, 'utf8')).version),
     ...embeddedFiles(),
+    ASP_JQ: JSON.stringify('jq/jq.cjs'),
   },
   minifySyntax: true,
   minifyWhitespace: true,
@@ -262,6 +267,11 @@ const complete = await build({
   format: 'cjs',
 });
 
+/** jq, which `--jq` loads in a thread of its own: the library looks for its WebAssembly beside itself. */
+const jq = await build({ ...common, entryPoints: [JQ], outfile: `${target}/jq/jq.cjs`, format: 'cjs' });
+mkdirSync(`${target}/jq/build`);
+copyFileSync(`${dirname(JQ)}/build/jq.wasm`, `${target}/jq/build/jq.wasm`);
+
 const modules = {
   ...common,
   outdir: target,
@@ -318,6 +328,7 @@ const inputs = {
   ...start.metafile.inputs,
   ...program.metafile.inputs,
   ...complete.metafile.inputs,
+  ...jq.metafile.inputs,
   ...rest.metafile.inputs,
   ...library.metafile.inputs,
 };

@@ -1,7 +1,11 @@
-// Files that the build puts into the program: the completion scripts, and the styles and browser scripts of its pages.
+// Files that the build puts into the program: the completion scripts, and the styles and browser scripts of its pages. And where
+// jq is, which is loaded from a file of its own.
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 
 const read = (path) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
+/** The library that runs jq expressions: one file, with `build/jq.wasm` beside it. */
+export const JQ = createRequire(import.meta.url).resolve('jq-wasm');
 const ASSETS = 'src/service/web/assets';
 
 /** The values of the names that stand for these files in the sources, for a bundler's `define`. */
@@ -15,5 +19,6 @@ export function embeddedFiles() {
       powershell: read('completions/asp.ps1'),
     }),
     ASP_ASSETS: JSON.stringify(Object.fromEntries(assets.map((name) => [name, read(`${ASSETS}/${name}`)]))),
+    ASP_JQ: JSON.stringify(JQ),
   };
 }

@@ -69,7 +69,9 @@ describe('what is locked', () => {
   it('has exact versions in the manifest', () => {
     const { dependencies, optionalDependencies, devDependencies } = manifest;
     const wanted = Object.entries({ ...dependencies, ...optionalDependencies, ...devDependencies });
-    const loose = wanted.filter(([, version]) => !/^(npm:@[a-z]+\/[a-z]+@)?\d+\.\d+\.\d+$/.test(version));
+    const loose = wanted.filter(
+      ([, version]) => !/^(npm:@[a-z]+\/[a-z]+@)?\d+\.\d+\.\d+(-jq-\d+\.\d+\.\d+)?$/.test(version),
+    );
     expect(loose).toEqual([]);
   });
 
@@ -116,6 +118,7 @@ const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
   /^bin\/(asp\.js|package\.json)$/,
   /^dist\/(start\.cjs|main\.cjs|complete\.cjs|known-words\.json|index\.js|testing\.js)$/,
+  /^dist\/jq\/(jq\.cjs|build\/jq\.wasm)$/,
   /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
   /^dist\/types\/(library|agent|client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
   /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,

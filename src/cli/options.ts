@@ -7,6 +7,7 @@ export const GLOBAL_OPTIONS = [
   { flags: '--json', about: 'print one JSON document; errors as JSON too', environment: 'ASP_FORMAT' },
   { flags: '--jsonl', about: 'print JSON, one list item per line' },
   { flags: '--fields <names>', about: 'keep only these fields (a,b.c); implies --json' },
+  { flags: '--jq <expression>', about: 'print the results of a jq expression; implies --json' },
   { flags: '-q, --quiet', about: 'print no notes' },
   { flags: '-v, --verbose', about: 'print more notes' },
   { flags: '--debug', about: 'print a redacted trace of HTTP and WebSocket', environment: 'ASP_DEBUG' },

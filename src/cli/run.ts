@@ -83,6 +83,12 @@ async function dispatch(
     (await import('./commands/schema/schemas.js')).refuseUnknownFields(command.path, globals.fields);
 
   const stop = new AbortController();
+  const signal = AbortSignal.any([surroundings.signal, stop.signal]);
+  // Before anything is sent: a wrong expression changes nothing.
+  const filter =
+    globals.jq === undefined
+      ? undefined
+      : await (await import('./terminal/jq.js')).createFilter(globals.jq, surroundings.environment, signal);
   const standardMs = hasOneOf(command.endlessWith) ? undefined : command.deadlineMs;
   const timeoutMs = command.isEndless ? undefined : (globals.timeoutMs ?? standardMs);
   const cancelDeadline =
@@ -92,10 +98,9 @@ async function dispatch(
           progress.isDeadlinePassed = true;
           stop.abort(new Error('the deadline has passed'));
         });
-  const signal = AbortSignal.any([surroundings.signal, stop.signal]);
   const deadline =
     timeoutMs === undefined ? undefined : { atMs: surroundings.clock.monotonic() + timeoutMs, afterMs: timeoutMs };
-  const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, OVERVIEW);
+  const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, OVERVIEW, filter);
   progress.context = context;
   try {
     const { finishesOnSignal, tidiesUp } = command;
@@ -103,9 +108,10 @@ async function dispatch(
     if (finishesOnSignal) surroundings.finishOnSignal();
     if (tidiesUp) surroundings.tidyUpOnSignal();
     await (finishesOnSignal || tidiesUp ? work : untilAborted(work, signal));
+    context.output.finish();
   } finally {
     cancelDeadline?.();
-    await context.close();
+    await Promise.all([context.close(), filter?.close()]);
   }
 }
 

@@ -74,6 +74,7 @@ export async function findIdentity(options: IdentityOptions, signal: AbortSignal
     profile: options.profile,
     format: 'human',
     fields: undefined,
+    jq: undefined,
     isQuiet: true,
     isVerbose: false,
     isDebug: false,

@@ -104,7 +104,7 @@ describe('text', () => {
       const toRecord = ({ sequence }: { sequence: number }): string => `${sequence}\n`;
       const { stdout, ...others } = captureStreams();
       const streams = { ...others, stdout: { ...stdout, isFile } };
-      const context = { output: { toRecord, verbatim }, streams } as unknown as Context;
+      const context = { output: { toRecord, records: verbatim }, streams } as unknown as Context;
       return { writes, printer: await createPrinter(context, 'lines', true) };
     }
     const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));

@@ -156,3 +156,37 @@ describe('--fields', () => {
     expect(JSON.parse(dry.out)).toEqual({ method: 'POST' });
   });
 });
+
+describe('--jq', () => {
+  it('prints one line for each result, strings as text without control characters, numbers unchanged', async () => {
+    const expression = String.raw`--jq .version,{a:1},12345678901234567890,"a\u001b[31mb",$ENV.ME`;
+    expect(await runWords(`version ${expression}`, { environment: { ME: 'me' } })).toEqual({
+      code: 0,
+      out: '1.2.3\n{"a":1}\n12345678901234567890\na[31mb\nme\n',
+      err: '',
+    });
+  });
+
+  it('refuses a wrong expression with the usage exit code, before anything happens', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x' };
+    for (const wrong of ['.a[', '.a|foo', '.a)|(.b', '#']) {
+      const { code, out, err } = await runWords(`send a.b hi --jq ${wrong}`, { environment });
+      expect({ code, out, failure: JSON.parse(err).error.code }).toEqual({ code: 2, out: '', failure: 'ASP_USAGE' });
+    }
+  });
+
+  it('says that the command is done when the expression fails on its document', async () => {
+    const { code, out, err } = await runWords('version --jq .node,.version.x');
+    expect({ code, out: out.split('\n').length }).toEqual({ code: 10, out: 2 });
+    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
+  });
+
+  it('lets the deadline end an expression that never ends', async () => {
+    const { code, out } = await runWords('version --jq last(repeat(1)) --timeout 300ms');
+    expect({ code, out }).toEqual({ code: 8, out: '' });
+  });
+
+  it('survives an expression that needs too much memory', async () => {
+    expect(await runWords('version --jq [range(3e8)]|length')).toMatchObject({ code: 10, out: '' });
+  });
+});

@@ -36,7 +36,7 @@ export const api = command({
   examples: [
     { line: 'asp api agents/me', about: 'a GET' },
     { line: `asp api sessions --typed 'invite=["@alice.bot"]' --field topic=hello`, about: 'a POST' },
-    { line: "asp api sessions --paginate --json | jq -r '.sessions[].id'", about: 'page by page' },
+    { line: "asp api sessions --paginate --jq '.sessions[].id'", about: 'page by page' },
   ],
   effect: 'write',
   stdout: 'the body of the answer; with -i, its status and headers first',
@@ -199,7 +199,7 @@ async function print(context: Context, answer: RawAnswer, { showsHead }: ApiOpti
     const body = json === undefined ? answer.body.toString('utf8') : json.value;
     if (showsHead) return output.record({ status: answer.status, headers: answer.headers, body });
     if (typeof body === 'object' && body !== null) return output.record(body);
-    return answer.body.length === 0 ? undefined : output.verbatim(toJsonLine(body));
+    return answer.body.length === 0 ? undefined : output.records(`${toJsonLine(body)}\n`);
   }
   if (showsHead) {
     const lines = Object.entries(answer.headers).map(

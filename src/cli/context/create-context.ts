@@ -16,7 +16,7 @@ import {
   resolveAgent,
   resolveProfile,
 } from '../profile/resolve-profile.js';
-import { createOutput, type Output } from '../terminal/output.js';
+import { createOutput, type Filter, type Output } from '../terminal/output.js';
 import { createPrompts } from '../terminal/prompts.js';
 import { waitText } from '../terminal/relative-time.js';
 import { isColoured } from '../terminal/style.js';
@@ -31,11 +31,13 @@ export function createContext(
   globals: Globals,
   program: Program,
   overview: readonly Section[],
+  filter?: Filter,
 ): ClosableContext {
   const { streams, environment, signal, interrupt } = surroundings;
   const output = createOutput(streams, {
     format: globals.format,
     fields: globals.fields,
+    filter,
     isQuiet: globals.isQuiet,
     isVerbose: globals.isVerbose,
     isOutColoured: isColoured(globals.color, environment, streams.stdout.isTerminal),

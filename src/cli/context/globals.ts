@@ -13,6 +13,7 @@ export interface Globals {
   readonly profile: string | undefined;
   readonly format: Format;
   readonly fields: readonly string[] | undefined;
+  readonly jq: string | undefined;
   readonly isQuiet: boolean;
   readonly isVerbose: boolean;
   readonly isDebug: boolean;
@@ -36,8 +37,7 @@ export function guessFormat(argv: readonly string[], environment: Environment): 
   const end = argv.indexOf('--');
   const tokens = end === -1 ? argv : argv.slice(0, end);
   if (tokens.includes('--jsonl')) return 'jsonl';
-  if (tokens.some((token) => token === '--json' || token === '--fields' || token.startsWith('--fields=')))
-    return 'json';
+  if (tokens.some((token) => /^--(json$|(fields|jq)(=|$))/.test(token))) return 'json';
   const { ASP_FORMAT } = environment;
   return ASP_FORMAT === 'json' || ASP_FORMAT === 'jsonl' ? ASP_FORMAT : 'human';
 }
@@ -47,7 +47,7 @@ type GlobalArgs = Args<GlobalOption | WriteOption>;
 function chooseFormat(args: GlobalArgs, environment: Environment): Format {
   args.refuseBoth('json', 'jsonl');
   if (args.flag('jsonl')) return 'jsonl';
-  if (args.flag('json') || args.text('fields') !== undefined) return 'json';
+  if (args.flag('json') || args.isSet('fields') || args.isSet('jq')) return 'json';
   const named = environment['ASP_FORMAT'] ?? '';
   if (named === 'json' || named === 'jsonl') return named;
   if (named === '' || named === 'text' || named === 'human') return 'human';
@@ -84,6 +84,7 @@ export function readGlobals(args: GlobalArgs, environment: Environment): Globals
     profile: args.text('profile'),
     format: chooseFormat(args, environment),
     fields: parseFields(args.text('fields')),
+    jq: args.text('jq'),
     isQuiet: args.flag('quiet'),
     isVerbose: args.flag('verbose') || args.flag('debug'),
     isDebug: args.flag('debug') || isSet(ASP_DEBUG),

@@ -93,6 +93,18 @@ const TABLE: Table = {
         run('send $session hi', ({ out, err }) => (out.startsWith('{') ? JSON.parse(out) : err)),
       ),
     ],
+    '--jq': [
+      shown(
+        '--jq .items[].id',
+        '$session\n',
+        run('session list', ({ out }) => out),
+      ),
+      shown(
+        '--jq .session_id',
+        '$session\n',
+        run('send $session hi', ({ out }) => out),
+      ),
+    ],
     '--quiet': shown(
       '--quiet',
       '',

@@ -234,6 +234,8 @@ function captureOutput(notes: Output): CapturedOutput {
       value = received;
     },
     toRecord: toJsonLine,
+    records: ignore,
+    finish: () => {},
     text: ignore,
     verbatim: ignore,
     bytes: ignore,

@@ -61,7 +61,7 @@ export async function createPrinter(context: Context, view: View, isOneSession: 
   const write = async (text: string, actions: readonly (() => void)[]): Promise<void> => {
     if (failure !== undefined) return;
     try {
-      if (text !== '') await output.verbatim(text);
+      if (text !== '') await (view === 'lines' ? output.records(text) : output.verbatim(text));
       for (const action of actions) action();
     } catch (error) {
       failure ??= { error };

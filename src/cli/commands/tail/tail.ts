@@ -56,7 +56,7 @@ const STDOUT = 'the events, one JSON document per line; lines or texts with --pr
 /** A monitor gets messages and invitations, in one form. */
 const NOT_FOR_AGENTS = [
   ...(['pretty', 'text', 'fence', 'exec', 'forward', 'type', 'control', 'heartbeat'] as const),
-  ...(['json', 'jsonl', 'fields'] as const),
+  ...(['json', 'jsonl', 'fields', 'jq'] as const),
 ];
 
 export const sessionTail = command({
@@ -81,6 +81,10 @@ export const sessionTail = command({
       about: 'texts as they arrive',
     },
     { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
+    {
+      line: 'asp tail --type message --jq \'"(.payload.sender): (.payload.content)"\'',
+      about: 'a line of your own for each message',
+    },
     { line: 'asp tail sess_… --pretty', about: 'for people' },
     { line: 'asp tail --for-agent --join', about: 'for the monitor of a coding agent' },
     { line: 'asp tail --type message -c 1 --timeout 5m', about: 'waits for one message; exit 8 if none came' },
@@ -149,6 +153,8 @@ async function readEventOptions(
     ['exec', 'pretty'],
     ['exec', 'text'],
     ['exec', 'fence'],
+    ['exec', 'jq'],
+    ['forward', 'jq'],
   ] as const)
     args.refuseBoth(one, other);
   if (args.isSet('on-error') && !args.isSet('exec') && !args.isSet('forward'))
@@ -192,7 +198,7 @@ export type View = 'lines' | 'agent' | (typeof VIEWS)[number];
 function chooseView(args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption>): View {
   for (const [index, view] of VIEWS.entries()) {
     for (const other of VIEWS.slice(index + 1)) args.refuseBoth(view, other);
-    for (const option of ['json', 'jsonl', 'fields'] as const) args.refuseBoth(view, option);
+    for (const option of ['json', 'jsonl', 'fields', 'jq'] as const) args.refuseBoth(view, option);
   }
   return VIEWS.find((view) => args.flag(view)) ?? 'lines';
 }
