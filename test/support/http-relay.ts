@@ -19,6 +19,8 @@ export interface HttpRelay {
   readonly port: number;
   targetPort: number;
   onRequest: ((relayed: Relayed) => Promise<void>) | undefined;
+  /** Cuts every connection; new ones are accepted. */
+  cut(): void;
   stop(): Promise<void>;
 }
 
@@ -86,8 +88,11 @@ export async function startHttpRelay(): Promise<HttpRelay> {
     port: (server.address() as AddressInfo).port,
     targetPort: 0,
     onRequest: undefined,
-    async stop() {
+    cut() {
       for (const socket of sockets) socket.destroy();
+    },
+    async stop() {
+      relay.cut();
       await new Promise((resolve) => server.close(resolve));
     },
   };

@@ -6,7 +6,7 @@ import { Readable, Writable } from 'node:stream';
 import { agent, methods, ndJsonStream, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk/unstable';
 
 const [, , logFile] = process.argv;
-const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, ...entry })}\n`);
+const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, at: Date.now(), ...entry })}\n`);
 const entries = () =>
   existsSync(logFile)
     ? readFileSync(logFile, 'utf8')
@@ -75,7 +75,10 @@ agent({ name: 'scripted' })
     if (verb === 'permission') await usePermission(client, sessionId, argument);
     else if (verb === 'quiet') await say(client, sessionId, 'NO_REPLY');
     else if (verb === 'slow' && !text.includes('cut off')) await new Promise(() => setInterval(() => {}, 1000));
-    else await say(client, sessionId, `${sessionId} heard ${words}`);
+    else {
+      if (verb === 'pause') await new Promise((resolve) => setTimeout(resolve, 300));
+      await say(client, sessionId, `${sessionId} heard ${words}`);
+    }
     await client.notify(methods.client.session.update, {
       sessionId,
       update: { sessionUpdate: 'usage_update', used: 1234, size: 200_000, cost: { amount: 0.25, currency: 'USD' } },

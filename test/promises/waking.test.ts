@@ -1,0 +1,236 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import {
+  createHome,
+  type Home,
+  jsonLines,
+  type Running,
+  type ServiceProcess,
+  startServe,
+} from '../acceptance/program.js';
+import { type Actor, actorOf, operate } from '../support/actors.js';
+import { type HttpRelay, startHttpRelay } from '../support/http-relay.js';
+import { text } from '../support/json.js';
+import { discover } from '../support/oauth.js';
+import { operatorOf } from '../support/operator.js';
+import { createTally, IS_LONG, quantile } from '../support/tally.js';
+import { until } from '../support/until.js';
+
+const AGENT_PROGRAM = fileURLToPath(new URL('../support/programs/acp-sdk-agent.mjs', import.meta.url));
+const ME = '@demo.you';
+const BOT = '@alice.bot';
+const SESSIONS = 3;
+/** Each round sends 10 messages: 3 to an idle agent, 3 in a turn, 2 around each kill, 1 per cut and per death of the service. */
+const ROUNDS = IS_LONG ? 50 : 3;
+const ORDER = ['stored', 'delivered', 'taken', 'answered'];
+const WAIT_MS = 60_000;
+
+interface Prompt {
+  what: string;
+  at: number;
+  text: string;
+}
+
+interface Sent {
+  readonly content: string;
+  readonly session: string;
+  readonly at: number;
+  readonly sequence: number;
+  readonly id: string;
+  /** The agent died while it had this message. */
+  isCutOff: boolean;
+  state: number;
+}
+
+describe('a message wakes an agent', () => {
+  let home: Home;
+  let relay: HttpRelay;
+  let service: ServiceProcess;
+  let agent: Running;
+  let me: Actor;
+  let log: string;
+
+  const serve = async (): Promise<ServiceProcess> => {
+    const address = `http://127.0.0.1:${relay.port}`;
+    const started = await startServe(home, [
+      '--seed',
+      'demo.you,alice.bot',
+      '--limits',
+      'off',
+      '--public-url',
+      address,
+    ]);
+    relay.targetPort = Number((await started.running.until('stderr', /Listening on \S+:(\d+)\./))[1]);
+    return started;
+  };
+  const signIn = async (credentials?: Actor['credentials']): Promise<Actor> => {
+    const place = await discover(`http://127.0.0.1:${relay.port}/v1`);
+    if (credentials !== undefined) return actorOf(place, ME, credentials);
+    const client = await operate(operatorOf(home), 'POST', '/clients', { handle: ME });
+    return actorOf(place, ME, { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') });
+  };
+  const startAgent = async (): Promise<void> => {
+    const words = ['run', '-a', BOT, '--from', ME, '--max-replies', '0', '--acp', `node ${AGENT_PROGRAM} ${log}`];
+    agent = home.start(words);
+    await agent.until('stderr', /Answering as @alice\.bot/);
+  };
+
+  beforeAll(async () => {
+    home = createHome();
+    log = join(home.directory, 'agent.jsonl');
+    relay = await startHttpRelay();
+    service = await serve();
+    for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    me = await signIn();
+    await startAgent();
+  });
+  afterAll(async () => {
+    agent.kill('SIGINT');
+    await agent.ended;
+    await service.stop();
+    await relay.stop();
+    await home.dispose();
+  });
+
+  /** The inputs of turns that hold this message. A message cannot forge one: each prompt is one line of the log. */
+  const promptsOf = (content: string): Prompt[] => {
+    const lines = existsSync(log) ? readFileSync(log, 'utf8').split('\n').slice(0, -1) : [];
+    const prompts = lines.length === 0 ? [] : jsonLines<Prompt>(lines.join('\n'));
+    return prompts.filter((entry) => entry.what === 'prompt' && entry.text.includes(`\n${content}\n`));
+  };
+
+  it(
+    `of ${ROUNDS * 10} messages, each is in exactly one turn's input, or marked after a kill; no state is untrue`,
+    async () => {
+      const tally = createTally('waking');
+      const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => me.mustCreate({ invite: [BOT] })));
+      const all: Sent[] = [];
+      const untrue: string[] = [];
+      const idleMs: number[] = [];
+      let count = 0;
+
+      /** Repeats an unanswered request with its key, as a client does. */
+      const persist = async <Value>(work: () => Promise<Value | undefined>): Promise<Value> =>
+        until('the service answers', () => work().catch(() => undefined), WAIT_MS);
+      const send = async (session: string, verb: string): Promise<Sent> => {
+        count += 1;
+        const content = `${verb} number-${count}-`;
+        const key = randomUUID();
+        const at = Date.now();
+        const reply = await persist(async () => {
+          const answer = await me.post(`/sessions/${session}/messages`, { content }, { key });
+          if (answer.status === 401) me = await signIn(me.credentials);
+          return answer.status < 300 ? (answer.json as { message_id: string; sequence: number }) : undefined;
+        });
+        const sent = {
+          content,
+          session,
+          at,
+          sequence: reply.sequence,
+          id: reply.message_id,
+          isCutOff: false,
+          state: 0,
+        };
+        all.push(sent);
+        return sent;
+      };
+      /** What the service says of it now. A claim is held against the log of the program, which is read after it. */
+      const check = async (sent: Sent): Promise<string> => {
+        const { state, answered } = await persist(async () => {
+          const { status, json } = await me.get(`/sessions/${sent.session}/delivery?sequence=${sent.sequence}`);
+          if (status !== 200) return undefined;
+          const [recipient] = (json as { recipients: { state: string; answered_sequence: number | null }[] })
+            .recipients;
+          return recipient && { state: recipient.state, answered: recipient.answered_sequence };
+        });
+        const rank = ORDER.indexOf(state);
+        if (rank < sent.state) untrue.push(`${sent.content}: ${ORDER[sent.state]}, then ${state}`);
+        sent.state = rank;
+        if (rank >= 2 && promptsOf(sent.content).length === 0) untrue.push(`${sent.content}: ${state}, but in no turn`);
+        if ((state === 'answered') !== (answered !== null))
+          untrue.push(`${sent.content}: ${state}, answer ${answered}`);
+        return state;
+      };
+      const prompted = (sent: Sent): Promise<unknown> =>
+        until(`a turn with ${sent.content}`, async () => promptsOf(sent.content).length > 0, WAIT_MS);
+      const answered = (sent: Sent): Promise<unknown> =>
+        until(`an answer to ${sent.content}`, async () => (await check(sent)) === 'answered', WAIT_MS);
+
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const session = sessions[round % SESSIONS] ?? '';
+        for (let index = 0; index < 3; index += 1) {
+          const sent = await send(session, 'idle');
+          await answered(sent);
+          idleMs.push((promptsOf(sent.content)[0]?.at ?? Number.NaN) - sent.at);
+        }
+
+        const first = await send(session, 'pause');
+        await prompted(first);
+        const during = [await send(session, 'midturn'), await send(session, 'midturn')];
+        if (promptsOf(during[1]?.content ?? '').length === 0) tally.fired('midturn');
+        for (const sent of [first, ...during]) await answered(sent);
+
+        const cutOff = await send(session, 'slow');
+        await prompted(cutOff);
+        cutOff.isCutOff = true;
+        agent.kill('SIGKILL');
+        await agent.ended;
+        tally.fired('kill of the agent');
+        const meanwhile = await send(session, 'away');
+        const state = await check(meanwhile);
+        if (state !== 'stored') untrue.push(`${meanwhile.content}: ${state}, but no agent runs`);
+        await startAgent();
+        await answered(cutOff);
+        await answered(meanwhile);
+
+        const unlucky = send(session, 'pause');
+        await pause(tally.random.below(400));
+        service.running.kill('SIGKILL');
+        await service.running.ended;
+        tally.fired('kill of the service');
+        service = await serve();
+        await answered(await unlucky);
+
+        const torn = send(session, 'pause');
+        await pause(tally.random.below(200));
+        relay.cut();
+        tally.fired('cut');
+        await answered(await torn);
+      }
+
+      const repeated = all.filter(({ content }) => promptsOf(content).length > 1);
+      const wrong = all.filter(({ content, isCutOff }) => {
+        const [, ...more] = promptsOf(content);
+        return promptsOf(content).length === 0 || more.some((one) => !isCutOff || !one.text.includes('cut off'));
+      });
+      let unanswered = 0;
+      for (const session of sessions) {
+        const events = (await me.mustReplay(session)) as {
+          type: string;
+          payload: { sender: string; metadata?: { in_reply_to?: string } };
+        }[];
+        const names = events.map(({ payload }) => payload.sender === BOT && payload.metadata?.in_reply_to);
+        for (const { id } of all.filter((sent) => sent.session === session))
+          if (names.filter((name) => name === id).length !== 1) unanswered += 1;
+      }
+      tally.finish(['midturn', 'kill of the agent', 'kill of the service', 'cut'], {
+        messages: all.length,
+        repeated_and_marked: repeated.length,
+        wrong: wrong.length,
+        not_answered_once: unanswered,
+        untrue_states: untrue.length,
+        idle_p50_ms: quantile(idleMs, 0.5),
+        idle_p95_ms: quantile(idleMs, 0.95),
+      });
+      expect([wrong, untrue, unanswered]).toEqual([[], [], 0]);
+      expect(repeated.length).toBe(ROUNDS);
+      expect(all).toHaveLength(ROUNDS * 10);
+    },
+    IS_LONG ? 3_600_000 : 180_000,
+  );
+});
