@@ -113,13 +113,15 @@ describe('a message wakes an agent', () => {
       const untrue: string[] = [];
       const idleMs: number[] = [];
       let count = 0;
+      // A second try writes to the same log.
+      const run = randomUUID();
 
       /** Repeats an unanswered request with its key, as a client does. */
       const persist = async <Value>(work: () => Promise<Value | undefined>): Promise<Value> =>
         until('the service answers', () => work().catch(() => undefined), WAIT_MS);
       const send = async (session: string, verb: string): Promise<Sent> => {
         count += 1;
-        const content = `${verb} number-${count}-`;
+        const content = `${verb} number-${count}-of-${run}`;
         const key = randomUUID();
         const at = Date.now();
         const reply = await persist(async () => {
@@ -210,7 +212,7 @@ describe('a message wakes an agent', () => {
       });
       let unanswered = 0;
       for (const session of sessions) {
-        const events = (await me.mustReplay(session)) as {
+        const events = (await persist(() => me.mustReplay(session))) as {
           type: string;
           payload: { sender: string; metadata?: { in_reply_to?: string } };
         }[];
