@@ -224,6 +224,11 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await desktop.context.addCookies(cookies);
     const again = await send(desktop, body);
     expect([again.status, again.html.includes(REFUSED)]).toEqual([400, true]);
+    // The challenge alone refuses it: many authenticators do not count their signatures.
+    await desktop.page.goto(`${web}/oauth/sign-in`);
+    await signIn(desktop);
+    await desktop.page.goto(`${web}/dashboard/settings/activity`);
+    expect(await desktop.page.locator('main').innerText()).not.toContain('there is a copy of this passkey');
   });
 
   it('an answer counts in the browser that asked alone, and for a quarter of an hour', async () => {
