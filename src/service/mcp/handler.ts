@@ -13,7 +13,7 @@ export async function createHandler(
   context: ServiceContext,
   version: string,
 ): Promise<{ readonly handler: McpHttpHandler; readonly stop: () => void }> {
-  const { createMcpHandler, Server } = await import('@modelcontextprotocol/server');
+  const { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } = await import('@modelcontextprotocol/server');
   const news = createNews(context);
   const ground = { context, news };
   const listed = new Map(SERVICE_TOOLS.map((tool) => [tool.name, listTool(tool)]));
@@ -30,8 +30,11 @@ export async function createHandler(
         tools: listAllowedTools(scopes).flatMap(({ name }) => listed.get(name) ?? []),
       }));
       server.setRequestHandler('tools/call', ({ params }, { mcpReq }) => {
+        const tool = SERVICE_TOOLS.find(({ name }) => name === params.name);
+        if (tool === undefined)
+          throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool: see tools/list.');
         const gone = AbortSignal.any([caller.gone, mcpReq.signal]);
-        return callTool(ground, { ...caller, gone }, params.name, params.arguments ?? {});
+        return callTool(ground, { ...caller, gone }, tool, params.arguments ?? {});
       });
       return server;
     },

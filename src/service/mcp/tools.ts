@@ -449,18 +449,16 @@ export function listAllowedTools(scopes: readonly Scope[]): readonly ServiceTool
 export async function callTool(
   ground: ToolGround,
   caller: Caller,
-  name: string,
+  tool: (typeof SERVICE_TOOLS)[number],
   given: Readonly<Record<string, unknown>>,
 ): Promise<ToolResult> {
   const { context } = ground;
   try {
-    const found = SERVICE_TOOLS.find((each) => each.name === name);
-    if (found === undefined) throw new ServiceError('VALIDATION_ERROR', 'There is no such tool: see tools/list.');
-    requireScopes(found.scopes, caller.actor);
-    const mistake = findToolMistake(found, given);
+    requireScopes(tool.scopes, caller.actor);
+    const mistake = findToolMistake(tool, given);
     if (mistake !== undefined) throw new ServiceError('VALIDATION_ERROR', mistake);
-    const value = await found.run(ground, caller, found.input.parse(given) as never);
-    return toToolResult(context.random, found.isOwn === true, value);
+    const value = await tool.run(ground, caller, tool.input.parse(given) as never);
+    return toToolResult(context.random, tool.isOwn === true, value);
   } catch (error) {
     const { status, headers, body } = answerOfError(error, context.log);
     const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
