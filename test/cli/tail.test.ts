@@ -137,6 +137,25 @@ describe('what exists', () => {
 });
 
 describe('what comes', () => {
+  it('--jq runs for each event as it comes; where it fails, the tail goes on, names the event and ends with 10', async () => {
+    const id = await sessionWith('one');
+    const words = ['tail', id, '--after', '2', '--ready-file', join(folder, 'jq-ready')];
+    const tail = startAs(bob, [
+      ...words,
+      '--jq',
+      'if .payload.content == "two" then error("no") else .payload.content // .type end',
+    ]);
+    await until('the tail is live', async () => existsSync(join(folder, 'jq-ready')));
+    await runAs(alice, ['send', id, 'two', '-q']);
+    await runAs(alice, ['send', id, 'three\nlines', '-q']);
+    await until('it is printed', async () => tail.streams.out().endsWith('three\nlines\n'));
+    await runAs(alice, `session end ${id} -q`);
+    const { code, out, err } = await tail.ended;
+    expect({ code, out }).toEqual({ code: 10, out: 'one\nthree\nlines\nsession.ended\n' });
+    expect(err).toMatch(/--jq failed on evt_[0-9A-Z]{26}: no\./);
+    expect(err).toContain('--jq failed on one line.');
+  });
+
   it('each event once, and exit 0 when the session has ended', async () => {
     const id = await sessionWith('before');
     const tail = startAs(bob, `tail ${id} --control`);

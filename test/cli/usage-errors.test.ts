@@ -175,9 +175,11 @@ describe('--jq', () => {
     }
   });
 
-  it('says that the command is done when the expression fails on its document', async () => {
+  it('prints the whole document when the expression fails on it: nothing is lost', async () => {
     const { code, out, err } = await runWords('version --jq .node,.version.x');
-    expect({ code, out: out.split('\n').length }).toEqual({ code: 10, out: 2 });
+    const [result, document = '', end] = out.split('\n');
+    expect({ code, end }).toEqual({ code: 10, end: '' });
+    expect(JSON.parse(document)).toMatchObject({ version: '1.2.3', node: result });
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
   });
 
@@ -187,6 +189,7 @@ describe('--jq', () => {
   });
 
   it('survives an expression that needs too much memory', async () => {
-    expect(await runWords('version --jq [range(3e8)]|length')).toMatchObject({ code: 10, out: '' });
+    const { code, out } = await runWords('version --jq [range(3e8)]|length');
+    expect({ code, version: JSON.parse(out).version }).toEqual({ code: 10, version: '1.2.3' });
   });
 });

@@ -192,13 +192,15 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     const { textWidth, wrapText } = await import('../../kit/wrap.js');
     return wrapText(line, textWidth(stderr));
   };
-  const print = async (json: string): Promise<void> => {
+  /** A document on which `--jq` fails is printed as it is: it may hold a new secret, which no other command shows. */
+  const print = async (json: string, isKept = false): Promise<void> => {
     if (filter === undefined) return stdout.write(`${json}\n`);
     for (const { text, failure } of await filter.apply([json])) {
-      if (text !== '') await stdout.write(text);
+      const lost = failure !== undefined && isKept ? `${json}\n` : '';
+      if (text + lost !== '') await stdout.write(text + lost);
       if (failure !== undefined)
         throw new CliError('ASP_PARTIAL', {
-          message: 'The command is done, but --jq failed on what it prints.',
+          message: `The command is done, but --jq failed on what it prints${isKept ? ', which is on stdout in full' : ''}.`,
           why: `jq says: ${failure}.`,
           outcome: 'applied',
         });
@@ -222,7 +224,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     style,
     errorStyle,
     async document(value, human) {
-      if (format !== 'human') return print(toJsonLine(chosen(value)));
+      if (format !== 'human') return print(toJsonLine(chosen(value)), true);
       const text = endLine(human(sanitizeDeep(value), await style()));
       if (text !== '') await stdout.write(text);
     },

@@ -113,8 +113,8 @@ Agent, in this order: --as, ASP_AGENT, .asp.json, the profile's agent, the first
   --jsonl          one list item per line
   --fields a,b.c   only these members; implies --json
   --jq <expression>  the results of a jq expression, one per line, strings as text; implies --json. A stream runs it for
-                   each line; a line on which it fails is left out, stderr names it, and the exit code is 10. jq 1.8 is
-                   built in.
+                   each line; a line on which it fails is left out, stderr names it, and the exit code is 10. A
+                   document on which it fails is printed in full. jq 1.8 is built in.
   ASP_FORMAT       json or jsonl for every command
 
 Objects from the service keep its names and every field it sends. Streams (tail) are always JSON lines.

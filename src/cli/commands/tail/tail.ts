@@ -82,7 +82,7 @@ export const sessionTail = command({
     },
     { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
     {
-      line: 'asp tail --type message --jq \'"(.payload.sender): (.payload.content)"\'',
+      line: 'asp tail --type message --jq \'"\\(.payload.sender): \\(.payload.content)"\'',
       about: 'a line of your own for each message',
     },
     { line: 'asp tail sess_… --pretty', about: 'for people' },
