@@ -26,6 +26,7 @@ import type { Scope } from '../../wire/scope.js';
 import { ServiceError } from '../core/errors.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
+import { listParticipants } from '../store/participants.js';
 import {
   type Caller,
   findLastOfOthers,
@@ -107,10 +108,21 @@ async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string
   });
 }
 
-async function withReply(ground: ToolGround, caller: Caller, sent: Sent, waitS: number | undefined): Promise<object> {
+/** `asked` is the one agent that the question went to, if it did not go to a session. */
+async function withReply(
+  ground: ToolGround,
+  caller: Caller,
+  sent: Sent,
+  waitS: number | undefined,
+  asked?: string,
+): Promise<object> {
   const { session_id: sessionId, message_id: id, sequence } = sent;
   if (waitS === undefined || waitS === 0 || sequence === null) return sent;
-  const isReply = (message: Message): boolean => [undefined, id].includes(findInReplyTo(message));
+  const isReply = async (message: Message): Promise<boolean> => {
+    const answered = findInReplyTo(message);
+    if (answered !== undefined) return answered === id;
+    return message.sender === asked || isAmongTwo(ground, caller, sessionId, message.sender);
+  };
   const reading = { limit: READ_LIMIT_DEFAULT, maxChars: MESSAGE_CHARS_DEFAULT, isOthersOnly: true };
   const reply = await waitForReply(
     ground,
@@ -120,6 +132,17 @@ async function withReply(ground: ToolGround, caller: Caller, sent: Sent, waitS: 
     reading,
   );
   return { ...sent, reply };
+}
+
+/** Whether no one but the caller and the sender is in the session. */
+async function isAmongTwo(
+  { context }: ToolGround,
+  { actor }: Caller,
+  sessionId: string,
+  sender: string,
+): Promise<boolean> {
+  const participants = await context.database.read((query) => listParticipants(query, sessionId));
+  return participants.every(({ status, handle }) => status === 'left' || handle === actor.handle || handle === sender);
 }
 
 const SentOutput = z.looseObject({
@@ -191,7 +214,7 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   });
   const omitted = await findOmitted(ground, caller, session_id, invite);
   const sent = { session_id, message_id, sequence, ...(omitted.length > 0 && { omitted }) };
-  return withReply(ground, caller, sent, waitS);
+  return withReply(ground, caller, sent, waitS, invite.length === 1 ? invite[0] : undefined);
 }
 
 /** A model answers like a program: its messages say how many answered one another before, as those of `asp mcp` do. */

@@ -129,12 +129,12 @@ export async function readSession(
   return { events: [...(found?.events ?? [])], next_cursor: String(last), has_more: found?.hasMore ?? false };
 }
 
-/** The first message after a sequence that another agent sent, unless it answers a different one. */
+/** The first message of another agent after a sequence that is the reply. */
 export async function waitForReply(
   ground: ToolGround,
   caller: Caller,
   sent: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
-  isReply: (message: Message) => boolean,
+  isReply: (message: Message) => Promise<boolean>,
   wanted: Wanted,
 ): Promise<Message | null> {
   let { after } = sent;
@@ -143,8 +143,7 @@ export async function waitForReply(
   for (;;) {
     const waitMs = Math.max(0, end - clock.monotonic());
     const page = await readSession(ground, caller, { ...sent, after, waitMs }, wanted);
-    const reply = page.events.filter(isMessageEvent).find(({ payload }) => isReply(payload));
-    if (reply !== undefined) return reply.payload;
+    for (const { payload } of page.events.filter(isMessageEvent)) if (await isReply(payload)) return payload;
     if (waitMs === 0 || caller.gone.aborted) return null;
     after = Number(page.next_cursor);
   }

@@ -104,6 +104,25 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
+  it('in a group, a remark that names no question is not the reply', async () => {
+    const carol = await service.createAgent('carol');
+    const one = await toolsOf(alice);
+    const session = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    await bob.mustJoin(session);
+    await carol.mustJoin(session);
+    const asking = one.call('send', { to: session, text: 'Deploy?', wait_s: 30 });
+    const question = await until('the question', async () => (await bob.mustReplay(session))[4]);
+    await carol.mustSend(session, 'Lunch?');
+    const in_reply_to = field(question, 'payload.id');
+    await bob.post(`/sessions/${session}/messages`, { content: 'yes', metadata: { in_reply_to } });
+    expect((await asking).value.reply?.content).toBe('yes');
+    await carol.mustLeave(session);
+    const again = one.call('send', { to: session, text: 'Sure?', wait_s: 30 });
+    await until('the question', async () => JSON.stringify(await bob.mustReplay(session)).includes('Sure?'));
+    await bob.mustSend(session, 'sure');
+    expect((await again).value.reply?.content).toBe('sure');
+  });
+
   it('refuses a stranger with a challenge that leads to its metadata', async () => {
     const refused = await post(service.mcpUrl, 'nonsense', '{}');
     mustDeny(refused, 401, 'UNAUTHORIZED');
