@@ -32,7 +32,7 @@ const PASSING: Readonly<Record<Revision, readonly string[]>> = {
   ],
 };
 
-/** Every check that finds fault with a service that is right all the same. */
+/** Every check that the service does not pass, and why: it cannot, it should not, or it does not yet. */
 const EXCEPTIONS: readonly { reason: string; revisions: readonly Revision[]; failing: Findings }[] = [
   {
     reason: 'The service has no prompts: what a model should do is said by its person or its host.',
