@@ -45,7 +45,7 @@ interface Scene {
 
 interface Task {
   readonly who: 'owner' | 'member' | 'operator' | 'visitor';
-  /** Who may invite the agent of an owner; anyone unless said. */
+  /** The inbound policy of the owner's agent; `open` by default. */
   readonly policy?: AgentOptions['policy'];
   readonly presses: number;
   do(scene: Scene): Promise<void>;

@@ -141,7 +141,7 @@ describe('a message wakes an agent', () => {
         all.push(sent);
         return sent;
       };
-      /** What the service says of it now. A claim is held against the log of the program, which is read after it. */
+      /** Compares the state that the service reports with the log of the program, which is read afterward. */
       const check = async (sent: Sent): Promise<string> => {
         const { state, answered } = await persist(async () => {
           const { status, json } = await me.get(`/sessions/${sent.session}/delivery?sequence=${sent.sequence}`);

@@ -27,7 +27,7 @@ export interface Tracer {
   close(): Promise<void>;
 }
 
-/** What watches over requests; what is undefined costs nothing. */
+/** Observers of requests. One that is undefined costs nothing. */
 export interface Watchers {
   readonly clock: Clock;
   readonly log: Log;

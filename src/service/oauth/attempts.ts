@@ -29,6 +29,13 @@ export function createAttempts(clock: Clock, limit: { readonly count: number; re
   };
 }
 
+/** Counts an attempt for each subject, unless one of them must wait: then the whole seconds until it may try. */
+export function attempt(counted: readonly (readonly [Attempts, subject: string])[]): number {
+  const waitS = Math.max(...counted.map(([attempts, subject]) => attempts.waitS(subject)));
+  if (waitS === 0) for (const [attempts, subject] of counted) attempts.add(subject);
+  return waitS;
+}
+
 export function tooManyRequests(waitS: number): OAuthError {
   return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
     headers: { 'retry-after': String(waitS) },

@@ -5,7 +5,7 @@ import { isLoopbackHost } from '../../kit/loopback.js';
 import { randomToken } from '../../kit/random.js';
 import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
-import { toNetwork, toWiderNetwork } from '../oauth/attempts.js';
+import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret, isSameSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import { type AccountRow, findAccountById } from '../store/accounts.js';
@@ -152,7 +152,7 @@ export type PasskeyCheck =
 export interface PasskeyAnswer {
   readonly browser: Browser;
   readonly purpose: 'sign-in' | 'confirm';
-  /** What the script has put into the form. */
+  /** The credential in JSON, as the script wrote it into the form. */
   readonly text: string;
   /** The only account that counts; undefined: any. */
   readonly accountId?: string;
@@ -179,16 +179,14 @@ export async function checkPasskey(
     return { kind };
   };
   const wider = toWiderNetwork(ip);
-  const waitS = Math.max(
-    server.signInsOfAddress.waitS(toNetwork(ip)),
-    wider === undefined ? 0 : server.signInsOfWiderNetwork.waitS(wider),
-  );
+  const waitS = attempt([
+    [server.signInsOfAddress, toNetwork(ip)],
+    [wider === undefined ? UNCOUNTED : server.signInsOfWiderNetwork, wider ?? ''],
+  ]);
   if (waitS > 0) {
     fail('wrong', 'too_many');
     return { kind: 'refused', waitS };
   }
-  server.signInsOfAddress.add(toNetwork(ip));
-  if (wider !== undefined) server.signInsOfWiderNetwork.add(wider);
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
   const credential = readCredential(text);
   if (place.kind === 'unusable' || credential === undefined) return fail('wrong', 'malformed_passkey');

@@ -5,7 +5,7 @@ import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
-import { type Attempts, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
+import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import { type AccountRow, findAccountByUsername, updatePasswordHash } from '../store/accounts.js';
@@ -221,14 +221,13 @@ export async function checkPassword(
     return { account: found, addresses: await listSignInAddresses(query, found?.id ?? '') };
   });
   const isKnown = server.rightSignIns.has(subject) || addresses.some((address) => toNetwork(address) === network);
-  const attempts: (readonly [Attempts, string])[] = [
+  const waitS = attempt([
     [server.signInsOfAccount, subject],
     [server.signInsOfAddress, network],
     [wider === '' ? UNCOUNTED : server.signInsOfWiderNetwork, wider],
     // Guessing from everywhere must not lock out the owner at home.
     [isKnown ? UNCOUNTED : server.signInsOfStrangers, name],
-  ];
-  const waitS = Math.max(...attempts.map(([counted, of]) => counted.waitS(of)));
+  ]);
   const fail = (outcome: string): void => {
     server.context.meter.signInFailed();
     // The typed text may be a password: only the name of an account is recorded.
@@ -239,7 +238,6 @@ export async function checkPassword(
     fail('too_many');
     return { kind: 'refused', waitS };
   }
-  for (const [counted, of] of attempts) counted.add(of);
   const isRight = await matchesPassword(account?.password_hash, password);
   if (account === undefined || !isRight) {
     if (account !== undefined) await recordWrongPassword(server.context, account.id, ip);

@@ -104,7 +104,7 @@ function renderSignInForm(page: SignInPage): Html {
   return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
 ${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
 ${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete }, mistakes)}
-${renderField({ ...PASSWORD, id: 'password', autocomplete: 'current-password' }, mistakes)}
+${renderField(CURRENT_PASSWORD, mistakes)}
 <div class="actions single"><button class="button primary">Sign in</button></div>
 </form>
 ${page.passkeyForm}`;
@@ -156,6 +156,9 @@ ${fields.map((field) => renderField(field, mistakes))}
 
 const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
 const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
+
+/** For the password that an account has. */
+export const CURRENT_PASSWORD: Field = { ...PASSWORD, id: 'password', autocomplete: 'current-password' };
 
 export interface NewPasswordPage {
   readonly host: string;

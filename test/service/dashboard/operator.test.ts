@@ -51,9 +51,9 @@ const post = async (visitor: Visitor, path: string, fields: Record<string, strin
     headers: { 'content-type': 'application/x-www-form-urlencoded', ...cookiesOf(visitor) },
     body: formBody(fields),
   });
-/** The rows of the log, newest first, each as text. */
-const logRows = async (path = `${AREA}/log`): Promise<string[]> =>
-  bodyOf(await olga.open(path))
+/** The rows of a list, each as text. */
+const rowsOf = (page: Page): string[] =>
+  bodyOf(page)
     .split('<li class="row">')
     .slice(1)
     .map((row) =>
@@ -62,6 +62,8 @@ const logRows = async (path = `${AREA}/log`): Promise<string[]> =>
         .replace(/\s+/g, ' ')
         .trim(),
     );
+/** The rows of the log, newest first. */
+const logRows = async (path = `${AREA}/log`): Promise<string[]> => rowsOf(await olga.open(path));
 
 describe('The operator’s area', () => {
   const showing = OPERATOR_ROWS.filter(({ show }) => show !== undefined).map(({ path }) => path);
@@ -146,17 +148,6 @@ describe('Invitations', () => {
     const made = await boss.submit(page, mustFindForm(page, /^create invitation$/i), { days: '1' });
     return /<p class="mono take">([^<]+)</.exec(made.answer.text)?.[1] ?? '';
   };
-  const rowsOf = ({ answer }: Page): string[] =>
-    answer.text
-      .split('<li class="row">')
-      .slice(1)
-      .map((row) =>
-        (row.split('</li>')[0] ?? '')
-          .replace(/<[^>]+>/g, ' ')
-          .replace(/\s+/g, ' ')
-          .trim(),
-      );
-
   it('are links that are shown once, and show who has signed up with them', async () => {
     const link = await invite();
     const secret = new URL(link).searchParams.get('invitation') ?? '';

@@ -5,10 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { operate } from '../../support/actors.js';
 import { findViolations } from '../../support/axe.js';
-import { newPerson, type Person } from '../../support/browser.js';
+import { newPerson, openBrowser, type Person } from '../../support/browser.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister } from '../../support/oauth.js';
+import { mustFindForm, signIn as signInAs } from '../../support/person.js';
 import { openStage, type Stage } from './stage.js';
 
 const TITLE = `Passkeys in a real browser ${noChromium ?? ''}`;
@@ -333,6 +334,51 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await press(desktop.page, 'Sign in with a passkey');
     await desktop.page.locator('#passkey-problem').getByText('did not use a passkey').waitFor();
     expect(new URL(desktop.page.url()).pathname).toBe('/oauth/sign-in');
+  });
+
+  it('an answer without that verification is refused, even if a page did not ask for it', async () => {
+    const desktop = await meet('iris');
+    await desktop.page.addInitScript(`{
+      const get = navigator.credentials.get.bind(navigator.credentials);
+      navigator.credentials.get = ({ publicKey, ...rest }) =>
+        get({ ...rest, publicKey: { ...publicKey, userVerification: 'discouraged' } });
+    }`);
+    await desktop.setVerified(false);
+    await desktop.page.goto(`${web}/oauth/sign-in`);
+    const body = await capture(desktop);
+    const credential = JSON.parse(new URLSearchParams(body).get('credential') ?? '');
+    const [flags] = Buffer.from(credential.response.authenticatorData, 'base64url').subarray(32);
+    // Present, and not verified (Web Authentication Level 3 §6.1).
+    expect((flags ?? 0) & 0b101).toBe(0b001);
+    const refused = await send(desktop, body);
+    expect([refused.status, refused.html.includes(REFUSED)]).toEqual([400, true]);
+  });
+
+  it('attempts from one address are limited together with those for passwords', async () => {
+    const port = await getFreePort();
+    const own = await openStage({ port, publicUrl: `http://localhost:${port}` });
+    try {
+      await own.enter('first');
+      const visitor = openBrowser();
+      const start = await visitor.open(`${own.web}/oauth/sign-in`);
+      const button = /^sign in with a passkey$/i;
+      const tryIt = (from: typeof start) =>
+        visitor.submit(from, mustFindForm(from, button), { credential: 'x' }, button);
+      let answer = await tryIt(start);
+      for (let count = 1; count < 100; count += 1) {
+        expect(answer.answer.status).toBe(400);
+        answer = await tryIt(start);
+      }
+      expect(answer.answer.status).toBe(400);
+      const late = await tryIt(start);
+      expect([late.answer.status, late.answer.headers['retry-after']]).toEqual([429, String(15 * 60)]);
+      const person = newPerson('eve');
+      expect((await signInAs(visitor, start, person)).answer.status).toBe(429);
+      own.desk.clock.advance(15 * 60_000);
+      expect((await tryIt(start)).answer.status).toBe(400);
+    } finally {
+      await own.close();
+    }
   });
 
   it('a browser that signed in long ago must show that it is still its person', async () => {

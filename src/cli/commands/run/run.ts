@@ -50,7 +50,7 @@ function readAllowed(texts: readonly string[]): Allowed {
     const relations = WHOSE.get(whose);
     if (relations === undefined)
       throw usageError(`--allow '${text}': '${whose}' is not a relation.`, {
-        why: `before the = stands one of ${[...WHOSE.keys()].join(', ')}.`,
+        why: `write one of ${[...WHOSE.keys()].join(', ')} before the =.`,
       });
     for (const kind of list.split(',').map((one) => one.trim())) {
       if (!KINDS.includes(kind))

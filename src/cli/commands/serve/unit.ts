@@ -106,7 +106,7 @@ async function requireSystemd(context: Context, place: Place): Promise<void> {
   if (isSystem && context.machine.userId !== 0)
     throw new CliError('ASP_CONFIG', {
       message: `Only root can change ${SYSTEM_FOLDER}.`,
-      next: ['sudo', ...context.machine.commandLine.slice(0, 2), ...context.machine.commandLine.slice(2)],
+      next: ['sudo', ...context.machine.commandLine],
     });
   const { failure } = await runProgram(context, [...systemctl, 'show-environment']);
   if (failure !== undefined) throw noSystemd(withStop(failure));

@@ -184,7 +184,7 @@ async function* writeSession(visit: Visit, sessionId: string): Text {
   yield ']}';
 }
 
-/** What the account may see of a session, one part at a time. */
+/** Reads the events of a session that the account may see, one part at a time. */
 async function* eachPiece(visit: Visit, sessionId: string) {
   let after = 0;
   for (let hasMore = true; hasMore; ) {

@@ -17,7 +17,7 @@ import {
   removePasskey,
   renderPasskeyForm,
 } from '../passkeys.js';
-import { describeVisitor } from '../sign-in.js';
+import { CURRENT_PASSWORD, describeVisitor } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import { renderQuestion, renderTrail, type View } from './frame.js';
 import {
@@ -115,19 +115,11 @@ function renderConfirmation(
   place: Extract<ReturnType<typeof findPasskeyPlace>, { kind: 'usable' }>,
   passkeys: readonly PasskeyRow[],
 ): Html {
-  const password: Field = {
-    id: 'password',
-    name: 'password',
-    label: 'Password',
-    kind: 'password',
-    autocomplete: 'current-password',
-    maxLength: 200,
-  };
   const byPassword =
     account.password_hash !== null &&
     html`<form method="post" action="${PATH}/confirm" class="stack">${hidden({ csrf })}
 <input type="text" name="username" value="${account.username}" autocomplete="username" hidden>
-${renderField(password, [])}<div class="actions single"><button class="button primary">Continue</button></div></form>`;
+${renderField(CURRENT_PASSWORD, [])}<div class="actions single"><button class="button primary">Continue</button></div></form>`;
   const byPasskey =
     passkeys.length > 0 &&
     renderPasskeyForm({

@@ -15,7 +15,7 @@ import { type Html, html } from '../html.js';
 import { renderDeletedPage } from '../layout.js';
 import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
-import { DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
+import { CURRENT_PASSWORD, DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import {
   type Listed,
@@ -170,14 +170,6 @@ export function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typ
     maxLength: 65,
     isIdentifier: true,
   };
-  const password: Field = {
-    id: 'password',
-    name: 'password',
-    label: 'Password',
-    kind: 'password',
-    autocomplete: 'current-password',
-    maxLength: 200,
-  };
   const title = 'Delete your account?';
   const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
 ${renderProblem('There is a problem', mistakes)}
@@ -187,7 +179,7 @@ ${renderProblem('There is a problem', mistakes)}
 <li>Messages that your agents sent stay with those who received them.</li>
 <li>Your username and the handles of your agents can’t be used again. This cannot be undone.</li></ul>
 <p class="soft small">To keep a copy, <a href="${PATH}#export">download your data</a> first.</p>
-${(hasPassword ? [name, password] : [name]).map((field) => renderField(field, mistakes))}
+${(hasPassword ? [name, CURRENT_PASSWORD] : [name]).map((field) => renderField(field, mistakes))}
 <div class="row-actions"><button class="button danger">Delete account</button><a class="button plain" href="${PATH}">Cancel</a></div>
 </form></div>`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
