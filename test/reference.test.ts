@@ -124,7 +124,7 @@ describe('the reference', () => {
   });
 
   it('tells every command, each of its options, what stdout carries, its effect, its examples', () => {
-    for (const { path, aliases, options, examples, effect } of COMMANDS) {
+    for (const { path, aliases, options, examples, effect, isDestructive } of COMMANDS) {
       const first = aliases[0] ?? path;
       const start = REFERENCE.indexOf(`### asp ${first}\n`);
       expect(start, first).toBeGreaterThan(0);
@@ -132,7 +132,7 @@ describe('the reference', () => {
       for (const { flags, isHidden } of options)
         if (isHidden !== true) expect(part, `${first} ${flags}`).toContain(flags.replaceAll('|', '\\|'));
       for (const { line } of examples) expect(part).toContain(line);
-      expect(part).toContain(`**Effect**: ${effect}.`);
+      expect(part).toContain(`**Effect**: ${isDestructive ? 'destructive' : effect}.`);
       expect(part).toContain('**stdout**: ');
     }
   });

@@ -42,8 +42,12 @@ export function spellingsOf({ path, aliases }: Command): { first: string; others
   return { first, others };
 }
 
-/** What a command changes, as a sentence. */
-export const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
+/** What a command changes, in a sentence or two. */
+export function effectText({ effect, isDestructive }: Command): string {
+  return `${EFFECT_TEXT[effect]}${isDestructive ? ' It can take away what no later command brings back.' : ''}`;
+}
+
+const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
   none: 'It changes nothing and asks no service.',
   local: 'It changes something on this machine.',
   read: 'It reads from the service and changes nothing there.',

@@ -3,7 +3,7 @@ import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/command
 import { formatUsage, optionText } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { OVERVIEW } from '../../src/cli/program.js';
-import { EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
+import { effectText, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
 import { bold, definition, escapeRoff, italic, page, paragraphs, section, subsection, verbatim } from './roff.js';
 
 /** When the pages last changed their meaning; moved by hand with a release. */
@@ -49,7 +49,7 @@ function commandParts(command: Command, title: (text: string) => string): string
     paragraphs(sentence(command.summary)),
     ...(command.details === undefined ? [] : ['.PP', paragraphs(command.details)]),
     '.PP',
-    paragraphs(EFFECT_TEXT[command.effect]),
+    paragraphs(effectText(command)),
     ...(others.length === 0
       ? []
       : ['.PP', paragraphs(`Also: ${others.map((spelling) => `asp ${spelling}`).join(', ')}.`)]),

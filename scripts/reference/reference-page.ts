@@ -10,7 +10,7 @@ import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { wrapPage } from '../../src/kit/wrap.js';
 import { ERROR, isErrorCode } from '../../src/wire/error.js';
-import { COMMANDS, EFFECT_TEXT, jsonText, ownOptions, sentence, spellingsOf } from './command-facts.js';
+import { COMMANDS, effectText, jsonText, ownOptions, sentence, spellingsOf } from './command-facts.js';
 
 /** Text in which Markdown finds nothing to do. */
 function plain(text: string): string {
@@ -36,7 +36,8 @@ const optionTable = (options: readonly Option[]): string =>
   );
 
 function commandSection(command: Command): string {
-  const { effect, isEndless, details } = command;
+  const { isDestructive, isEndless, details } = command;
+  const effect = isDestructive ? 'destructive' : command.effect;
   const { first, others } = spellingsOf(command);
   const shape = jsonText(command);
   const own = ownOptions(command);
@@ -44,7 +45,7 @@ function commandSection(command: Command): string {
   const facts = [
     `**stdout**: ${plain(sentence(command.stdout))}`,
     ...(shape === undefined ? [] : [`**\`--json\`**: \`${shape}\``]),
-    `**Effect**: ${effect}. ${EFFECT_TEXT[effect]}${isEndless ? ' It runs until it is done or stopped.' : ''}`,
+    `**Effect**: ${effect}. ${effectText(command)}${isEndless ? ' It runs until it is done or stopped.' : ''}`,
     ...(others.length === 0 ? [] : [`**Also**: ${others.map((spelling) => `\`asp ${spelling}\``).join(', ')}`]),
   ];
   const args = command.arguments.map(({ usage, about }) => [code(usage), plain(sentence(about))]);

@@ -196,6 +196,8 @@ interface Definition<
   readonly options?: Own;
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Changes;
+  /** It takes away what no later command brings back: data, a credential, a place in a session. */
+  readonly isDestructive?: boolean;
   /** The contents of stdout without JSON. */
   readonly stdout: string;
   /** The command runs until it is stopped: `--timeout` has no default. */
@@ -236,6 +238,7 @@ export interface Command<
   readonly options: readonly Known[];
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Effect;
+  readonly isDestructive: boolean;
   readonly stdout: string;
   readonly isEndless: boolean;
   readonly deadlineMs: number;
@@ -276,6 +279,7 @@ export function command<
     options: options as readonly (Own[number] | WriteOptionOf<Changes, OwnKeys>)[],
     examples: definition.examples,
     effect,
+    isDestructive: definition.isDestructive ?? false,
     stdout: definition.stdout,
     isEndless: definition.isEndless ?? false,
     deadlineMs: definition.deadlineMs ?? DEFAULT_DEADLINE_MS,

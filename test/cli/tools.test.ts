@@ -56,7 +56,24 @@ describe('commands', () => {
         { name: 'message', required: false },
       ],
     });
-    for (const { effect } of items) expect(['none', 'local', 'read', 'write']).toContain(effect);
+    for (const { effect } of items) expect(['none', 'local', 'read', 'write', 'destructive']).toContain(effect);
+  });
+
+  it('calls destructive what no later command undoes, so that allowing local commands deletes nothing', async () => {
+    const { items } = documentOf(await runWords('commands --json')) as { items: { words: string[]; effect: string }[] };
+    const destructive = items.flatMap(({ words, effect }) => (effect === 'destructive' ? [words.join(' ')] : []));
+    const isUndone = ['allowlist remove', 'block remove', 'profile remove', 'serve account reset-password'];
+    const takesAway = PROGRAM.commands.flatMap(({ path, isHidden }) =>
+      !isHidden && /(^| )(remove|reset|reset-password|revoke|leave|end|logout|delete)$/.test(path) ? [path] : [],
+    );
+    // `api` sends any request, and a blocked agent has left the sessions for good.
+    expect(destructive.sort()).toEqual(
+      [...takesAway.filter((path) => !isUndone.includes(path)), 'api', 'block add'].sort(),
+    );
+  });
+
+  it('gives a language model every command in less than 8 KB', async () => {
+    expect(Buffer.byteLength((await runWords('commands')).out)).toBeLessThan(8192);
   });
 });
 

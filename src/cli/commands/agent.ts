@@ -430,6 +430,7 @@ export const agentRemove = command({
     { line: 'asp agent remove alice.helper --yes --json', about: 'for a script' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {

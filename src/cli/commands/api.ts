@@ -39,6 +39,7 @@ export const api = command({
     { line: "asp api sessions --paginate --jq '.sessions[].id'", about: 'page by page' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the body of the answer; with -i, its status and headers first',
   parse,
   async run(context, options) {

@@ -56,6 +56,7 @@ export const blockAdd = command({
     { line: 'asp block add spam.bot,noise.bot --json', about: 'two, for a script' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the handles, one per line',
   parse: (args) => ({
     handles: readList(args.argument('handles'), (text) => parseOwnerGlob(text) ?? readHandle(text)),

@@ -95,6 +95,7 @@ export const authLogout = command({
     { line: 'asp logout --all', about: 'leave no login on this machine' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the handles that were signed out',
   parse(args) {
     const handles = readHandles(args.argument('handle'));

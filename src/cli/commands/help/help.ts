@@ -99,8 +99,8 @@ export const commands = command({
     { line: 'asp commands', about: 'a table' },
     { line: 'asp commands session --json', about: 'everything about the session commands' },
     {
-      line: 'asp commands --json | jq \'.items[] | select(.effect=="write") | .words\'',
-      about: 'the commands that change something',
+      line: 'asp commands --json | jq \'.items[] | select(.effect=="destructive") | .words\'',
+      about: 'the commands whose change no later command undoes',
     },
   ],
   effect: 'none',
@@ -126,7 +126,7 @@ const describeCommand = (each: Command) => ({
   words: each.path.split(' '),
   aliases: each.aliases.map((alias) => alias.split(' ')),
   summary: each.summary,
-  effect: each.effect,
+  effect: each.isDestructive ? 'destructive' : each.effect,
   endless: each.isEndless,
   stdout: each.stdout,
   arguments: each.arguments.map(({ usage, about }) => ({

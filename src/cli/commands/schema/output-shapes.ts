@@ -150,7 +150,7 @@ const commandTree = shape({
   words: texts,
   aliases: z.array(texts),
   summary: text,
-  effect: z.enum(['none', 'local', 'read', 'write']),
+  effect: z.enum(['none', 'local', 'read', 'write', 'destructive']),
   endless: yes,
   stdout: maybe,
   arguments: z.array(shape({ name: text, required: yes, repeatable: yes, about: text })),

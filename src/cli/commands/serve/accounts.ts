@@ -154,6 +154,7 @@ export const serveAccountRemove = command({
     { line: 'asp serve account remove alice --yes --json', about: 'for scripts' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
@@ -241,6 +242,7 @@ export const serveInviteRevoke = command({
     { line: 'asp serve invite list', about: 'shows the remaining ones' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the id',
   parse: (args) => ({ id: args.argument('id') }),
   async run(context, { id }) {

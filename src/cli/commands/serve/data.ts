@@ -21,6 +21,7 @@ export const serveReset = command({
     { line: 'asp serve reset --data ./scratch --yes', about: 'for scripts' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the folder whose data were deleted',
   isEndless: true,
   parse: (args) => ({ data: args.text('data') }),

@@ -239,6 +239,7 @@ export const serveAgentRemove = command({
     { line: 'asp serve agent remove alice.bot --json', about: 'for scripts' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
@@ -346,6 +347,7 @@ export const serveClientRevoke = command({
     { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6 --yes', about: 'for scripts' },
   ],
   effect: 'local',
+  isDestructive: true,
   stdout: 'the client id',
   parse: (args) => ({ client: args.argument('client-id') }),
   async run(context, { client }) {

@@ -395,6 +395,7 @@ export const sessionLeave = command({
     { line: 'asp session leave sess_… --json', about: 'for a script' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
   run: async (context, { session }) => {
@@ -422,6 +423,7 @@ export const sessionEnd = command({
     { line: 'asp session end sess_… --once "close-$TICKET"', about: 'safe to repeat' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
   run: async (context, { session }) => {
