@@ -196,7 +196,7 @@ interface Definition<
   readonly options?: Own;
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Changes;
-  /** It takes away what no later command brings back: data, a credential, a place in a session. */
+  /** It ends something for others, or takes away what the caller cannot bring back: data, a credential, a seat. */
   readonly isDestructive?: boolean;
   /** The contents of stdout without JSON. */
   readonly stdout: string;

@@ -59,7 +59,7 @@ describe('commands', () => {
     for (const { effect } of items) expect(['none', 'local', 'read', 'write', 'destructive']).toContain(effect);
   });
 
-  it('calls destructive what no later command undoes, so that allowing local commands deletes nothing', async () => {
+  it('calls destructive what deletes or ends something, so that allowing local commands deletes nothing', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: { words: string[]; effect: string }[] };
     const destructive = items.flatMap(({ words, effect }) => (effect === 'destructive' ? [words.join(' ')] : []));
     const isUndone = ['allowlist remove', 'block remove', 'profile remove', 'serve account reset-password'];

@@ -100,7 +100,7 @@ export const commands = command({
     { line: 'asp commands session --json', about: 'everything about the session commands' },
     {
       line: 'asp commands --json | jq \'.items[] | select(.effect=="destructive") | .words\'',
-      about: 'the commands whose change no later command undoes',
+      about: 'the commands that delete something or end it for others',
     },
   ],
   effect: 'none',
