@@ -11,6 +11,8 @@ export interface Request {
   readonly typed: readonly string[];
   /** The first word that is not part of any path. */
   readonly unknownWord: string | undefined;
+  /** Its index in argv. */
+  readonly unknownAt: number;
   /** Everything else, in order: options and arguments. */
   readonly rest: readonly string[];
   readonly wantsHelp: boolean;
@@ -51,6 +53,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
   let remaining = argv;
   let command: Command | undefined;
   let unknownWord: string | undefined;
+  let unknownAt = 0;
   for (;;) {
     const count = countOptions(everyOption(command), remaining);
     const word = remaining[count];
@@ -60,6 +63,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
       const fitting = spellings.filter(({ words }) => next.every((part, index) => words[index] === part));
       if (fitting.length === 0) {
         unknownWord = word;
+        unknownAt = argv.length - remaining.length + count;
         break;
       }
       typed.push(word);
@@ -76,6 +80,7 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
     path: command?.path.split(' ') ?? typed.map((word) => toSingular(word, program)),
     typed,
     unknownWord: command === undefined ? unknownWord : undefined,
+    unknownAt,
     rest,
     wantsHelp: help === true,
     wantsVersion: version === true,

@@ -9,6 +9,7 @@ import {
   agentUpdate,
   agentUse,
 } from './commands/agent.js';
+import { aliasList, aliasRemove, aliasSet } from './commands/alias.js';
 import { allowlistAdd, allowlistApply, allowlistCheck, allowlistList, allowlistRemove } from './commands/allowlist.js';
 import { api } from './commands/api.js';
 import {
@@ -30,7 +31,7 @@ import {
 import { blockAdd, blockList, blockRemove } from './commands/block.js';
 import { chat } from './commands/chat/chat.js';
 import { completion } from './commands/completion/completion.js';
-import { configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
+import { configEdit, configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
 import { connect, disconnect, skillInstall, skillShow } from './commands/connect/connect.js';
 import { demo } from './commands/demo/demo.js';
 import { doctor } from './commands/doctor/doctor.js';
@@ -114,7 +115,8 @@ const COMMANDS: readonly Command[] = [
   ...[serveAccountTier, serveAccountOperator, serveAccountRemove, serveAccountResetPassword],
   ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
   ...[demo, open, status, doctor],
-  ...[configList, configGet, configSet, configUnset, configPath],
+  ...[configList, configGet, configSet, configUnset, configEdit, configPath],
+  ...[aliasList, aliasSet, aliasRemove],
   ...[connect, disconnect, skillShow, skillInstall],
   ...[completion, mcp, api, schema, help, version, commands, explain],
 ];
@@ -134,6 +136,7 @@ export const PROGRAM: Program = {
     { noun: 'profile', plural: 'profiles', summary: 'the services you use' },
     { noun: 'skill', summary: 'teach a coding agent to use asp' },
     { noun: 'config', summary: 'settings of this machine' },
+    { noun: 'alias', plural: 'aliases', summary: 'your own names for commands' },
     { noun: 'serve', summary: 'run a service on this machine' },
   ],
   commands: COMMANDS,
@@ -147,6 +150,6 @@ export const OVERVIEW: readonly Section[] = [
   },
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'knock', 'block'] },
-  { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'completion'] },
+  { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'alias', 'completion'] },
   { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
 ];

@@ -1,5 +1,6 @@
 import { findCommand, listSpellings, type Request } from './argv.js';
 import { type Command, createArgs, type GlobalOption, optionName, type WriteOption } from './command.js';
+import { expandAlias } from './commands/alias.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
 import { CliError, usageError } from './errors.js';
@@ -51,12 +52,15 @@ export async function run(
 }
 
 async function dispatch(
-  argv: readonly string[],
+  typed: readonly string[],
   surroundings: Surroundings,
   options: RunOptions,
   progress: Progress,
 ): Promise<void> {
-  const request = await findCommand(PROGRAM, argv);
+  const asTyped = await findCommand(PROGRAM, typed);
+  const expanded = await expandAlias(asTyped, typed, surroundings);
+  const argv = expanded ?? typed;
+  const request = expanded === undefined ? asTyped : await findCommand(PROGRAM, expanded);
   const { command } = request;
   const extension = await findExtensionOf(request, argv, surroundings);
   if (extension !== undefined) {

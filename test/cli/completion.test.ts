@@ -64,7 +64,10 @@ function usedHome(): string {
   const login = { handle: '@me.bot', baseUrl: 'https://api.example/v1' };
   writeFileSync(join(stateOf(home), 'logins', 'one.json'), JSON.stringify(login));
   mkdirSync(join(home, '.config/asp-cli'), { recursive: true });
-  const config = { profiles: { work: { base_url: 'https://api.example/v1' } } };
+  const config = {
+    profiles: { work: { base_url: 'https://api.example/v1' } },
+    aliases: { mine: ['session', 'show'], send: ['version'], 'not a name': ['version'], broken: 'version' },
+  };
   writeFileSync(join(home, '.config/asp-cli/config.json'), JSON.stringify(config));
   writeFileSync(join(home, 'a file.txt'), '');
   mkdirSync(join(home, 'some folder'));
@@ -108,6 +111,17 @@ describe('what completions offer', () => {
     expect(offered(home, 'serve', 'agent', 'pa')).toEqual(['pause']);
     expect(answer(home, ['zsh', '--', 'serve', 'ag'])).toEqual(['agent\tlist, add, remove, pause, resume', ':']);
     expect(offered(home, '-p', 'work', '--json', 'session', 'sh')).toEqual(['show']);
+  });
+
+  it('aliases, and after one what its command takes', () => {
+    expect(answer(home, ['zsh', '--', 'mi'])).toEqual(['mine\tasp session show', ':']);
+    expect(offered(home, 'mine', '--del')).toEqual(['--delivery']);
+    expect(offered(home, 'mine', 'sess_')).toEqual([SESSION, OTHER_SESSION]);
+    expect(offered(home, 'alias', 'remove', 'mi')).toEqual(['mine']);
+    // A command of asp comes first, and what is no alias is not offered.
+    expect(offered(home, 'send', '--dry')).toEqual(['--dry-run']);
+    expect(offered(home, 'send')).toEqual(['send']);
+    expect(offered(home, 'bro')).toEqual([]);
   });
 
   it('plural nouns only to those who type them', () => {

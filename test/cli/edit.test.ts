@@ -127,7 +127,7 @@ describe('--edit', () => {
       ['false', 'The editor failed (exit code 1). Nothing was sent.'],
       ['true', 'The message is empty. Nothing was sent.'],
       [interrupted, 'The editor failed (SIGINT). Nothing was sent.'],
-      ['/nonexistent/editor', "Could not start the editor '/nonexistent/editor'."],
+      ['/nonexistent/editor', "Could not start the editor '/nonexistent/editor'. Nothing was sent."],
     ] as const) {
       const { code, err } = await run(editor);
       expect({ code, message: failureIn(err).message }).toEqual({ code: 2, message: said });

@@ -35,6 +35,7 @@ const CONFIG: Config = {
     project: { base_url: 'https://project.example/v1' },
   },
   settings: {},
+  aliases: {},
 };
 const LOCAL = {
   name: 'default',
@@ -67,7 +68,7 @@ const sources = (given: {
   endedService: async () => (given.hasEnded === true ? LOCAL : undefined),
 });
 
-const none: Config = { profiles: {}, settings: {} };
+const none: Config = { profiles: {}, settings: {}, aliases: {} };
 
 describe('an unknown profile name', () => {
   it('is reported with its source', async () => {

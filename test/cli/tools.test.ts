@@ -62,7 +62,13 @@ describe('commands', () => {
   it('calls destructive what deletes or ends something, so that allowing local commands deletes nothing', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: { words: string[]; effect: string }[] };
     const destructive = items.flatMap(({ words, effect }) => (effect === 'destructive' ? [words.join(' ')] : []));
-    const isUndone = ['allowlist remove', 'block remove', 'profile remove', 'serve account reset-password'];
+    const isUndone = [
+      'alias remove',
+      'allowlist remove',
+      'block remove',
+      'profile remove',
+      'serve account reset-password',
+    ];
     const takesAway = PROGRAM.commands.flatMap(({ path, isHidden }) =>
       !isHidden && /(^| )(remove|reset|reset-password|revoke|leave|end|logout|delete)$/.test(path) ? [path] : [],
     );

@@ -1,6 +1,8 @@
+import { readIfPresent } from '../../kit/private-file.js';
 import { type Argument, command, describeTable } from '../command.js';
+import type { Context } from '../context/context.js';
 import { notFound } from '../context/explain.js';
-import { CliError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import {
   type Config,
   LOCAL,
@@ -8,6 +10,7 @@ import {
   PROFILE_NAME,
   type ProfileEntry,
   parseConfig,
+  requireConfigFile,
 } from '../profile/config.js';
 import { readHandle, suggest } from '../values.js';
 
@@ -247,6 +250,67 @@ export const configUnset = command({
   },
 });
 
+export const configEdit = command({
+  path: 'config edit',
+  summary: 'change the settings file in your editor',
+  details:
+    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and no one else changed the file meanwhile; ' +
+    'otherwise your text is kept, and the error says where.',
+  examples: [
+    { line: 'asp config edit', about: 'also when the file is broken' },
+    { line: "EDITOR='code --wait' asp config edit", about: 'an editor that returns at once without --wait' },
+  ],
+  effect: 'local',
+  stdout: 'the path of the settings file',
+  isEndless: true,
+  async run(context) {
+    const path = requireConfigFile(context.paths.configFile);
+    const isChanged = await editSettings(context, path);
+    if (!isChanged) await context.output.note('Nothing was changed.');
+    await context.output.document({ config: path, changed: isChanged }, (safe) => safe.config);
+  },
+});
+
+/** The settings file of someone who has none. */
+const EMPTY_FILE = `${JSON.stringify({ profiles: {}, settings: {}, aliases: {} }, null, 2)}\n`;
+
+/** Opens the editor until the text is valid or the user gives up. Resolves with whether the file was replaced. */
+async function editSettings(context: Context, path: string): Promise<boolean> {
+  const { editDraft } = await import('../terminal/editor.js');
+  const before = await readIfPresent(path);
+  const unchanged = 'Nothing was changed.';
+  const draft = await editDraft(context, { file: 'config.json', text: before ?? EMPTY_FILE, unchanged });
+  if (draft === undefined) return false;
+  const readDraft = async (): Promise<Config | Error> => {
+    try {
+      return parseConfig((await readIfPresent(draft.path)) ?? '');
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+  };
+  try {
+    let config = await readDraft();
+    while (config instanceof Error) {
+      const why = `${config.message}.`;
+      const again = 'edit again';
+      const answer = context.prompts.canAsk
+        ? await context.prompts.choose(`The settings are not valid: ${why}`, [again, 'stop'], 'a valid file')
+        : undefined;
+      if (answer !== again) throw usageError(`The settings are not valid. ${unchanged}`, { why, cause: config });
+      await draft.reopen();
+      config = await readDraft();
+    }
+    if ((await readIfPresent(path)) !== before)
+      throw usageError(`Someone else changed the settings meanwhile. ${unchanged}`, { why: `they are in ${path}.` });
+    await context.saveConfig(config);
+  } catch (error) {
+    await context.output.note(`Your text is in ${draft.path}.`);
+    throw error;
+  }
+  await draft.discard();
+  return true;
+}
+
 export const configPath = command({
   path: 'config path',
   summary: 'print the path of the settings file',
@@ -257,14 +321,9 @@ export const configPath = command({
   effect: 'none',
   stdout: 'the path of the settings file',
   async run(context) {
-    const { configFile, stateDirectory, runtimeDirectory, dataDirectory } = context.paths;
-    if (configFile === undefined)
-      throw new CliError('ASP_CONFIG', {
-        message: 'Settings cannot be stored: this user has no home directory.',
-        why: 'set XDG_CONFIG_HOME to a folder.',
-      });
+    const { stateDirectory, runtimeDirectory, dataDirectory } = context.paths;
     const folders = {
-      config: configFile,
+      config: requireConfigFile(context.paths.configFile),
       state: stateDirectory ?? null,
       runtime: runtimeDirectory,
       data: dataDirectory ?? null,

@@ -20,6 +20,8 @@ export interface Config {
   readonly default_profile?: string | undefined;
   readonly profiles: Readonly<Record<string, ProfileEntry>>;
   readonly settings: Readonly<Record<string, string>>;
+  /** The user's own names for commands, each with the words that it stands for. */
+  readonly aliases: Readonly<Record<string, readonly string[]>>;
 }
 
 /** The profile that stands for the local service, whatever its address. */
@@ -28,7 +30,8 @@ export const LOCAL = 'local';
 export const LOCAL_AGENT_SETTING = 'local_agent';
 
 export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
-const EMPTY: Config = { profiles: {}, settings: {} };
+export const ALIAS_NAME = /^[a-z][a-z0-9-]{0,49}$/;
+const EMPTY: Config = { profiles: {}, settings: {}, aliases: {} };
 
 type Members = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Members =>
@@ -86,19 +89,21 @@ function readEntry(where: string, value: unknown): ProfileEntry {
   };
 }
 
-const isStrings = (value: unknown): value is string[] =>
+export const isStrings = (value: unknown): value is string[] =>
   Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string');
 
 /** The text of a `config.json`, checked. Throws TypeError or SyntaxError. */
 export function parseConfig(text: string): Config {
   const value: unknown = JSON.parse(text);
   if (!isObject(value)) throw new TypeError('it must contain an object');
-  const unknownKey = Object.keys(value).find((key) => !['default_profile', 'profiles', 'settings'].includes(key));
+  const known = ['default_profile', 'profiles', 'settings', 'aliases'];
+  const unknownKey = Object.keys(value).find((key) => !known.includes(key));
   if (unknownKey !== undefined) throw new TypeError(`${unknownKey} is not a setting`);
-  const { default_profile: standard, profiles = {}, settings = {} } = value;
+  const { default_profile: standard, profiles = {}, settings = {}, aliases = {} } = value;
   if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a string');
   if (!isObject(profiles)) throw new TypeError('profiles must be an object');
   if (!isObject(settings)) throw new TypeError('settings must be an object');
+  if (!isObject(aliases)) throw new TypeError('aliases must be an object');
   const entries = Object.entries(profiles).map(([name, entry]): [string, ProfileEntry] => {
     if (!PROFILE_NAME.test(name)) throw new TypeError(`profiles.${name} is not a name`);
     return [name, readEntry(`profiles.${name}`, entry)];
@@ -107,7 +112,17 @@ export function parseConfig(text: string): Config {
     if (typeof setting !== 'string') throw new TypeError(`settings.${key} must be a string`);
     return [key, setting];
   });
-  return { default_profile: standard, profiles: Object.fromEntries(entries), settings: Object.fromEntries(texts) };
+  const commands = Object.entries(aliases).map(([name, words]): [string, readonly string[]] => {
+    if (!ALIAS_NAME.test(name)) throw new TypeError(`aliases.${name} is not a name`);
+    if (!isStrings(words)) throw new TypeError(`aliases.${name} must be a list of strings`);
+    return [name, words];
+  });
+  return {
+    default_profile: standard,
+    profiles: Object.fromEntries(entries),
+    settings: Object.fromEntries(texts),
+    aliases: Object.fromEntries(commands),
+  };
 }
 
 export async function readConfig(path: string | undefined): Promise<Config> {
@@ -119,19 +134,24 @@ export async function readConfig(path: string | undefined): Promise<Config> {
     throw new CliError('ASP_CONFIG', {
       message: `Could not use ${path}.`,
       why: `${error instanceof Error ? error.message : String(error)}.`,
-      next: ['asp', 'config', 'path'],
+      next: ['asp', 'config', 'edit'],
       cause: error,
     });
   }
 }
 
+/** The path of the settings file. @throws CliError `ASP_CONFIG` for a user without a home directory */
+export function requireConfigFile(path: string | undefined): string {
+  if (path !== undefined) return path;
+  throw new CliError('ASP_CONFIG', {
+    message: 'Settings cannot be stored: this user has no home directory.',
+    why: 'set XDG_CONFIG_HOME to a folder.',
+  });
+}
+
 /** Replaces the file atomically. */
-export async function writeConfig(path: string | undefined, config: Config): Promise<void> {
-  if (path === undefined)
-    throw new CliError('ASP_CONFIG', {
-      message: 'Settings cannot be stored: this user has no home directory.',
-      why: 'set XDG_CONFIG_HOME to a folder.',
-    });
+export async function writeConfig(file: string | undefined, config: Config): Promise<void> {
+  const path = requireConfigFile(file);
   try {
     await replaceFile(path, `${JSON.stringify(config, null, 2)}\n`);
   } catch (error) {

@@ -19,23 +19,44 @@ export interface EditorHost {
 export interface Draft {
   readonly path: string;
   discard(): Promise<void>;
+  /** Opens the editor again. @throws CliError `ASP_USAGE` if it fails; the text stays */
+  reopen(): Promise<void>;
 }
 
-/** Lets the user write a text in an editor (VISUAL, EDITOR). Only `discard` deletes the text. */
-export async function editDraft(host: EditorHost): Promise<Draft> {
+/** A text that the editor opens. */
+export interface DraftOptions {
+  /** Its extension tells the editor what it is. */
+  readonly file: string;
+  readonly text: string;
+  /** What every failure says: 'Nothing was sent.' */
+  readonly unchanged: string;
+}
+
+/**
+ * Lets the user write a text in an editor (VISUAL, EDITOR). Undefined if the text is as it was; only `discard` deletes
+ * a text that is not.
+ */
+export async function editDraft(host: EditorHost, { file, text, unchanged }: DraftOptions): Promise<Draft | undefined> {
   const folder = await mkdtemp(join(host.machine.temporaryDirectory, 'asp-edit-'));
-  const path = join(folder, 'message.md');
-  const draft = { path, discard: () => rm(folder, { recursive: true, force: true }) };
-  await writeFile(path, '', { mode: 0o600 });
-  const failure = await host.lendTerminal(() => runEditor(host, path));
-  const isEmpty = (await readFile(path, 'utf8').catch(() => '')).trim() === '';
-  if (failure === undefined && !isEmpty) return draft;
-  if (isEmpty) await draft.discard();
-  throw new CliError('ASP_USAGE', {
-    message: failure?.message ?? 'The message is empty. Nothing was sent.',
-    why: isEmpty ? failure?.why : `your text is in ${path}.`,
-    cause: failure?.cause,
-  });
+  const path = join(folder, file);
+  const discard = (): Promise<void> => rm(folder, { recursive: true, force: true });
+  const runOnce = () => host.lendTerminal(() => runEditor(host, path));
+  const toError = ({ message, cause }: EditorFailure, why: string | undefined): CliError =>
+    new CliError('ASP_USAGE', { message: `${message} ${unchanged}`, why, cause });
+  await writeFile(path, text, { mode: 0o600 });
+  const failure = await runOnce();
+  const isAsBefore = (await readFile(path, 'utf8').catch(() => text)).trim() === text.trim();
+  if (isAsBefore) await discard();
+  if (failure !== undefined) throw toError(failure, isAsBefore ? failure.why : `your text is in ${path}.`);
+  if (isAsBefore) return undefined;
+  return {
+    path,
+    discard,
+    async reopen() {
+      const next = await runOnce();
+      if (next !== undefined) throw toError(next, next.why);
+    },
+  };
 }
 
 interface EditorFailure {
@@ -57,9 +78,9 @@ async function runEditor(host: EditorHost, path: string): Promise<EditorFailure 
       child.once('error', reject);
       child.once('exit', (code, name) => resolve(code === null ? String(name) : `exit code ${code}`));
     });
-    return how === 'exit code 0' ? undefined : { message: `The editor failed (${how}). Nothing was sent.` };
+    return how === 'exit code 0' ? undefined : { message: `The editor failed (${how}).` };
   } catch (cause) {
-    if (signal.aborted) return { message: 'The editor was stopped. Nothing was sent.', cause };
+    if (signal.aborted) return { message: 'The editor was stopped.', cause };
     return { message: `Could not start the editor '${program}'.`, why: 'set EDITOR.', cause };
   }
 }

@@ -51,7 +51,9 @@ function furnish(home: string, service: CannedService): void {
   const config = join(home, '.config', 'asp-cli');
   mkdirSync(config, { recursive: true, mode: 0o700 });
   const here = { base_url: service.baseUrl, agent: '@me.bot' };
-  writeFileSync(join(config, 'config.json'), JSON.stringify({ profiles: { here } }), { mode: 0o600 });
+  writeFileSync(join(config, 'config.json'), JSON.stringify({ profiles: { here }, aliases: { new: ['inbox'] } }), {
+    mode: 0o600,
+  });
   writeFileSync(join(home, 'note.txt'), 'a note\n');
   writeFileSync(join(home, 'browser.mjs'), BROWSER);
 }
@@ -76,6 +78,8 @@ export async function startStage(): Promise<Stage> {
         ASP_PROFILE: service.baseUrl,
         ASP_TOKEN_STORE: 'file',
         ASP_RETRIES: '0',
+        EDITOR: 'true',
+        PATH: process.env['PATH'] ?? '',
         XDG_RUNTIME_DIR: join(home, 'run'),
         ...(one.isSignedIn === true || one.asks === 'the sign-in' ? {} : token),
         ...options.environment,

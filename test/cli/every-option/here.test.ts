@@ -204,6 +204,38 @@ const TABLE: Table = {
       'default_profile',
     ),
   },
+  'alias set': {
+    name: shown(
+      'here',
+      'here\n',
+      async ({ asNobody }, typed) => {
+        await asNobody(['alias set', typed, '-- config path']);
+        return (await asNobody('alias list')).out.replace(/\t.*/, '');
+      },
+      'there',
+    ),
+    words: shown(
+      '-- config path',
+      true,
+      async ({ asNobody, home }, typed) => {
+        await asNobody(['alias set here', typed]);
+        return (await asNobody('here')).out.startsWith(home);
+      },
+      '-- version',
+    ),
+  },
+  'alias remove': {
+    name: shown(
+      'here',
+      '',
+      async ({ asNobody }, typed) => {
+        await asNobody('alias set here -- config path');
+        await asNobody(['alias remove', typed]);
+        return (await asNobody('alias list')).out;
+      },
+      'there',
+    ),
+  },
   status: {
     '--offline': shown('--offline', 0, async ({ asNobody, sent }, typed) => {
       await asNobody(['status', typed]);

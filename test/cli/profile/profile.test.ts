@@ -25,7 +25,12 @@ describe('profiles', () => {
   describe('profile add', () => {
     it('prints the name; the first profile is used from then on', async () => {
       expect(await add()).toMatchObject({ code: 0, out: 'work\n' });
-      expect(config()).toEqual({ default_profile: 'work', profiles: { work: { base_url: BASE } }, settings: {} });
+      expect(config()).toEqual({
+        default_profile: 'work',
+        profiles: { work: { base_url: BASE } },
+        settings: {},
+        aliases: {},
+      });
       await add('other', 'https://other.example.com');
       expect(config()).toMatchObject({ default_profile: 'work' });
     });
@@ -102,6 +107,7 @@ describe('profiles', () => {
       expect(config()).toEqual({
         profiles: { work: { base_url: 'https://new.example.com', agent: '@a.b' } },
         settings: {},
+        aliases: {},
       });
     });
 
@@ -179,7 +185,7 @@ describe('profiles', () => {
     it('remove forgets it, and the default when it was that', async () => {
       await add();
       expect(await asp('profile remove work')).toMatchObject({ code: 0, out: 'work\n' });
-      expect(config()).toEqual({ profiles: {}, settings: {} });
+      expect(config()).toEqual({ profiles: {}, settings: {}, aliases: {} });
       expect((await asp('profile remove work')).code).toBe(2);
     });
 

@@ -19,7 +19,15 @@ export type ListName =
   | 'topics'
   | 'types';
 /** Values that this machine knows. `agents` are the signed-in ones. */
-export type MemoryName = 'agents' | 'attachments' | 'blocked' | 'entries' | 'handles' | 'profiles' | 'sessions';
+export type MemoryName =
+  | 'agents'
+  | 'aliases'
+  | 'attachments'
+  | 'blocked'
+  | 'entries'
+  | 'handles'
+  | 'profiles'
+  | 'sessions';
 type Kind = ListName | MemoryName | 'commands' | 'fields' | 'files' | 'folders' | 'settingValues';
 
 /** Everything that is known about the program at build time, as plain data. */
@@ -112,6 +120,9 @@ const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
   ),
   ' <handle>': ['agents', 'handles'],
   ' <name>': ['profiles'],
+  'alias set <name>': [],
+  'alias set <words>': ['commands'],
+  'alias remove <name>': ['aliases'],
   'profile show <name>': ['profiles'],
   'profile set <name>': ['profiles'],
   'profile remove <name>': ['profiles'],

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { readSmallFile, recall } from '../../context/completion-memory.js';
-import { LOCAL, PROFILE_NAME } from '../../profile/config.js';
+import { ALIAS_NAME, isStrings, LOCAL, PROFILE_NAME } from '../../profile/config.js';
 import { type Host, type Paths, resolvePaths } from '../../profile/paths.js';
 import { findExtension, listExtensions } from '../../terminal/extension.js';
 import { parseHandle } from '../../values.js';
@@ -25,18 +25,28 @@ export function complete(args: readonly string[], known: Vocabulary, at: Host): 
   const line = shell === 'bash' || shell === 'fish' ? readLine(shell, words[0] ?? '', more ?? '') : undefined;
   if (line?.isPath === true) return ':files\n';
   const count = shell === 'powershell' ? Number(more) : words.length - 1;
-  const [before, typed] = line === undefined ? [words.slice(0, count), words[count] ?? ''] : [line.before, line.typed];
+  const [shown, typed] = line === undefined ? [words.slice(0, count), words[count] ?? ''] : [line.before, line.typed];
   const place = { environment: at.environment, platform: at.machine.platform };
+  const places = resolvePaths(at);
+  const aliases = readAliases(places.configFile).filter(([name]) => !isCommand(known, name));
+  const before = aliases.find(([name]) => name === shown[0])?.[1].concat(shown.slice(1)) ?? shown;
   const [first] = before;
   const { candidates, paths } =
     first !== undefined && findExtension(first, place) !== undefined && !isCommand(known, first)
       ? { candidates: [], paths: 'files' as const }
-      : offerCandidates(known, (name) => readMemory(resolvePaths(at), name), before, typed);
+      : offerCandidates(known, (name) => readMemory(places, name), before, typed);
   const isName = first === undefined && !typed.startsWith('-');
-  const extensions = isName
-    ? listExtensions(place).filter((name) => name.startsWith(typed) && !isCommand(known, name))
+  const ownNames = isName
+    ? [
+        ...aliases.map(([name, own]): Candidate => [name, `asp ${own.join(' ')}`]),
+        ...listExtensions(place).flatMap((name): Candidate[] =>
+          isCommand(known, name) || aliases.some(([alias]) => alias === name)
+            ? []
+            : [[name, `the program asp-${name}`]],
+        ),
+      ]
     : [];
-  const offered = [...candidates, ...extensions.map((name): Candidate => [name, `the program asp-${name}`])];
+  const offered = [...candidates, ...ownNames.filter(([name]) => name.startsWith(typed))];
   const lines = offered.map(([value, about]) => `${line?.spell(value) ?? value}\t${about}\n`);
   return `${lines.join('')}:${paths ?? ''}\n`;
 }
@@ -47,6 +57,7 @@ const isCommand = ({ commands }: Vocabulary, word: string): boolean =>
 
 function readMemory({ configFile, stateDirectory }: Paths, name: MemoryName): readonly Candidate[] {
   if (name === 'profiles') return readProfiles(configFile);
+  if (name === 'aliases') return readAliases(configFile).map(([alias, words]): Candidate => [alias, words.join(' ')]);
   const logins = name === 'agents' || name === 'handles' ? readLogins(stateDirectory) : [];
   if (name === 'agents') return logins;
   const kinds = name === 'handles' ? (['handles', 'entries'] as const) : [name];
@@ -68,6 +79,13 @@ function readMembers(path: string): Members {
   } catch {
     return {};
   }
+}
+
+function readAliases(configFile: string | undefined): [name: string, words: string[]][] {
+  const { aliases } = configFile === undefined ? {} : readMembers(configFile);
+  return Object.entries(typeof aliases === 'object' && aliases !== null ? aliases : {}).filter(
+    (entry): entry is [string, string[]] => ALIAS_NAME.test(entry[0]) && isStrings(entry[1]),
+  );
 }
 
 function readProfiles(configFile: string | undefined): Candidate[] {

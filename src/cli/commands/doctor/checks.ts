@@ -101,7 +101,7 @@ async function checkSettings(context: Context): Promise<Finding> {
     const folder = file === undefined ? '' : `; ${file.path} overrides some here`;
     return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
   } catch (error) {
-    return problem('settings', getReason(error), ['asp', 'config', 'path']);
+    return problem('settings', getReason(error), ['asp', 'config', 'edit']);
   }
 }
 

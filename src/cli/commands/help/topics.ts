@@ -152,10 +152,12 @@ Each event is printed once and in the order of its session, even across reconnec
 `,
   extensions: `Your own commands
 
+An alias is your own name for a command and its arguments: after asp alias set up -- send @ops.bot 'Is it up?', the word up sends that message.
+
 A program called asp-<name> in a folder of your PATH is the command asp <name>.
 
 It gets your arguments, input and environment as they are, credentials too, and its exit code is that of the command. Completion offers its name.
-Built-in commands come first. The name must be the first word: options before it do not apply. Set ASP_PROFILE or ASP_AGENT instead.
+Built-in commands come first, then aliases. The name must be the first word: options before it do not apply. Set ASP_PROFILE or ASP_AGENT instead.
 Names have lower-case letters, digits and hyphens. Folders of the PATH that are not absolute are passed over. On Windows, the program is a .exe file.
 `,
   agents: `For coding agents and other programs

@@ -81,6 +81,7 @@ const turn = shape({
   permissions: shape({ allowed: count, refused: count }),
 });
 
+const alias = shape({ name: text, words: z.array(text) });
 const profile = shape({
   name: text,
   base_url: text,
@@ -296,10 +297,14 @@ export const COMMAND_OUTPUT = {
   'config get': setting,
   'config set': setting,
   'config unset': setting,
+  'config edit': shape({ config: text, changed: yes }),
   connect: connected,
   disconnect: connected,
   'skill show': shape({ name: text, text }),
   'skill install': connected,
+  'alias list': list(alias),
+  'alias set': alias,
+  'alias remove': shape({ ...alias.shape, removed: yes }),
   'config path': shape({ config: text, state: maybe, runtime: text, data: maybe }),
   status,
   doctor: list(

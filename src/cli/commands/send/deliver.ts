@@ -154,7 +154,9 @@ async function sendDraft(context: Context, options: Sending): Promise<SendResult
   // A user who is not signed in should learn it before writing.
   if (!context.globals.isDryRun) await (await context.credential()).accessToken('api', { signal: context.signal });
   const { editDraft } = await import('../../terminal/editor.js');
-  const draft = await editDraft(context);
+  const unchanged = 'Nothing was sent.';
+  const draft = await editDraft(context, { file: 'message.md', text: '', unchanged });
+  if (draft === undefined) throw usageError(`The message is empty. ${unchanged}`);
   const { path } = draft;
   try {
     const sent = await sendMessage(context, { ...options, text: { kind: 'draft', path } });

@@ -1,0 +1,114 @@
+import { findCommand, type Request } from '../argv.js';
+import { type Argument, command, describeTable, type Program } from '../command.js';
+import { notFound } from '../context/explain.js';
+import { usageError } from '../errors.js';
+import { ALIAS_NAME, readConfig } from '../profile/config.js';
+import { type Host, resolvePaths } from '../profile/paths.js';
+
+const NAME = { usage: '<name>', about: 'lower-case letters, digits and hyphens' } as const satisfies Argument;
+
+/** The alias as it is shown. */
+const toView = (name: string, words: readonly string[]) => ({ name, words: [...words] });
+
+/**
+ * The arguments with the alias that their command is replaced by its words; undefined if it is none. asp's own commands
+ * come first, and the words of an alias are not looked up again, so that no alias can lead back to itself.
+ */
+export async function expandAlias(
+  { typed, unknownWord: name, unknownAt }: Request,
+  argv: readonly string[],
+  host: Host,
+): Promise<readonly string[] | undefined> {
+  if (name === undefined || typed.length > 0 || !ALIAS_NAME.test(name)) return undefined;
+  const { aliases } = await readConfig(resolvePaths(host).configFile);
+  const words = Object.hasOwn(aliases, name) ? aliases[name] : undefined;
+  return words === undefined ? undefined : [...argv.slice(0, unknownAt), ...words, ...argv.slice(unknownAt + 1)];
+}
+
+/** Refuses a name that asp uses itself, and words that lead to no command of asp. */
+async function checkAlias(program: Program, name: string, words: readonly string[]): Promise<void> {
+  if (!ALIAS_NAME.test(name))
+    throw usageError(`'${name}' is not a valid alias.`, {
+      why: 'an alias has 1 to 50 lower-case letters, digits and hyphens, and begins with a letter.',
+    });
+  const taken = await findCommand(program, [name]);
+  if (taken.unknownWord === undefined)
+    throw usageError(`'${name}' is a command of asp, and those come first.`, { why: 'choose another name.' });
+  const { typed, unknownWord } = await findCommand(program, words);
+  if (typed.length > 0 && unknownWord === undefined) return;
+  const { quoteArgs } = await import('../terminal/failure.js');
+  const [only = '', ...others] = words;
+  const isQuoted = others.length === 0 && only.includes(' ');
+  throw usageError(`'${quoteArgs(words)}' is not a command of asp.`, {
+    why: isQuoted ? 'pass its words one by one, after --.' : undefined,
+    next: isQuoted ? ['asp', 'alias', 'set', name, '--', ...only.split(' ')] : ['asp', 'commands'],
+  });
+}
+
+export const aliasSet = command({
+  path: 'alias set',
+  summary: 'give a command a name of your own',
+  details:
+    'Put -- before the words of the command. What you type after the alias follows them, and options may come before it. ' +
+    "asp's own commands come first, and an alias comes before a program asp-<name> on your PATH.",
+  arguments: [NAME, { usage: '<words...>', about: 'a command of asp with its arguments and options' }],
+  examples: [
+    { line: 'asp alias set new -- session list --state invited', about: 'then: asp new --json' },
+    { line: "asp alias set up -- send @ops.bot 'Is it up?' --wait", about: 'a question that you ask every day' },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse: (args) => ({ name: args.argument('name'), words: args.argument('words') }),
+  async run(context, { name, words }) {
+    await checkAlias(context.program, name, words);
+    const config = await context.config();
+    const { quoteArgs } = await import('../terminal/failure.js');
+    const before = Object.hasOwn(config.aliases, name) ? config.aliases[name] : undefined;
+    await context.saveConfig({ ...config, aliases: { ...config.aliases, [name]: words } });
+    if (before !== undefined && quoteArgs(before) !== quoteArgs(words))
+      await context.output.note(`It was: asp ${quoteArgs(before)}`);
+    await context.output.document(toView(name, words), (safe) => safe.name);
+  },
+});
+
+export const aliasList = command({
+  path: 'alias list',
+  summary: 'list your own names for commands',
+  examples: [
+    { line: 'asp alias list', about: 'each with the command that it stands for' },
+    { line: 'asp alias list --json', about: 'the words of each command one by one' },
+  ],
+  effect: 'none',
+  stdout: describeTable('name, command'),
+  async run({ config, output }) {
+    const { quoteArgs } = await import('../terminal/failure.js');
+    const items = Object.entries((await config()).aliases).map(([name, words]) => toView(name, words));
+    await output.list({ items, next_cursor: null }, [
+      { title: 'name', value: ({ name }) => name },
+      { title: 'command', value: ({ words }) => quoteArgs(words), isFlexible: true },
+    ]);
+    if (items.length === 0) await output.note('No aliases. To add one: asp alias set <name> -- <command>');
+  },
+});
+
+export const aliasRemove = command({
+  path: 'alias remove',
+  summary: 'remove one of your own names for commands',
+  arguments: [NAME],
+  examples: [
+    { line: 'asp alias remove up', about: 'asp up is no longer a command' },
+    { line: 'asp alias remove up --json', about: 'also the words that it stood for' },
+  ],
+  effect: 'local',
+  stdout: 'the name',
+  parse: (args) => ({ name: args.argument('name') }),
+  async run(context, { name }) {
+    const config = await context.config();
+    const words = Object.hasOwn(config.aliases, name) ? config.aliases[name] : undefined;
+    if (words === undefined)
+      throw await notFound(`There is no alias '${name}'.`, 'it is not in the settings file.', ['asp', 'alias', 'list']);
+    const { [name]: _, ...aliases } = config.aliases;
+    await context.saveConfig({ ...config, aliases });
+    await context.output.document({ ...toView(name, words), removed: true }, (safe) => safe.name);
+  },
+});
