@@ -261,6 +261,42 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('shows together what arrives while the page is busy, each message once and in order', {
+    timeout: 120_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.evaluate(
+        'window.scrolled = 0; const { scrollTo: own } = window; scrollTo = (to) => { scrolled += 1; own(to); }',
+      );
+      const busy = page.evaluate(
+        'new Promise((done) => { const end = Date.now() + 4000; while (Date.now() < end); done(); })',
+      );
+      const said = Array.from({ length: 80 }, (_, index) => `burst ${index}`);
+      for (const one of said) await bob.mustSend(session, one);
+      await busy;
+      await untilSaid(page, 'burst 79');
+      const texts = await page.locator('.entry .text').allInnerTexts();
+      expect(texts.filter((one) => one.startsWith('burst'))).toEqual(said);
+      expect(await page.evaluate('scrolled')).toBeLessThan(40);
+    });
+  });
+
+  it('formats the times of what arrives, and none of those that it has shown', { timeout: 120_000 }, async () => {
+    for (let index = 0; index < 40; index += 1) await alice.mustSend(session, `before ${index}`);
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.evaluate(
+        'window.formatted = 0; const { get } = Object.getOwnPropertyDescriptor(Intl.DateTimeFormat.prototype, "format"); ' +
+          'Object.defineProperty(Intl.DateTimeFormat.prototype, "format", { get() { formatted += 1; return get.call(this); } })',
+      );
+      await bob.mustSend(session, 'news');
+      await untilSaid(page, 'news');
+      expect(await page.evaluate('formatted')).toBeGreaterThan(0);
+      expect(await page.evaluate('formatted')).toBeLessThan(20);
+    });
+  });
+
   it('tells a reader who has scrolled up how many messages are new, and leads to them', {
     timeout: 120_000,
   }, async () => {

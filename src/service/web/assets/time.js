@@ -35,7 +35,11 @@
     madeAt = now;
     shownAt = performance.now();
   };
-  document.addEventListener('asp-now', ({ detail }) => setNow(detail));
+  const localizeAges = () => document.querySelectorAll('time[data-form=age]').forEach(localize);
+  document.addEventListener('asp-now', ({ detail }) => {
+    setNow(detail);
+    localizeAges();
+  });
   const beginDay = (entry, { dateTime }) => {
     const day = document.createElement('li');
     day.className = 'day';
@@ -44,27 +48,45 @@
     time.dataset.form = 'day';
     entry.before(day);
   };
+  const days = new WeakMap();
   const divide = (list) => {
     let last;
-    for (const entry of list.querySelectorAll(':scope > .entry')) {
-      const time = entry.querySelector('time');
-      if (!time) return;
+    for (const entry of [...list.children]) {
+      if (!entry.classList.contains('entry')) continue;
+      const time = days.has(entry) ? undefined : entry.querySelector('time');
+      if (time) days.set(entry, [write('day', time), time]);
+      const [day, start] = days.get(entry) ?? [];
+      if (!start) return;
       const before = entry.previousElementSibling;
       const heading = before?.classList.contains('day') ? before : undefined;
-      const day = write('day', time);
       if (day === last && heading) heading.remove();
-      if (day !== last && !heading) beginDay(entry, time);
+      if (day !== last && !heading) beginDay(entry, start);
       last = day;
     }
   };
-  const look = () => {
+  // Only what has changed is read: a long transcript must not cost more with each message.
+  const look = (changes) => {
     if (madeAt === undefined) {
       const bar = document.querySelector('[data-now]');
       if (bar) setNow(Number(bar.dataset.now));
     }
-    document.querySelectorAll('.entries').forEach(divide);
-    document.querySelectorAll('time').forEach(localize);
+    const times = new Set();
+    const lists = new Set();
+    for (const { target, addedNodes } of changes) {
+      const element = target instanceof Element ? target : target.parentElement;
+      const [time, list] = [element?.closest('time'), element?.closest('.entries')];
+      if (time) times.add(time);
+      if (list) lists.add(list);
+      for (const node of addedNodes) {
+        if (!(node instanceof Element)) continue;
+        if (node.matches('time')) times.add(node);
+        for (const one of node.querySelectorAll('time')) times.add(one);
+        for (const one of node.querySelectorAll('.entries')) lists.add(one);
+      }
+    }
+    lists.forEach(divide);
+    times.forEach(localize);
   };
-  setInterval(() => document.querySelectorAll('time[data-form=age]').forEach(localize), MINUTE / 2);
+  setInterval(localizeAges, MINUTE / 2);
   new MutationObserver(look).observe(document, { childList: true, characterData: true, subtree: true });
 })();

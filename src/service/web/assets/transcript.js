@@ -8,6 +8,8 @@
     NEAR = 120;
   const POLL = 3000,
     POLLS_AFTER_REFUSAL = 5;
+  // News in quick succession is shown together, because each change of the page costs a layout of all of it.
+  const TOGETHER = 100;
   const FIRST_WAIT = 1000,
     LONGEST_WAIT = 30000,
     PATIENCE = 10000;
@@ -174,7 +176,8 @@
     const sequence = Number(entry.dataset.sequence);
     if (sequence <= after) return;
     entry.classList.add('fresh');
-    continueFrom(list.querySelector(':scope > .entry:last-child'), entry);
+    const before = list.lastElementChild;
+    continueFrom(before?.matches('.entry') ? before : undefined, entry);
     for (const answer of entry.querySelectorAll('.re[data-re]')) pointTo(answer);
     list.append(entry);
     after = sequence;
@@ -212,18 +215,33 @@
     lastHead = newHead;
     lastReceipt = newReceipt;
   };
-  const show = ({ entries, manage, composer, ...status }) => {
-    const nothing = document.getElementById('nothing');
-    if (nothing && entries.length > 0) nothing.remove();
-    for (const entry of entries) add(entry);
+  let waiting = [],
+    shownAt = -TOGETHER,
+    showing;
+  const showWaiting = () => {
+    clearTimeout(showing);
+    showing = undefined;
+    const news = waiting;
+    if (news.length === 0) return;
+    waiting = [];
+    for (const { entries = [], manage, composer, ...status } of news) {
+      if (entries.length > 0) document.getElementById('nothing')?.remove();
+      for (const entry of entries) add(entry);
+      showStatus(status);
+      if (composer) replaceForms(manage, composer);
+    }
     forgetOldest();
-    showStatus(status);
-    if (composer) replaceForms(manage, composer);
     keepUp();
     showUnseen();
+    shownAt = performance.now();
+  };
+  const show = (news) => {
+    waiting.push(news);
+    showing ??= setTimeout(showWaiting, Math.max(0, shownAt + TOGETHER - performance.now()));
   };
 
   const close = () => {
+    showWaiting();
     turn += 1;
     clearTimeout(timer);
     if (source) source.close();
@@ -254,6 +272,7 @@
     if (found) {
       wait = FIRST_WAIT;
       show(found);
+      showWaiting();
       say('slow');
       timer = setTimeout(open, found.hasMore ? 0 : POLL);
       return;
@@ -269,7 +288,7 @@
       say('on');
     };
     source.addEventListener('entries', (event) => show(JSON.parse(event.data)));
-    source.addEventListener('status', (event) => showStatus(JSON.parse(event.data)));
+    source.addEventListener('status', (event) => show(JSON.parse(event.data)));
     source.addEventListener('end', (event) => finish(event.data));
     source.onerror = () => {
       if (source.readyState !== EventSource.CLOSED) return say('off');
