@@ -17,8 +17,11 @@ import { join } from 'node:path';
 import { type Client, type ClientOptions, connect } from '../client/client.js';
 import { createClientCredential } from '../client/credentials/credential.js';
 import { createTransport } from '../client/http/transport.js';
+import { discover } from '../client/oauth/discover.js';
+import { requestClientCredentials } from '../client/oauth/token-endpoint.js';
 import { systemClock } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
+import { systemRandom } from '../kit/random.js';
 import type { Fault } from '../service/core/faults.js';
 import { endpointRow, type Operation } from '../wire/endpoint.js';
 import { isHandle } from '../wire/handle.js';
@@ -93,11 +96,18 @@ export interface TestService extends AsyncDisposable {
   readonly authUrl: string;
   /** The event stream. */
   readonly wsUrl: string;
+  /** The tools for models: MCP over streamable HTTP. */
+  readonly mcpUrl: string;
   readonly clock: TestClock;
   /** Adds an agent. With the policy `allowlist` or `hold`, strangers cannot write to it. */
   addAgent(handle: string, options?: { readonly policy?: 'open' | 'allowlist' | 'hold' | undefined }): Promise<void>;
   /** A client that acts as an agent of this service. */
   client(handle: string, options?: TestClientOptions): Client;
+  /**
+   * An access token with which an MCP client acts as an agent at `mcpUrl`: it sends `Authorization: Bearer <token>`. It
+   * expires 15 minutes later by the clock of the service.
+   */
+  mcpToken(handle: string): Promise<string>;
   /**
    * Variables with which `asp` and programs that use this library act as an agent in a child process. They keep their
    * files in a folder that is removed with the service.
@@ -124,7 +134,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     faults: { faults, seed: options.seed },
   });
   const transport = createTransport({ clock: systemClock });
-  const { baseUrl, authUrl, wsUrl } = service;
+  const { baseUrl, authUrl, wsUrl, mcpUrl } = service;
   const credentials = new Map<string, { readonly clientId: string; readonly clientSecret: string }>();
   const clients = new Set<Client>();
   let folder: string | undefined;
@@ -182,6 +192,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     baseUrl,
     authUrl,
     wsUrl,
+    mcpUrl,
     clock: {
       now: clock.now,
       advance(duration) {
@@ -196,6 +207,12 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
       const client = connect({ ...connection, ...clientOptions, credential });
       clients.add(client);
       return client;
+    },
+    async mcpToken(handle) {
+      const client = findCredential(handle);
+      const over = { transport, random: systemRandom };
+      const discovery = await discover(over, { baseUrl, authUrl, wsUrl });
+      return (await requestClientCredentials({ ...over, discovery }, client, mcpUrl)).accessToken;
     },
     env(handle) {
       const { clientId, clientSecret } = findCredential(handle);

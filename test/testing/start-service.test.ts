@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { startService, type TestService, type TestServiceOptions } from '../../src/testing/testing.js';
 import { isMessageEvent } from '../../src/wire/event.js';
+import { connect, post } from '../support/mcp-tools.js';
 
 const services: TestService[] = [];
 afterEach(async () => {
@@ -36,6 +37,22 @@ describe('a service for tests', () => {
     const alice = two.client('@alice.bot', { retries: 0 });
     expect((await alice.call('getActingAgent', ME)).reply.canonical_handle).toBe('@alice.bot');
     await expect(alice.call('createSession', INVITE_BOB)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('has tools for models, with a token for each agent', async () => {
+    const service = await start();
+    const token = await service.mcpToken('bob.bot');
+    const tools = await connect(service.mcpUrl, token);
+    await service.client('@alice.bot').call('createSession', INVITE_BOB);
+    expect((await tools.call('whoami')).value.handle).toBe('@bob.bot');
+    expect((await tools.call('inbox')).text).toContain('@alice.bot');
+    await tools.close();
+    await expect(service.mcpToken('eve.bot')).rejects.toThrow('@eve.bot is not on this service.');
+    const list = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    expect((await post(service.mcpUrl, token, list)).status).toBe(200);
+    service.clock.advance('16m');
+    expect((await post(service.mcpUrl, token, list)).status).toBe(401);
+    expect((await post(service.mcpUrl, await service.mcpToken('bob.bot'), list)).status).toBe(200);
   });
 
   it('has no limits unless they are wanted', async () => {
