@@ -8,7 +8,7 @@ import type { ReplyOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
 import type { ServiceAddresses } from './http/address.js';
 import { secureUrl } from './http/address.js';
-import { timeout } from './http/request-error.js';
+import { RequestError, timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
 import type { TailItem, TailOptions } from './realtime/resume.js';
 import type { Download, DownloadOptions, UploadSource } from './rest/attachments.js';
@@ -17,6 +17,7 @@ import {
   type CallOptions,
   type CallResult,
   callEndpoint,
+  type PagedOperation,
   type RawAnswer,
   type RawRequest,
   type RestContext,
@@ -35,7 +36,7 @@ export { type FailedRequest, type Outcome, type OwnErrorCode, RequestError } fro
 export type { ProxyRule, RetryPause, TraceEntry, Transport, TransportOptions } from './http/transport.js';
 export type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
 export type { Download, DownloadOptions, NamedBlob, Upload, UploadSource } from './rest/attachments.js';
-export type { CallInput, CallOptions, CallResult, RawAnswer, RawRequest } from './rest/call.js';
+export type { CallInput, CallOptions, CallResult, PagedOperation, RawAnswer, RawRequest } from './rest/call.js';
 
 const RETRIES = 4;
 
@@ -53,6 +54,11 @@ export interface Client {
     operation: Name,
     input: CallInput<Name>,
   ): Promise<CallResult<ReplyOf<Name>>>;
+  /**
+   * The pages of a list, or of the events of a session, from where `query` begins to the end. Each one is read when the loop asks for it.
+   * @throws RequestError
+   */
+  pages<Name extends PagedOperation>(operation: Name, input: CallInput<Name>): AsyncIterable<ReplyOf<Name>>;
   /**
    * Uploads a file, so that messages can refer to it by its id: the path of a file, a `File`, or one that a function reads.
    * @throws RequestError
@@ -126,9 +132,25 @@ export function connect(options: ClientOptions): Client {
     life.abort(new Error('The client was closed.'));
     if (options.transport === undefined) await transport.close();
   };
+  const call: Client['call'] = (operation, input) =>
+    limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal }));
   return {
-    call: (operation, input) =>
-      limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal })),
+    call,
+    async *pages(operation, input) {
+      let next = input;
+      for (let before: string | undefined; ; ) {
+        const { reply } = await call(operation, next);
+        yield reply;
+        const { next_cursor: cursor } = reply;
+        if (cursor === null) return;
+        if (cursor === before)
+          throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
+        before = cursor;
+        // A replay goes on after a sequence, which is its cursor (spec: Replay).
+        const from = operation === 'replayEvents' ? { after_sequence: Number(cursor) } : { cursor };
+        next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
+      }
+    },
     async upload(file, supplied = {}) {
       const { openUpload, uploadFile } = await import('./rest/attachments.js');
       const upload = await openUpload(file);

@@ -37,6 +37,11 @@ export type CallInput<Name extends Operation> = Part<'path', PathOf<Name>> &
   Part<'body', BodyOf<Name>> &
   CallOptions;
 
+/** The operations that return a page of a list, and the cursor of the next one. */
+export type PagedOperation = {
+  [Name in Operation]: ReplyOf<Name> extends { readonly next_cursor: string | null } ? Name : never;
+}[Operation];
+
 /** A decoded reply with its attempts and idempotency key. */
 export interface CallResult<Reply> {
   /** The body of the answer, with the names and types of the wire. */
