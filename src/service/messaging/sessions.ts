@@ -2,7 +2,7 @@ import type { PathOf } from '../../wire/endpoint.js';
 import { type Handle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INVITED_PER_CALL_COST, PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
-import { getAttachmentId } from '../../wire/message.js';
+import { getAttachmentId, listChoices } from '../../wire/message.js';
 import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Content, JsonObject, Part } from '../../wire/schemas/requests.js';
@@ -30,6 +30,7 @@ import {
   type ParticipationRow,
   putInvited,
 } from '../store/participants.js';
+import { putQuestion } from '../store/questions.js';
 import { insertSession, markSessionActive, markSessionEnded } from '../store/sessions.js';
 import { noteAnswer } from './delivery-states.js';
 import { append, type EventDraft } from './events.js';
@@ -158,6 +159,10 @@ export async function writeMessage(
     created_at: now,
   };
   await noteAnswer(transaction, actor, message);
+  if (listChoices(message).length > 0) {
+    const question = { session_id: sessionId, sequence, asked_at: now };
+    putQuestion(transaction, question, { messageId: message.id, agentId: actor.agentId });
+  }
   return message;
 }
 

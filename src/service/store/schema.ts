@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 28;
+export const SCHEMA_VERSION = 29;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -269,6 +269,16 @@ const SCHEMA: readonly Statement[] = [
     agent_id TEXT NOT NULL REFERENCES agent (id),
     sequence BIGINT NOT NULL,
     PRIMARY KEY (session_id, message_id, agent_id)
+  )`,
+
+  // Messages that offer choices for their answer.
+  `CREATE TABLE question (
+    session_id TEXT NOT NULL REFERENCES session (id),
+    sequence BIGINT NOT NULL,
+    message_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    asked_at BIGINT NOT NULL,
+    PRIMARY KEY (session_id, sequence)
   )`,
 
   `CREATE TABLE attachment (

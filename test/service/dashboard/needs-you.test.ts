@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { type Actor, createActor } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import type { Page } from '../../support/browser.js';
+import { field, list, text } from '../../support/json.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const PATH = '/dashboard/needs-you';
@@ -27,8 +28,8 @@ async function newOwner(): Promise<{ mine: Actor; owner: Visitor }> {
 const countOn = (page: Page): string | undefined =>
   /<a href="\/dashboard\/needs-you"[^>]*><span>Needs you(?: <span class="count">([^<]+)<)?/.exec(bodyOf(page))?.[1];
 
-const press = async (owner: Visitor, button: RegExp): Promise<Page> => {
-  const page = await owner.open(PATH);
+const press = async (owner: Visitor, button: RegExp): Promise<Page> => pressOn(owner, await owner.open(PATH), button);
+const pressOn = async (owner: Visitor, page: Page, button: RegExp): Promise<Page> => {
   const form = page.forms.find(({ buttons }) => buttons.some(({ label }) => button.test(label)));
   if (form === undefined) throw new Error(`There is no button ${button} on ${page.text}`);
   return owner.browser.submit(page, form, {}, button);
@@ -207,5 +208,105 @@ describe('Problems on the page of everything that waits', () => {
     await fresh.mustSend(id, 'hello');
     stage.desk.clock.advance(2 * DAY_MS);
     expect((await ada.open(PATH)).text).toContain('Nothing needs you');
+  });
+});
+
+describe('A question on the page of everything that waits', () => {
+  beforeEach(async () => {
+    other = await createActor(stage.desk.place, stage.operator, 'other');
+  });
+
+  const ask = async (mine: Actor, content: string, choices: readonly string[] = ['yes', 'no']): Promise<string> => {
+    await allow(mine, other);
+    const body = { invite: [mine.handle], initial_message: { content, metadata: { choices } } };
+    const id = text((await other.post('/sessions', body)).json, 'session_id');
+    await mine.mustJoin(id);
+    return id;
+  };
+  const eventsOf = async (id: string) => list((await other.get(`/sessions/${id}/events`)).json, 'events');
+
+  it('is answered with a button, once, and the asker gets the answer to it', async () => {
+    const { mine, owner } = await newOwner();
+    const id = await ask(mine, 'Deploy <i>now</i>?', ['yes', 'not <b>now</b>']);
+    const before = await owner.open(PATH);
+    expect([countOn(before), before.text.includes('Deploy <i>now</i>?')]).toEqual(['1', true]);
+    expect(bodyOf(before)).not.toMatch(/<[bi]>now/);
+    const page = await pressOn(owner, before, /^not </i);
+    expect([pathOf(page), countOn(page)]).toEqual([PATH, undefined]);
+    expect(page.text).toContain('Your answer was sent.');
+    const events = await eventsOf(id);
+    const question = events.find((event) => field(event, 'type') === 'session.message');
+    expect(events.at(-1)).toMatchObject({
+      type: 'session.message',
+      payload: {
+        sender: mine.handle,
+        content: 'not <b>now</b>',
+        metadata: { in_reply_to: text(question, 'payload.id') },
+      },
+    });
+    // From a page that is still open, the same answer changes nothing, and another one comes too late.
+    expect((await pressOn(owner, before, /^not </i)).text).toContain('Your answer was sent.');
+    expect((await pressOn(owner, before, /^yes/i)).text).toContain('Nothing was changed');
+    expect(await eventsOf(id)).toHaveLength(events.length);
+  });
+
+  it('stands for those before it in its session, so that no one can fill the page', async () => {
+    const { mine, owner } = await newOwner();
+    const id = await ask(mine, 'first?');
+    const again = { content: 'second?', metadata: { choices: ['yes', 'no'] } };
+    expect((await other.post(`/sessions/${id}/messages`, again)).status).toBe(201);
+    await mine.mustSend(id, 'a remark');
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes('first?'), page.text.includes('second?')]).toEqual(['1', false, true]);
+  });
+
+  it('of one of the account’s own agents to another waits too', async () => {
+    const { mine, owner } = await newOwner();
+    await owner.createAgent('phone', {});
+    const phone = `@${mine.owner}.phone`;
+    const question = { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } };
+    const id = await mine.mustCreate({ invite: [phone], initial_message: question });
+    await press(owner, /^join/i);
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes(`${mine.handle} asks ${phone}`)]).toEqual(['1', true]);
+    await press(owner, /^yes/i);
+    expect((await mine.get(`/sessions/${id}/events`)).text).toContain(`"sender":"${phone}"`);
+  });
+
+  it('waits no longer once an agent has answered, the session has ended or been left, or a week has passed', async () => {
+    const { mine, owner } = await newOwner();
+    const [answered, ended, left, old] = [
+      await ask(mine, 'one?'),
+      await ask(mine, 'two?'),
+      await ask(mine, 'three?'),
+      await ask(mine, 'four?'),
+    ];
+    expect(countOn(await owner.open(PATH))).toBe('4');
+    const asked = (await eventsOf(answered)).find((event) => field(event, 'type') === 'session.message');
+    const answer = { content: 'yes', metadata: { in_reply_to: text(asked, 'payload.id') } };
+    // What the asker itself adds is no answer.
+    expect((await other.post(`/sessions/${answered}/messages`, answer)).status).toBe(201);
+    expect(countOn(await owner.open(PATH))).toBe('4');
+    expect((await mine.post(`/sessions/${answered}/messages`, answer)).status).toBe(201);
+    expect(countOn(await owner.open(PATH))).toBe('3');
+    await other.post(`/sessions/${ended}/end`);
+    await mine.post(`/sessions/${left}/leave`);
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes('four?'), page.text.includes('two?')]).toEqual(['1', true, false]);
+    expect(old).not.toBe(left);
+    stage.desk.clock.advance(7 * DAY_MS + MINUTE_MS);
+    const late = await stage.enterLocally(mine.owner);
+    expect((await late.open(PATH)).text).not.toContain('four?');
+  });
+
+  it('without choices that can be offered does not wait here, nor does an own one or one of another account', async () => {
+    const { mine, owner } = await newOwner();
+    await ask(mine, 'anything?', ['same', 'same']);
+    const { mine: stranger } = await newOwner();
+    await ask(stranger, 'not yours');
+    const question = { content: 'from here', metadata: { choices: ['yes', 'no'] } };
+    await mine.mustCreate({ invite: [other.handle], initial_message: question });
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes('Nothing needs you')]).toEqual([undefined, true]);
   });
 });

@@ -158,6 +158,7 @@ const NOTE = {
   'partly-started': 'The session was started. Some agents can’t be invited.',
   joined: 'Your agent has joined the session.',
   declined: 'The invitation was declined.',
+  answered: 'Your answer was sent.',
   invited: 'The agents were invited.',
   'partly-invited': 'Some agents were invited. The others can’t be invited, or are in the session already.',
   'not-invited': 'No one was invited. These agents can’t be invited, or are in the session already.',
@@ -235,7 +236,7 @@ function renderLine(line: string): Html {
 export interface SmallForm {
   readonly path: string;
   readonly csrf: string;
-  readonly label: string;
+  readonly label: Html | string;
   /** The object of the button, for people who hear it without its surroundings. */
   readonly about?: Html | string;
   readonly values?: Readonly<Record<string, string>>;

@@ -3,11 +3,14 @@ import type { Query } from '../../core/database.js';
 import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
 import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
 import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
+import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
-import { renderEmpty, renderHeading, renderNote } from './frame.js';
+import { findRoles } from './compose.js';
+import { FROM_NEEDS, renderButton, renderEmpty, renderHeading, renderNote } from './frame.js';
 import { renderKnock } from './knocks.js';
-import { countInvitations, renderInvitations, type TimedRow } from './sessions.js';
+import { countInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
+import { findAnswered, findSeenSession } from './transcript.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -15,6 +18,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const NOTICE_MS = 7 * DAY_MS;
 /** An agent appears when something has waited for it this long. */
 const PATIENCE_MS = DAY_MS;
+/** A question appears this long after it was asked: by then, no one waits for its answer. */
+const ANSWERABLE_MS = 7 * DAY_MS;
 /** Of each kind. */
 const SHOWN_MAX = 100;
 
@@ -22,6 +27,9 @@ const readExpiring = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: strin
   listExpiringClients(query, accountId, clock.now() + NOTICE_MS, SHOWN_MAX);
 const readStalled = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
   listStalledAgents(query, accountId, clock.now() - PATIENCE_MS, SHOWN_MAX);
+
+const readQuestions = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
+  listOpenQuestions(query, accountId, clock.now() - ANSWERABLE_MS, SHOWN_MAX);
 
 /** How many rows the page has, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
@@ -31,6 +39,7 @@ export function countNeeds(context: ServiceContext, accountId: string): Promise<
       readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
       readExpiring(context, accountId, query),
       readStalled(context, accountId, query),
+      readQuestions(context, accountId, query),
     ]);
     return lists.reduce((sum, { length }) => sum + length, invitations);
   });
@@ -42,9 +51,11 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   const now = context.clock.now();
   await context.inboxes.settle();
   const rows = await context.database.read(async (query): Promise<TimedRow[]> => {
+    const questions = await readQuestions(context, account.id, query);
     const knocks = await readKnocksOfAccount(context, account.id, query, SHOWN_MAX);
     return [
       ...(await renderInvitations(visit, query, SHOWN_MAX)),
+      ...(await Promise.all(questions.map((row) => renderAsked(visit, query, row)))).flat(),
       ...knocks.map((row) => {
         const path = `/dashboard/agents/${row.agent_name}/knocks`;
         return { at: row.last_at, html: renderKnock(toKnock(row), { path, csrf, now, handle: row.handle }) };
@@ -59,13 +70,37 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   });
   const nothing = renderEmpty(
     'Nothing needs you',
-    html`<p>Invitations that wait for an answer, strangers that an agent holds, credentials that expire and agents that don’t collect their messages appear here.</p>`,
+    html`<p>Questions and invitations that wait for an answer, strangers that an agent holds, credentials that expire and agents that don’t collect their messages appear here.</p>`,
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
   const main = html`<div class="stack">${heading}${renderNote(note)}${sorted.length === 0 ? nothing : list}</div>`;
   return page({ title: 'Needs you', section: 'needs', main });
 }
+
+/** A question with a button for each of its choices. Any other answer is written in the session. */
+async function renderAsked(
+  { account, context, csrf }: Visit,
+  query: Query,
+  { session_id: sessionId, sequence, asked_at: at }: QuestionRow,
+): Promise<readonly TimedRow[]> {
+  const seen = await findSeenSession(query, account.id, sessionId);
+  const question = seen && (await findAnswered(query, seen.view, sequence));
+  const answerer = seen && findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
+  if (question === undefined || answerer === undefined) return [];
+  const path = pathOfSession(sessionId);
+  const values = (index: number) => ({ answer: `${sequence}.${index}`, ...FROM_NEEDS });
+  const about = html`to ${question.sender} as ${answerer.handle}`;
+  const buttons = question.choices.map((choice, index) =>
+    renderButton({ csrf, path: `${path}/answer`, label: strangersText(choice), about, values: values(index) }),
+  );
+  const row = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
+<div class="who grow"><a class="row-link" href="${path}?around=${sequence}#e${sequence}">${strangersText(question.text, QUESTION_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
+<div class="answers">${buttons}</div></li>`;
+  return [{ at, html: row }];
+}
+
+const QUESTION_LENGTH = 400;
 
 interface Problem {
   readonly handle: string;

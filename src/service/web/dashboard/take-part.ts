@@ -136,22 +136,23 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
     const seen = await requireSeen(visit, query);
     return { seen, question: await findAnswered(query, seen.view, Number(sequence ?? 0)) };
   });
-  const back = pathOfSession(seen.session.id);
+  const path = pathOfSession(seen.session.id);
+  const back = getBackPath(form, path);
   const content = question?.choices[Number(index)];
   const writer = findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
   const actor = findActor(visit, listPresent(seen), writer?.handle);
   if (question === undefined || content === undefined || actor === undefined)
     return movedWithNote(visit, back, 'too-late');
-  const path = { session_id: seen.session.id };
   const body = { content, metadata: { [SENT_BY]: DASHBOARD, [IN_REPLY_TO]: question.id } };
+  const write = { path: { session_id: seen.session.id }, body, key: hashText(`answer ${question.id}`) };
   try {
-    await writeAs(context, actor, { operation: 'sendMessage', path, body, key: hashText(`answer ${question.id}`) });
+    await writeAs(context, actor, { operation: 'sendMessage', ...write });
   } catch (error) {
     const isLate = error instanceof ServiceError && LATE.has(error.code);
     if (!isLate) throw error;
     return movedWithNote(visit, back, 'too-late');
   }
-  return moved(`${back}#composer`);
+  return back === path ? moved(`${path}#composer`) : movedWithNote(visit, back, 'answered');
 }
 
 /** The session has changed, or the question has got another answer. */

@@ -1,0 +1,65 @@
+import type { Query, Transaction } from '../core/database.js';
+
+/** A message that offers choices for its answer. */
+export interface QuestionRow {
+  readonly session_id: string;
+  readonly sequence: number;
+  readonly asked_at: number;
+}
+
+/** Records a question. No caller needs an answer, so there is no wait. */
+export function putQuestion(
+  transaction: Transaction,
+  { session_id: sessionId, sequence, asked_at: askedAt }: QuestionRow,
+  { messageId, agentId }: { readonly messageId: string; readonly agentId: string },
+): void {
+  transaction.send(
+    'INSERT INTO question (session_id, sequence, message_id, agent_id, asked_at) VALUES ($1, $2, $3, $4, $5)',
+    sessionId,
+    sequence,
+    messageId,
+    agentId,
+    askedAt,
+  );
+}
+
+/** Active sessions of each agent that a look at its questions reads: those that changed last. */
+const LOOKED_AT_MAX = 100;
+const LATEST = `SELECT inbox.session_id FROM inbox WHERE inbox.agent_id = agent.id AND inbox.session_state = 'active'
+  ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT ${LOOKED_AT_MAX}`;
+const LAST = `SELECT MAX(its.sequence) FROM question AS its
+  WHERE its.session_id = latest.session_id AND its.agent_id <> agent.id`;
+/**
+ * The last question to each agent in each of its latest sessions. SQLite cannot join a list that depends on the row
+ * before it, and PostgreSQL would read every question for a list of pairs.
+ */
+const ASKED = {
+  sqlite: `agent CROSS JOIN question
+    WHERE (question.session_id, question.sequence) IN (SELECT latest.session_id, (${LAST}) FROM (${LATEST}) AS latest)`,
+  postgres: `agent CROSS JOIN LATERAL (${LATEST}) AS latest
+    JOIN question ON question.session_id = latest.session_id AND question.sequence = (${LAST}) WHERE TRUE`,
+} as const;
+
+/**
+ * The last question in each active session that an agent of the account has joined, if it was asked after a moment, the
+ * latest first. Its sender is another agent, and no one but its sender has answered it.
+ */
+export function listOpenQuestions(
+  query: Query,
+  accountId: string,
+  after: number,
+  limit: number,
+): Promise<QuestionRow[]> {
+  return query.all<QuestionRow>(
+    `SELECT DISTINCT question.session_id, question.sequence, question.asked_at FROM ${ASKED[query.dialect]}
+       AND agent.account_id = $1 AND agent.removed_at IS NULL AND question.asked_at > $2
+       AND EXISTS (SELECT 1 FROM participant WHERE participant.session_id = question.session_id
+         AND participant.agent_id = agent.id AND participant.status = 'joined')
+       AND NOT EXISTS (SELECT 1 FROM answer WHERE answer.session_id = question.session_id
+         AND answer.message_id = question.message_id AND answer.agent_id <> question.agent_id)
+     ORDER BY question.asked_at DESC, question.session_id, question.sequence LIMIT $3`,
+    accountId,
+    after,
+    limit,
+  );
+}
