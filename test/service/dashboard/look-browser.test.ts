@@ -1,3 +1,4 @@
+import jsqr from 'jsqr';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -221,6 +222,32 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         }
       }
     }
+    await context.close();
+  });
+
+  it.each(['light', 'dark'] as const)('%s: a camera reads the address of a public page on it', async (colorScheme) => {
+    const { context, page } = await enter({ viewport: { width: 320, height: 640 }, colorScheme });
+    const address = `${stage.web}/agents/${alice.handle}`;
+    await page.goto(address);
+    expect(await findViolations(page)).toEqual([]);
+    const picture = (await page.locator('.code-to-scan').screenshot()).toString('base64');
+    const blank = await context.newPage();
+    const { data, width, height } = await blank.evaluate<{
+      data: number[];
+      width: number;
+      height: number;
+    }>(`(async () => {
+      const image = new Image();
+      image.src = 'data:image/png;base64,${picture}';
+      await image.decode();
+      const canvas = new OffscreenCanvas(image.width, image.height).getContext('2d');
+      canvas.drawImage(image, 0, 0);
+      const { data, width, height } = canvas.getImageData(0, 0, image.width, image.height);
+      return { data: [...data], width, height };
+    })()`);
+    expect(jsqr.default(Uint8ClampedArray.from(data), width, height, { inversionAttempts: 'dontInvert' })?.data).toBe(
+      address,
+    );
     await context.close();
   });
 

@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify';
+import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
 import { parseSkills } from '../../agents/agents.js';
+import type { Addresses } from '../../core/context.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { getHost } from '../api-scope.js';
@@ -14,7 +16,7 @@ import { NEW_SESSION_PATH } from './sessions.js';
 export const getPublicPath = (handle: string): string => `/agents/${handle}`;
 
 /** The page of a public agent, for people who are not signed in. Its owner wrote all of it. */
-function renderPublicAgent(row: AgentRecordRow, host: string, baseUrl: string): string {
+function renderPublicAgent(row: AgentRecordRow, host: string, { baseUrl, webUrl }: Addresses): string {
   const { handle, display_name: name, description, card_body: card, owner, owner_display_name: ownerName } = row;
   const skills = parseSkills(row);
   const whom: Html =
@@ -28,8 +30,20 @@ ${description !== null && html`<p class="lines">${strangersText(description, des
 ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card))}</section>`}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
+<section class="stack-tight" aria-labelledby="share"><h2 id="share">Share it</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;
   return layOut({ title: handle, host, main });
+}
+
+/** Light modules around the code, as ISO/IEC 18004 asks. */
+const QUIET_ZONE = 4;
+
+/** An address as a QR code, with the address below it. A camera needs dark on light, whatever the theme is. */
+function renderCode(address: string): Html {
+  const { size, data } = encode(address, { ecc: 'M', border: QUIET_ZONE });
+  const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
+  return html`<figure class="code-to-scan"><svg viewBox="0 0 ${size} ${size}" role="img" aria-label="QR code of the address of this page" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h${size}v${size}H0z"/><path fill="#000" d="${dark.join('')}"/></svg>
+<figcaption class="mono small wrap">${address}</figcaption></figure>`;
 }
 
 /** What is private, was removed or never existed is one page. */
@@ -47,6 +61,6 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
         .headers(pageHeaders())
         .send(renderErrorPage({ host, title, message, code: 'NOT_FOUND' }));
     }
-    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses.baseUrl));
+    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses));
   });
 }
