@@ -73,6 +73,7 @@ describe('an alias', () => {
   it('is refused with the line that would work', async () => {
     const { asp, file } = startHome();
     const quoted = await asp(['alias', 'set', 'mine', 'session list']);
+    expect(quoted.err).toContain("error: asp 'session list' is not a command.");
     expect(quoted.err).toContain('asp alias set mine -- session list');
     for (const name of ['Mine', '-x', 'a b', '9', 'a'.repeat(51)])
       expect((await asp(['alias', 'set', '--', name, 'version'])).code, name).toBe(2);

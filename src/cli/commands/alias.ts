@@ -39,7 +39,7 @@ async function checkAlias(program: Program, name: string, words: readonly string
   const { quoteArgs } = await import('../terminal/failure.js');
   const [only = '', ...others] = words;
   const isQuoted = others.length === 0 && only.includes(' ');
-  throw usageError(`'${quoteArgs(words)}' is not a command of asp.`, {
+  throw usageError(`asp ${quoteArgs(words)} is not a command.`, {
     why: isQuoted ? 'pass its words one by one, after --.' : undefined,
     next: isQuoted ? ['asp', 'alias', 'set', name, '--', ...only.split(' ')] : ['asp', 'commands'],
   });
