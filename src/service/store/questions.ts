@@ -27,17 +27,19 @@ export function putQuestion(
 const LOOKED_AT_MAX = 100;
 const LATEST = `SELECT inbox.session_id FROM inbox WHERE inbox.agent_id = agent.id AND inbox.session_state = 'active'
   ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT ${LOOKED_AT_MAX}`;
-const LAST = `SELECT MAX(its.sequence) FROM question AS its
-  WHERE its.session_id = latest.session_id AND its.agent_id <> agent.id`;
 /**
- * The last question to each agent in each of its latest sessions. SQLite cannot join a list that depends on the row
- * before it, and PostgreSQL would read every question for a list of pairs.
+ * The last question to each agent in each of its latest sessions, however many there are. SQLite cannot join a list that
+ * depends on the row before it, and PostgreSQL would look at every question of a session for a list of pairs.
  */
 const ASKED = {
   sqlite: `agent CROSS JOIN question
-    WHERE (question.session_id, question.sequence) IN (SELECT latest.session_id, (${LAST}) FROM (${LATEST}) AS latest)`,
-  postgres: `agent CROSS JOIN LATERAL (${LATEST}) AS latest
-    JOIN question ON question.session_id = latest.session_id AND question.sequence = (${LAST}) WHERE TRUE`,
+    WHERE (question.session_id, question.sequence) IN (SELECT latest.session_id, (
+      SELECT MAX(its.sequence) FROM question AS its
+      WHERE its.session_id = latest.session_id AND its.agent_id <> agent.id) FROM (${LATEST}) AS latest)`,
+  postgres: `agent CROSS JOIN LATERAL (${LATEST}) AS latest CROSS JOIN LATERAL (
+      SELECT its.* FROM question AS its WHERE its.session_id = latest.session_id AND its.agent_id <> agent.id
+      ORDER BY its.sequence DESC LIMIT 1) AS question
+    WHERE TRUE`,
 } as const;
 
 /**
