@@ -497,6 +497,7 @@ function createContext(
       addresses,
       trust,
       areLimitsOn: options.areLimitsOn !== false,
+      version: options.version,
       participantsMax: options.participantsMax ?? PARTICIPANTS_PER_SESSION_MAX,
       accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, ...options.accountPolicy },
       presenceGraceMs: options.presenceGraceMs,

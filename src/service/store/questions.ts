@@ -44,7 +44,7 @@ const ASKED = {
 
 /**
  * The last question in each active session that an agent of the account has joined, if it was asked after a moment, the
- * latest first. Its sender is another agent, and no one but its sender has answered it.
+ * latest first. Its sender is another agent, no one but its sender has answered it, and the account has not dismissed it.
  */
 export function listOpenQuestions(
   query: Query,
@@ -59,9 +59,25 @@ export function listOpenQuestions(
          AND participant.agent_id = agent.id AND participant.status = 'joined')
        AND NOT EXISTS (SELECT 1 FROM answer WHERE answer.session_id = question.session_id
          AND answer.message_id = question.message_id AND answer.agent_id <> question.agent_id)
+       AND NOT EXISTS (SELECT 1 FROM dismissed_question AS dismissed WHERE dismissed.account_id = $1
+         AND dismissed.session_id = question.session_id AND dismissed.sequence = question.sequence)
      ORDER BY question.asked_at DESC, question.session_id, question.sequence LIMIT $3`,
     accountId,
     after,
     limit,
+  );
+}
+
+/** The account sees the question no longer among what waits. Dismissing it twice is the same as once. */
+export async function dismissQuestion(
+  transaction: Transaction,
+  accountId: string,
+  { session_id: sessionId, sequence }: Pick<QuestionRow, 'session_id' | 'sequence'>,
+): Promise<void> {
+  await transaction.run(
+    'INSERT INTO dismissed_question (account_id, session_id, sequence) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+    accountId,
+    sessionId,
+    sequence,
   );
 }

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 29;
+export const SCHEMA_VERSION = 30;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -279,6 +279,12 @@ const SCHEMA: readonly Statement[] = [
     agent_id TEXT NOT NULL REFERENCES agent (id),
     asked_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, sequence)
+  )`,
+  `CREATE TABLE dismissed_question (
+    account_id TEXT NOT NULL REFERENCES account (id),
+    session_id TEXT NOT NULL REFERENCES session (id),
+    sequence BIGINT NOT NULL,
+    PRIMARY KEY (account_id, session_id, sequence)
   )`,
 
   `CREATE TABLE attachment (

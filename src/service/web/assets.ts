@@ -9,6 +9,7 @@ type Asset =
   | 'transcript.js'
   | 'compose.js'
   | 'lists.js'
+  | 'notify.js'
   | 'passkey.js'
   | 'streams.js';
 
@@ -21,8 +22,8 @@ export const STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['page.css']}`;
 /** The dashboard. */
 export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['dashboard.css']}${ASP_ASSETS['transcript.css']}`;
 
-/** Writes times in the reader's time zone. */
-export const TIME_SCRIPT = ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`);
+/** Writes times in the reader's time zone, and shows notifications. */
+export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`)}${ASP_ASSETS['notify.js']}`;
 
 /** Updates a transcript while someone views it, and sends what they write. */
 export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;

@@ -247,6 +247,29 @@ describe('The allowlist of an agent', () => {
     },
   );
 
+  it('a removed entry is put back with one button, which is there once', async () => {
+    const { path } = await newAgent();
+    const list = `${path}/allowlist`;
+    await ada.press(list, /^add$/i, { entry: '@bob.* @eve.bot' });
+    const removed = await ada.press(list, /^remove @bob\.\*$/i);
+    expect(removed.text).toContain('Removed from the allowlist.');
+    const form = mustFindForm(removed, /^undo/i);
+    const back = await ada.browser.submit(removed, form, {}, /^undo/i);
+    expect([pathOf(back), back.text.includes('Added to the allowlist.')]).toEqual([list, true]);
+    expect(await entriesOf(list)).toEqual(expect.arrayContaining(['@bob.*', '@eve.bot']));
+    await ada.press(list, /^remove @eve\.bot$/i);
+    expect((await ada.open(list)).text).not.toContain('Undo');
+  });
+
+  it('an entry that is none is removed without a trace, and cannot be put back', async () => {
+    const { path } = await newAgent();
+    await ada.press(`${path}/allowlist`, /^add$/i, { entry: '@eve.bot' });
+    for (const entry of ['x; Path=/', '@eve.bot\r\nx: y', 'bob:x', '<b>']) {
+      const page = await ada.press(`${path}/allowlist`, /^remove @eve\.bot$/i, { entry });
+      expect([entry, page.text.includes('Undo')]).toEqual([entry, false]);
+    }
+  });
+
   it('an agent is blocked, whether or not there is one, and unblocked', async () => {
     const { path, handle } = await newAgent();
     const list = `${path}/blocks`;

@@ -45,6 +45,21 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await page.locator('#list:not(:has(#waiting))').waitFor();
   });
 
+  it.each([1440, 1100])('%i px: rows with and without buttons have their columns in one line', async (width) => {
+    await mine.mustCreate({ topic: 'Without buttons', invite: [other.handle] });
+    await other.mustCreate({ topic: 'With buttons', invite: [mine.handle] });
+    await page.setViewportSize({ width, height: 800 });
+    await page.goto(`${stage.web}/dashboard/sessions`);
+    expect(await page.locator('.row > .answers').count()).toBeGreaterThan(0);
+    for (const column of ['.with', '.facts']) {
+      const lefts = await page
+        .locator(`.row > ${column}`)
+        .evaluateAll((cells) => cells.map((cell) => Math.round(cell.getBoundingClientRect().left)));
+      expect([column, lefts.length > 1, new Set(lefts).size]).toEqual([column, true, 1]);
+    }
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+  });
+
   it('ages go on while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
     await page.clock.install();
     await page.goto(`${stage.web}/dashboard/sessions`);

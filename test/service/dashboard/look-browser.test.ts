@@ -105,6 +105,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     paths = [
       ...[
         'needs-you',
+        'help',
         'agents',
         'new-agent',
         agent,

@@ -145,6 +145,16 @@ describe('The page of everything that waits', () => {
   });
 });
 
+it('every page shows the version of the service, and links to help', async () => {
+  const own = await openStage({ version: '1.2.3' });
+  const ada = await own.enter('ada');
+  const page = await ada.open('/dashboard/settings');
+  expect(page.text).toContain('asp 1.2.3');
+  const help = await ada.browser.follow(page, /^help$/i);
+  expect([pathOf(help), help.text.includes('asp explain')]).toEqual(['/dashboard/help', true]);
+  await own.close();
+});
+
 describe('Problems on the page of everything that waits', () => {
   it('an API credential appears a week before it expires, and after that until it is revoked', async () => {
     const { mine } = await newOwner();
@@ -248,6 +258,48 @@ describe('A question on the page of everything that waits', () => {
     expect((await pressOn(owner, before, /^not </i)).text).toContain('Your answer was sent.');
     expect((await pressOn(owner, before, /^yes/i)).text).toContain('Nothing was changed');
     expect(await eventsOf(id)).toHaveLength(events.length);
+  });
+
+  it('is dismissed with a button by one account alone, until another one is asked', async () => {
+    const { mine, owner } = await newOwner();
+    const eve = await newOwner();
+    const id = await ask(mine, 'first?');
+    await allow(eve.mine, other);
+    await other.post(`/sessions/${id}/invite`, { invite: [eve.mine.handle] });
+    await eve.mine.mustJoin(id);
+    const again = { content: 'second?', metadata: { choices: ['yes', 'no'] } };
+    expect((await other.post(`/sessions/${id}/messages`, again)).status).toBe(201);
+    const before = await owner.open(PATH);
+    expect(before.text).toContain('second?');
+    const page = await pressOn(owner, before, /^dismiss/i);
+    expect([pathOf(page), countOn(page), page.text.includes('The question was dismissed.')]).toEqual([
+      PATH,
+      undefined,
+      true,
+    ]);
+    expect((await pressOn(owner, before, /^dismiss/i)).text).toContain('The question was dismissed.');
+    expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual([undefined, '1']);
+    // A dismissed question can still be answered in its session.
+    expect((await owner.open(`/dashboard/sessions/${id}`)).text).toContain('second?');
+    expect((await other.post(`/sessions/${id}/messages`, { ...again, content: 'third?' })).status).toBe(201);
+    expect((await owner.open(PATH)).text).toContain('third?');
+  });
+
+  it('of a session that the account does not see is dismissed by no form', async () => {
+    const { mine, owner } = await newOwner();
+    const eve = await newOwner();
+    const id = await ask(mine, 'mine?');
+    const own = await ask(eve.mine, 'hers?');
+    const page = await eve.owner.open(PATH);
+    const form = page.forms.find(({ action }) => action.endsWith(`/${own}/dismiss`));
+    if (form === undefined) throw new Error('no form');
+    const answers = [
+      await eve.owner.browser.submit(page, { ...form, action: form.action.replace(own, id) }, {}),
+      await eve.owner.browser.submit(page, form, { question: '99' }),
+      await eve.owner.browser.submit(page, form, { question: 'x' }),
+    ];
+    expect(answers.map(({ answer }) => answer.status)).toEqual([404, 404, 404]);
+    expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
   });
 
   it('stands for those before it in its session, so that no one can fill the page', async () => {

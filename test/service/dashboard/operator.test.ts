@@ -92,7 +92,7 @@ describe('The operator’s area', () => {
     expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
     const scripts = [...answer.text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, script = '']) => script);
     const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
-    expect(/; script-src ([^;]+)$/.exec(policy)?.[1]).toBe(hashes.join(' '));
+    expect(/; script-src ([^;]+); connect-src 'self'$/.exec(policy)?.[1]).toBe(hashes.join(' '));
     expect(answer.text).not.toMatch(/ style=| on\w+=|javascript:/i);
     expect(answer.headers['cache-control']).toBe('no-store');
   });

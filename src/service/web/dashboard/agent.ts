@@ -34,6 +34,7 @@ import {
   renderNote,
   renderQuestion,
   renderTrail,
+  type SmallForm,
   type View,
 } from './frame.js';
 import { renderLatestSessions } from './sessions.js';
@@ -53,6 +54,8 @@ export interface AgentFrame {
   readonly agent: Agent;
   readonly csrf: string;
   readonly note: NoteName | undefined;
+  /** Takes back what the note says. */
+  readonly undo?: SmallForm | undefined;
   readonly mistakes: readonly Mistake[];
   readonly now: number;
 }
@@ -60,12 +63,12 @@ export interface AgentFrame {
 export const getPath = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
 
 /** One page of an agent, below its name and its tabs. */
-export function renderAgentPage({ agent, note, mistakes }: AgentFrame, tab: Tab, body: Html): View {
+export function renderAgentPage({ agent, note, undo, mistakes }: AgentFrame, tab: Tab, body: Html): View {
   const path = getPath(agent);
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
 <div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
-${renderNote(note)}${renderProblem('There is a problem', mistakes)}
+${renderNote(note, undo)}${renderProblem('There is a problem', mistakes)}
 ${body}</div>`;
   const title = `${tab === 'overview' ? '' : `${TABS[tab].label} · `}${agent.canonical_handle}`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'agents', main };

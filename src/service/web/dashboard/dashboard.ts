@@ -50,7 +50,7 @@ import {
   showRotateClient,
 } from './clients.js';
 import { actExport, showSessionDownload } from './export.js';
-import { frameHeaders, NEEDS_PATH, renderFrame, type View } from './frame.js';
+import { frameHeaders, HELP_PATH, NEEDS_PATH, renderFrame, renderHelp, type View } from './frame.js';
 import { actAllowKnock, actBlockKnock, actDismissKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
@@ -74,6 +74,7 @@ import {
 import {
   actAnswer,
   actDecline,
+  actDismiss,
   actEnd,
   actInvite,
   actJoin,
@@ -182,11 +183,13 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent, activity: 'agent-removed' },
   { path: NEEDS_PATH, show: showNeedsYou },
+  { path: HELP_PATH, show: async ({ context }) => page(renderHelp(context.settings.addresses.baseUrl)) },
   { path: '/dashboard/search', show: showSearch },
   { path: '/dashboard/sessions', show: showSessions },
   { path: NEW_SESSION_PATH, show: showNewSession, act: actNewSession, again: newSessionAgain },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
   { path: `${SESSION}/answer`, act: actAnswer },
+  { path: `${SESSION}/dismiss`, act: actDismiss },
   { path: `${SESSION}/join`, act: actJoin },
   { path: `${SESSION}/decline`, act: actDecline },
   { path: `${SESSION}/invite`, act: actInvite, again: inviteAgain },
@@ -505,6 +508,7 @@ function renderVisited({ context, account, csrf }: Visit, view: View, needsCount
       displayName: account.display_name,
       isOperator: account.is_operator === 1,
     },
+    version: context.settings.version,
     signOutPath: PATH.signOut,
     csrf,
     now: context.clock.now(),

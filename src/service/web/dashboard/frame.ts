@@ -1,5 +1,5 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
-import { DASHBOARD_STYLE, TIME_SCRIPT } from '../assets.js';
+import { DASHBOARD_STYLE, FRAME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, TICK } from '../html.js';
 import { headersFor, renderDocument, renderScript, toPolicyHash } from '../layout.js';
@@ -16,6 +16,7 @@ const SECTIONS = {
 } as const;
 /** Only operators find anything there. */
 export const OPERATOR_AREA = '/dashboard/operator';
+export const HELP_PATH = '/dashboard/help';
 export type Section = keyof typeof SECTIONS | 'search';
 
 /** The field of a form that leads back to the page of everything that waits, instead of its own page. */
@@ -31,7 +32,7 @@ export interface View {
   readonly title: string;
   readonly section: Section | undefined;
   readonly main: Html;
-  /** The page's own script; it may send requests to this service. */
+  /** The page's own script. */
   readonly script?: string;
   /** Whether it shows pictures of this service, beside those that are part of the page. */
   readonly hasPictures?: boolean;
@@ -40,6 +41,8 @@ export interface View {
 export interface Frame {
   /** The host of the service, so that people see whose page this is. */
   readonly host: string;
+  /** Of the program that runs the service, if it has one. */
+  readonly version: string | undefined;
   readonly account: { readonly username: string; readonly displayName: string; readonly isOperator: boolean };
   readonly signOutPath: string;
   readonly csrf: string;
@@ -59,9 +62,9 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 ${renderAccountMenu(frame)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
-<footer class="foot"><span class="mono">${frame.host}</span></footer>
+<footer class="foot"><span class="mono">${frame.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
 </body>`;
-  return renderDocument({ title, style: DASHBOARD_STYLE, script: TIME_SCRIPT, body });
+  return renderDocument({ title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
 }
 
 function renderSection(label: string, path: string, isCurrent: boolean, count: number): Html {
@@ -75,14 +78,15 @@ function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
 <div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
 <a class="button plain" href="/dashboard/settings">Settings</a>
 ${account.isOperator && html`<a class="button plain" href="${OPERATOR_AREA}">Operator</a>`}
+<a class="button plain" href="${HELP_PATH}">Help</a>
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
 export function frameHeaders({ script, hasPictures = false }: View): Record<string, string> {
-  const scripts = script === undefined ? [TIME_SCRIPT] : [TIME_SCRIPT, script];
+  const scripts = script === undefined ? [FRAME_SCRIPT] : [FRAME_SCRIPT, script];
   return headersWith({
     'script-src': scripts.map(toPolicyHash),
-    ...(script !== undefined && { 'connect-src': ["'self'"] }),
+    'connect-src': ["'self'"],
     ...(hasPictures && { 'img-src': ['data:', "'self'"] }),
   });
 }
@@ -159,6 +163,7 @@ const NOTE = {
   joined: 'Your agent has joined the session.',
   declined: 'The invitation was declined.',
   answered: 'Your answer was sent.',
+  'question-dismissed': 'The question was dismissed. It can still be answered in its session.',
   invited: 'The agents were invited.',
   'partly-invited': 'Some agents were invited. The others can’t be invited, or are in the session already.',
   'not-invited': 'No one was invited. These agents can’t be invited, or are in the session already.',
@@ -183,8 +188,10 @@ export function isNoteName(name: string): name is NoteName {
   return Object.hasOwn(NOTE, name);
 }
 
-export function renderNote(name: NoteName | undefined): Html | undefined {
-  return name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
+/** With a button that takes it back, if there is one. */
+export function renderNote(name: NoteName | undefined, undo?: SmallForm): Html | undefined {
+  const note = name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
+  return note && undo ? html`<div class="undo measure">${note}${renderButton(undo)}</div>` : note;
 }
 
 export interface Heading {
@@ -267,6 +274,22 @@ export function renderQuestion({ title, consequences, path, csrf, label, fields,
 <ul class="points">${consequences.map((one) => html`<li>${one}</li>`)}</ul>
 ${fields}<div class="row-actions"><button class="button danger">${label}</button><a class="button plain" href="${back.path}">Cancel</a></div>
 </form></div>`;
+}
+
+const HELP = {
+  'Every command, by subject': 'help',
+  'What an error means, and what helps': 'explain NOT_FOUND',
+  'Whether this machine can reach the service, and what to repair': 'doctor',
+} as const;
+
+/** Help is in the program, so that it fits the version of its reader. */
+export function renderHelp(baseUrl: string): View {
+  const rows = Object.entries(HELP).map(
+    ([about, name]) =>
+      html`<section class="card stack-tight"><h2>${about}</h2>${renderCommand([name === 'doctor' ? aspCommand({ baseUrl }, name) : `asp ${name}`])}</section>`,
+  );
+  const heading = renderHeading({ title: 'Help', about: 'Run these commands in a terminal.' });
+  return { title: 'Help', section: undefined, main: html`<div class="stack measure">${heading}${rows}</div>` };
 }
 
 /** A description of the scopes. */

@@ -4,12 +4,13 @@ import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
 import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
 import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
 import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
-import { type Html, html, renderAgentFace, strangersText } from '../html.js';
+import { renderTick } from '../form.js';
+import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { findRoles } from './compose.js';
-import { FROM_NEEDS, renderButton, renderEmpty, renderHeading, renderNote } from './frame.js';
+import { FROM_NEEDS, NEEDS_PATH, renderButton, renderEmpty, renderHeading, renderNote } from './frame.js';
 import { renderKnock } from './knocks.js';
-import { countInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
+import { listInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
 import { findAnswered, findSeenSession } from './transcript.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
@@ -34,16 +35,62 @@ const readQuestions = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: stri
 /** How many rows the page has, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
   return context.database.read(async (query) => {
-    const [invitations, ...lists] = await Promise.all([
-      countInvitations(query, accountId, SHOWN_MAX),
+    const lists = await Promise.all([
+      listInvitations(query, accountId, SHOWN_MAX),
       readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
       readExpiring(context, accountId, query),
       readStalled(context, accountId, query),
       readQuestions(context, accountId, query),
     ]);
-    return lists.reduce((sum, { length }) => sum + length, invitations);
+    return lists.reduce((sum, { length }) => sum + length, 0);
   });
 }
+
+/** What a notification shows of a row that waits for a decision. */
+export interface Need {
+  /** It stays the same as long as the row waits. */
+  readonly key: string;
+  readonly title: string;
+  readonly text: string;
+  readonly path: string;
+}
+
+/** What is worth a notification: others wait for it. */
+export async function listNeeds(
+  context: Pick<ServiceContext, 'clock'>,
+  accountId: string,
+  query: Query,
+): Promise<readonly Need[]> {
+  const [invitations, knocks, questions] = await Promise.all([
+    listInvitations(query, accountId, SHOWN_MAX),
+    readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
+    readQuestions(context, accountId, query),
+  ]);
+  const asked = await Promise.all(questions.map((row) => findAsked(query, accountId, row)));
+  const needs = [
+    ...invitations.map(({ id, topic }) => ({
+      key: `invitation ${id}`,
+      title: 'Invitation to a session',
+      text: topic ?? 'No topic',
+      path: pathOfSession(id),
+    })),
+    ...knocks.map(({ sender, text, handle }) => ({
+      key: `knock ${sender} ${handle}`,
+      title: `${sender} knocked at ${handle}`,
+      text: text ?? '',
+      path: NEEDS_PATH,
+    })),
+    ...asked.flat().map(({ question, path }) => ({
+      key: `question ${path}`,
+      title: `Question of ${question.sender}`,
+      text: question.text,
+      path,
+    })),
+  ];
+  return needs.map((need) => ({ ...need, text: untrustedText(need.text, NOTIFIED_LENGTH) }));
+}
+
+const NOTIFIED_LENGTH = 160;
 
 /** Everything that waits for a decision of the account, the latest first. */
 export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
@@ -74,30 +121,58 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
-  const main = html`<div class="stack">${heading}${renderNote(note)}${sorted.length === 0 ? nothing : list}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}${sorted.length === 0 ? nothing : list}${NOTIFICATIONS}</div>`;
   return page({ title: 'Needs you', section: 'needs', main });
 }
+
+const SWITCH = { id: 'notify', name: 'notify', value: 'true', label: 'Notify me in this browser', isTicked: false };
+
+/** The script of the frame shows what applies to this browser. */
+const NOTIFICATIONS = html`<section class="card stack-tight" id="notifications" data-on="Notifications are on" aria-labelledby="notifications-title"><h2 id="notifications-title">Notifications</h2>
+<div data-when="able unanswered" hidden>${renderTick(SWITCH)}</div>
+<div role="status" class="soft"><p data-when="none">Notifications need JavaScript, and this browser doesn’t run it here.</p>
+<p data-when="insecure" hidden>Browsers show notifications only for services with an https address.</p>
+<p data-when="unable" hidden>This browser can’t show notifications for a page.</p>
+<p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
+<p data-when="unanswered" hidden>The browser was not allowed to show notifications. Turn the switch on to be asked again.</p>
+<p data-when="able" hidden>For new invitations, knocks and questions, while a page of this dashboard is open but out of view.</p></div></section>`;
 
 /** A question with a button for each of its choices. Any other answer is written in the session. */
 async function renderAsked(
   { account, context, csrf }: Visit,
   query: Query,
-  { session_id: sessionId, sequence, asked_at: at }: QuestionRow,
+  row: QuestionRow,
 ): Promise<readonly TimedRow[]> {
-  const seen = await findSeenSession(query, account.id, sessionId);
-  const question = seen && (await findAnswered(query, seen.view, sequence));
-  const answerer = seen && findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
-  if (question === undefined || answerer === undefined) return [];
+  const [asked] = await findAsked(query, account.id, row);
+  if (asked === undefined) return [];
+  const { question, answerer, path: ownPath } = asked;
+  const { session_id: sessionId, sequence, asked_at: at } = row;
   const path = pathOfSession(sessionId);
   const values = (index: number) => ({ answer: `${sequence}.${index}`, ...FROM_NEEDS });
   const about = html`to ${question.sender} as ${answerer.handle}`;
   const buttons = question.choices.map((choice, index) =>
     renderButton({ csrf, path: `${path}/answer`, label: strangersText(choice), about, values: values(index) }),
   );
-  const row = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${path}?around=${sequence}#e${sequence}">${strangersText(question.text, QUESTION_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
-<div class="answers">${buttons}</div></li>`;
-  return [{ at, html: row }];
+  const dismiss = renderButton({
+    csrf,
+    path: `${path}/dismiss`,
+    label: 'Dismiss',
+    about: html`the question of ${question.sender}`,
+    values: { question: String(sequence), ...FROM_NEEDS },
+  });
+  const shown = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
+<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
+<div class="answers">${buttons}${dismiss}</div></li>`;
+  return [{ at, html: shown }];
+}
+
+/** A question as the account sees it, and the agent that can answer it; nothing if the account sees no such thing. */
+async function findAsked(query: Query, accountId: string, { session_id: sessionId, sequence }: QuestionRow) {
+  const seen = await findSeenSession(query, accountId, sessionId);
+  const question = seen && (await findAnswered(query, seen.view, sequence));
+  const answerer = seen && findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
+  if (question === undefined || answerer === undefined) return [];
+  return [{ question, answerer, path: `${pathOfSession(sessionId)}?around=${sequence}#e${sequence}` }];
 }
 
 const QUESTION_LENGTH = 400;

@@ -427,9 +427,13 @@ export interface TimedRow {
   readonly html: Html;
 }
 
-/** How many sessions wait for an answer of the account, as far as `limit`. */
-export async function countInvitations(query: Query, accountId: string, limit: number): Promise<number> {
-  return (await listInvitedSessions(query, accountId, undefined, BEFORE_ALL, limit)).length;
+/** The sessions that wait for an answer of the account, the latest first. */
+export function listInvitations(
+  query: Query,
+  accountId: string,
+  limit: number,
+): ReturnType<typeof listInvitedSessions> {
+  return listInvitedSessions(query, accountId, undefined, BEFORE_ALL, limit);
 }
 
 const LATEST_SHOWN = 5;

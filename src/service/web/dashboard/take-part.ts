@@ -12,6 +12,7 @@ import { withIdempotency } from '../../messaging/idempotency.js';
 import { declineInvitation } from '../../messaging/sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
+import { dismissQuestion } from '../../store/questions.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
@@ -153,6 +154,19 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
     return movedWithNote(visit, back, 'too-late');
   }
   return back === path ? moved(`${path}#composer`) : movedWithNote(visit, back, 'answered');
+}
+
+/** The asker learns nothing of it, and the question can still be answered in the session. */
+export async function actDismiss(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const { seen, question } = await context.database.read(async (query) => {
+    const seen = await requireSeen(visit, query);
+    return { seen, question: await findAnswered(query, seen.view, readSequence(form.one('question')) ?? 0) };
+  });
+  if (question === undefined) throw new ServiceError('NOT_FOUND');
+  const row = { session_id: seen.session.id, sequence: question.sequence };
+  await context.database.write((transaction) => dismissQuestion(transaction, account.id, row));
+  return movedWithNote(visit, getBackPath(form, pathOfSession(seen.session.id)), 'question-dismissed');
 }
 
 /** The session has changed, or the question has got another answer. */

@@ -43,6 +43,8 @@ import {
 /** The allowlist or block list of an agent, with the form that adds to it. */
 export interface TrustPage<Item> extends AgentFrame {
   readonly baseUrl: string;
+  /** The entry that was removed a moment ago. */
+  readonly noteAbout: string | undefined;
   readonly listed: Listed<Item>;
   /** The typed text that cannot be added. */
   readonly filled: string;
@@ -76,11 +78,20 @@ export function renderAllowlist(page: TrustPage<string>): View {
     'No one is on the list',
     html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
   );
+  const { note, noteAbout: removed } = page;
+  const undo = note === 'unlisted' &&
+    AllowlistEntry.safeParse(removed).success && {
+      path,
+      csrf,
+      label: 'Undo',
+      about: html`the removal of ${removed}`,
+      values: { entry: String(removed) },
+    };
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, whether or not they are on this list.</p>`}
 ${renderAddForm({ path, csrf, label: 'Add', field, mistakes })}
 ${renderList(path, page.listed, renderRow, nobody)}</div>`;
-  return renderAgentPage(page, 'allowlist', body);
+  return renderAgentPage({ ...page, undo: undo || undefined }, 'allowlist', body);
 }
 
 export function renderBlocks(page: TrustPage<Block>): View {
@@ -138,7 +149,7 @@ export async function showTrustList<Item>(
   list: TrustList<Item>,
   refused?: Refusal & { readonly typed: string },
 ): Promise<DashboardAnswer> {
-  const { context, csrf, note } = visit;
+  const { context, csrf, note, noteAbout } = visit;
   const { row, listed } = await context.database.read(async (view) => {
     const agent = await requireAgent(visit, view);
     return { row: agent, listed: await list.read(visit, actingAs(visit.account.id, agent), view) };
@@ -147,6 +158,7 @@ export async function showTrustList<Item>(
     agent: toAgent(row),
     csrf,
     note,
+    noteAbout,
     mistakes: refused?.mistakes ?? [],
     now: context.clock.now(),
     baseUrl: context.settings.addresses.baseUrl,
@@ -162,11 +174,12 @@ export async function changeTrustList<Item>(
   { path }: TrustList<Item>,
   note: NoteName,
   work: (actor: AgentActor, transaction: Transaction) => Promise<unknown>,
+  about?: string,
 ): Promise<DashboardAnswer> {
   await visit.context.database.write(async (transaction) => {
     await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), transaction);
   });
-  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note);
+  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note, about);
 }
 
 const ALLOWLIST: TrustList<string> = {
@@ -211,9 +224,15 @@ export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Re
 }
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const input = { path: { ...getAgentPath(visit), entry: form.one('entry') ?? '' } };
-  return changeTrustList(visit, ALLOWLIST, 'unlisted', (actor, transaction) =>
-    removeFromAllowlist(visit.context, actor, input, transaction),
+  const entry = form.one('entry') ?? '';
+  const input = { path: { ...getAgentPath(visit), entry } };
+  const about = AllowlistEntry.safeParse(entry).success ? entry : undefined;
+  return changeTrustList(
+    visit,
+    ALLOWLIST,
+    'unlisted',
+    (actor, transaction) => removeFromAllowlist(visit.context, actor, input, transaction),
+    about,
   );
 }
 

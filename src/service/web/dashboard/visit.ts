@@ -19,9 +19,9 @@ import { FROM_NEEDS, isNoteName, type Listed, NEEDS_PATH, type NoteName, type Vi
 
 const LIFETIME_S = 30;
 
-/** The cookie with which the next page shows the result of a form once. */
-export function noteCookie(webUrl: string, name: NoteName): string {
-  return cookie(webUrl, name, LIFETIME_S);
+/** The cookie with which the next page shows the result of a form once. `about` is the object of that form, if it can be undone. */
+export function noteCookie(webUrl: string, name: NoteName, about?: string): string {
+  return cookie(webUrl, about === undefined ? name : `${name}:${about}`, LIFETIME_S);
 }
 
 /** Deletes the note from the browser that displayed it. */
@@ -29,11 +29,18 @@ export function noNoteCookie(webUrl: string): string {
   return cookie(webUrl, '', 0);
 }
 
-export function readNote(webUrl: string, request: FastifyRequest): NoteName | undefined {
+interface ShownNote {
+  /** The result of the previous form. */
+  readonly note: NoteName | undefined;
+  /** The object of that form, if it can be undone. */
+  readonly noteAbout: string | undefined;
+}
+
+export function readNote(webUrl: string, request: FastifyRequest): ShownNote {
   const start = `${cookieName(webUrl)}=`;
   const pair = (request.headers.cookie ?? '').split(/; */).find((one) => one.startsWith(start));
-  const name = pair?.slice(start.length);
-  return name !== undefined && isNoteName(name) ? name : undefined;
+  const [name = '', about] = pair?.slice(start.length).split(':') ?? [];
+  return isNoteName(name) ? { note: name, noteAbout: about } : { note: undefined, noteAbout: undefined };
 }
 
 function cookie(webUrl: string, value: string, lifetimeS: number): string {
@@ -45,14 +52,12 @@ function cookie(webUrl: string, value: string, lifetimeS: number): string {
 const cookieName = (webUrl: string): string => `asp_note_${new URL(webUrl).port || '0'}`;
 
 /** A signed-in visitor of the dashboard. It acts for the account, like an account token. */
-export interface Visit {
+export interface Visit extends ShownNote {
   readonly context: ServiceContext;
   readonly browser: Browser;
   readonly account: AccountRow;
   readonly actor: AccountActor;
   readonly query: Parameters;
-  /** The result of the previous form. */
-  readonly note: NoteName | undefined;
   /** The part of the address with that name. */
   part(name: string): string;
   /** A token that every form of the page must carry. */
@@ -179,8 +184,13 @@ export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): Da
  * Redirects to a page that shows the result once. The result is not in any address, so a reload or a link does not
  * repeat it.
  */
-export function movedWithNote({ context }: Pick<Visit, 'context'>, to: string, name: NoteName): DashboardAnswer {
-  return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name) });
+export function movedWithNote(
+  { context }: Pick<Visit, 'context'>,
+  to: string,
+  name: NoteName,
+  about?: string,
+): DashboardAnswer {
+  return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name, about) });
 }
 
 /** The page that a form leads to: its own, or the list of everything that waits if it was sent from there. */
@@ -201,7 +211,7 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     account,
     actor: { kind: 'account', accountId: account.id, scopes: ['account:read', 'account:agents:read'] },
     query: readParameters(getQuery(request.raw.url ?? '')),
-    note: readNote(context.settings.addresses.webUrl, request),
+    ...readNote(context.settings.addresses.webUrl, request),
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
     request,

@@ -1,0 +1,125 @@
+// Shows a notification when something new needs the person while no page of the dashboard is in view. One of the open pages
+// holds a lock and listens for all of them, so that each thing is shown once. The browser's storage holds the keys of
+// earlier news, because each page of the dashboard starts without them.
+(() => {
+  'use strict';
+  const SWITCH = 'asp-notify',
+    KNOWN = 'asp-notified',
+    RETRY = 30000;
+  const isAble = Boolean(window.Notification && navigator.locks && window.EventSource);
+  const isOn = () => isAble && Notification.permission === 'granted' && localStorage.getItem(SWITCH) === 'on';
+
+  const show = (key, title, body, path) => {
+    const note = new Notification(title, { body, tag: key });
+    note.onclick = () => {
+      note.close();
+      window.focus();
+      // What someone types in this page stays.
+      if (path && !window.open(path, 'asp-need')) location.assign(path);
+    };
+    return note;
+  };
+  const shown = new Map();
+  const take = async (needs) => {
+    const { held } = await navigator.locks.query();
+    const keys = needs.map(({ key }) => key);
+    const known = JSON.parse(localStorage.getItem(KNOWN) ?? 'null');
+    localStorage.setItem(KNOWN, JSON.stringify(keys));
+    for (const [key, note] of shown) {
+      if (keys.includes(key)) continue;
+      note.close();
+      shown.delete(key);
+    }
+    if (known === null || held.some(({ name }) => name === 'asp-in-view')) return;
+    for (const { key, title, text, path } of needs)
+      if (!known.includes(key)) shown.set(key, show(key, title, text, path));
+  };
+
+  let stop, leaveView, timer;
+  const listen = (signal) =>
+    new Promise((done) => {
+      if (signal.aborted) return done();
+      const source = new EventSource('/dashboard/live?of=needs');
+      const end = () => {
+        source.close();
+        done();
+      };
+      signal.addEventListener('abort', end);
+      source.addEventListener('needs', ({ data }) => take(JSON.parse(data)));
+      source.addEventListener('end', end);
+      source.onerror = () => {
+        if (source.readyState !== EventSource.CLOSED) return;
+        end();
+        stop = undefined;
+        timer = setTimeout(start, RETRY);
+      };
+    });
+  const start = () => {
+    if (stop || !isOn()) return;
+    const turn = new AbortController();
+    stop = () => turn.abort();
+    navigator.locks.request('asp-notifier', { signal: turn.signal }, () => listen(turn.signal)).catch(() => {});
+  };
+  const look = () => {
+    leaveView?.();
+    leaveView = undefined;
+    if (!isOn() || document.hidden) return;
+    const hold = () => document.hidden || new Promise((done) => (leaveView = done));
+    navigator.locks.request('asp-in-view', { mode: 'shared' }, hold).catch(() => {});
+  };
+  const pause = () => {
+    clearTimeout(timer);
+    stop?.();
+    leaveView?.();
+    stop = leaveView = undefined;
+  };
+  const resume = () => {
+    pause();
+    start();
+    look();
+  };
+
+  const connect = (section) => {
+    const input = section.querySelector('input');
+    const say = (state) => {
+      input.checked = isOn();
+      for (const one of section.querySelectorAll('[data-when]'))
+        one.hidden = !one.dataset.when.split(' ').includes(state);
+    };
+    const sayUsual = () => {
+      if (!window.isSecureContext) say('insecure');
+      else if (!isAble) say('unable');
+      else say(Notification.permission === 'denied' ? 'denied' : 'able');
+    };
+    const turnOn = async () => {
+      const answer = await Notification.requestPermission();
+      if (answer !== 'granted') return answer === 'denied' ? say('denied') : say('unanswered');
+      try {
+        show('asp-on', section.dataset.on, '');
+      } catch {
+        // Some browsers of phones have the name, and refuse to make one.
+        return say('unable');
+      }
+      localStorage.removeItem(KNOWN);
+      localStorage.setItem(SWITCH, 'on');
+      sayUsual();
+      resume();
+    };
+    input.addEventListener('change', () => {
+      if (input.checked) return turnOn();
+      localStorage.removeItem(SWITCH);
+      resume();
+    });
+    addEventListener('storage', sayUsual);
+    sayUsual();
+  };
+  document.addEventListener('DOMContentLoaded', () => {
+    const section = document.getElementById('notifications');
+    if (section) connect(section);
+    resume();
+  });
+  document.addEventListener('visibilitychange', look);
+  addEventListener('storage', ({ key }) => key === SWITCH && resume());
+  addEventListener('pagehide', pause);
+  addEventListener('pageshow', ({ persisted }) => persisted && resume());
+})();
