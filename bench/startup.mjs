@@ -22,7 +22,7 @@ const REQUEST = process.version.startsWith('v20.') ? 3.3 : 3.8;
 /** The words that are measured, and the ratio that each may cost at most. */
 const BUDGET = [
   [['--version'], 1.3],
-  [['--help'], 1.7],
+  [['--help'], 1.6],
   [['__complete', 'zsh', '--', 'send', ''], 1.45],
   [['send', '@alice.bot', 'hi', '--end'], REQUEST],
   [['session', 'list'], REQUEST],

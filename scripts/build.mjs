@@ -258,14 +258,13 @@ async function collectVocabulary() {
   return vocabulary;
 }
 
-/** `asp __complete`, which a person waits for: a small file of its own, and what it knows beside it. */
+/** `asp __complete` and `asp --help`, which people wait for: small files of their own, and what they know beside them. */
 writeFileSync(`${target}/known-words.json`, JSON.stringify(await collectVocabulary()));
-const complete = await build({
-  ...common,
-  entryPoints: ['src/complete.ts'],
-  outfile: `${target}/complete.cjs`,
-  format: 'cjs',
-});
+const small = await Promise.all(
+  ['complete', 'overview'].map((name) =>
+    build({ ...common, entryPoints: [`src/${name}.ts`], outfile: `${target}/${name}.cjs`, format: 'cjs' }),
+  ),
+);
 
 /** jq, which `--jq` loads in a thread of its own: the library looks for its WebAssembly beside itself. */
 const jq = await build({ ...common, entryPoints: [JQ], outfile: `${target}/jq/jq.cjs`, format: 'cjs' });
@@ -327,7 +326,7 @@ const start = await build({
 const inputs = {
   ...start.metafile.inputs,
   ...program.metafile.inputs,
-  ...complete.metafile.inputs,
+  ...Object.assign({}, ...small.map(({ metafile }) => metafile.inputs)),
   ...jq.metafile.inputs,
   ...rest.metafile.inputs,
   ...library.metafile.inputs,

@@ -136,7 +136,12 @@ function printVersion(): boolean {
 }
 
 const [first, ...others] = process.argv.slice(2);
-const isVersionAsked = others.length === 0 && (first === '--version' || first === '-V');
-// A shell that completes waits for it: it loads its own small file, and nothing of the commands.
+const startProgram = (): void => start(join(__dirname, 'main.cjs'), findCacheFile(first));
+const isAskedFor = (...flags: readonly (string | undefined)[]): boolean => others.length === 0 && flags.includes(first);
+
+// A shell waits for completions, and a person for the overview: each loads a small file of its own, and none of the commands.
 if (first === '__complete') require(join(__dirname, 'complete.cjs'));
-else if (!isVersionAsked || !printVersion()) start(join(__dirname, 'main.cjs'), findCacheFile(first));
+else if (isAskedFor(undefined, '--help', '-h')) {
+  const { printOverview } = require(join(__dirname, 'overview.cjs')) as { printOverview(): Promise<boolean> };
+  void printOverview().then((isPrinted) => isPrinted || startProgram());
+} else if (!isAskedFor('--version', '-V') || !printVersion()) startProgram();

@@ -50,6 +50,7 @@ const HOUSE: HouseRules = {
     { room: 'cli/commands/demo', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
     { room: 'main', mayImport: ['cli', 'kit'] },
     { room: 'complete', mayImport: ['cli', 'kit'] },
+    { room: 'overview', mayImport: ['cli', 'kit'] },
     { room: 'start', mayImport: ['cli'] },
   ],
 
@@ -91,7 +92,7 @@ const HOUSE: HouseRules = {
   names: [
     {
       what: /^process\.(stdout|stderr|\*)$|^console\.\w+$/,
-      only: ['cli/terminal', 'main', 'start'],
+      only: ['cli/terminal', 'main', 'start', 'overview'],
       reason: 'only cli/terminal and main touch the output streams',
     },
     { what: /^process\.(exit|exitCode|abort|reallyExit|\*)$/, only: ['main'], reason: 'only main sets an exit code' },

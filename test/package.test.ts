@@ -117,7 +117,7 @@ describe('what CI and releases run', () => {
 const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
   /^bin\/(asp\.js|package\.json)$/,
-  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|known-words\.json|index\.js|testing\.js)$/,
+  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|overview\.cjs|known-words\.json|index\.js|testing\.js)$/,
   /^dist\/jq\/(jq\.cjs|build\/jq\.wasm)$/,
   /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
   /^dist\/types\/(library|agent|client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,

@@ -1,8 +1,7 @@
 import type { Command, Option } from '../../src/cli/command.js';
 import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
-import { formatUsage, optionText } from '../../src/cli/help.js';
+import { formatUsage, OVERVIEW, optionText } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
-import { OVERVIEW } from '../../src/cli/program.js';
 import { effectText, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
 import { bold, definition, escapeRoff, italic, page, paragraphs, section, subsection, verbatim } from './roff.js';
 

@@ -6,18 +6,38 @@ import type { Style } from './terminal/style.js';
 const NO_BREAK = '\u00a0';
 
 /** A part of the overview: a title and the commands under it, as they are typed. */
-export interface Section {
+interface Section {
   readonly title: string;
   readonly commands: readonly string[];
 }
 
+/** The parts of the overview. It omits a name that is neither a command nor a noun with commands. */
+export const OVERVIEW: readonly Section[] = [
+  {
+    title: 'Talk',
+    commands: ['send', 'ask', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'],
+  },
+  { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
+  { title: 'Trust', commands: ['allowlist', 'knock', 'block'] },
+  { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'alias', 'completion'] },
+  { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
+];
+
+type Named = Pick<Command, 'path' | 'aliases' | 'arguments'>;
+
+/** The parts of a program that its overview shows. */
+export interface Overview {
+  readonly nouns: Program['nouns'];
+  readonly commands: readonly (Named & Pick<Command, 'summary'>)[];
+}
+
 /** The command as typed, with its arguments. */
-export function formatUsage(command: Command, spelling: string = shortest(command)): string {
+export function formatUsage(command: Named, spelling: string = shortest(command)): string {
   return [spelling, ...command.arguments.map(({ usage }) => usage.replace('...', '…'))].join(' ');
 }
 
 /** The usual spelling: an alias if there is one. */
-function shortest({ aliases, path }: Command): string {
+function shortest({ aliases, path }: Named): string {
   return aliases[0] ?? path;
 }
 
@@ -38,14 +58,8 @@ export function optionText({ about, isRepeatable, choices, environment }: Option
 }
 
 /** The output of `asp` alone. */
-export function overview(
-  program: Program,
-  sections: readonly Section[],
-  version: string,
-  style: Style,
-  width: number,
-): string {
-  const blocks = sections.map(({ title, commands }) => {
+export function overview(program: Overview, version: string, style: Style, width: number): string {
+  const blocks = OVERVIEW.map(({ title, commands }) => {
     const rows = commands.flatMap((spelling): Row[] => {
       const command = program.commands.find(({ path, aliases }) => path === spelling || aliases.includes(spelling));
       if (command !== undefined) return [[formatUsage(command, spelling), command.summary]];

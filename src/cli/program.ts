@@ -92,7 +92,6 @@ import {
 } from './commands/session/session.js';
 import { status } from './commands/status.js';
 import { sessionEvents, sessionTail } from './commands/tail/tail.js';
-import type { Section } from './help.js';
 
 const COMMANDS: readonly Command[] = [
   ...[authLogin, authLogout, authWhoami, authStatus, authToken, authRefresh, authClients, authCi],
@@ -141,15 +140,3 @@ export const PROGRAM: Program = {
   ],
   commands: COMMANDS,
 };
-
-/** The output of `asp` alone. A name that is neither a command nor a noun with commands is left out. */
-export const OVERVIEW: readonly Section[] = [
-  {
-    title: 'Talk',
-    commands: ['send', 'ask', 'chat', 'inbox', 'reply', 'tail', 'run', 'session', 'message', 'attachment'],
-  },
-  { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
-  { title: 'Trust', commands: ['allowlist', 'knock', 'block'] },
-  { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'alias', 'completion'] },
-  { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
-];

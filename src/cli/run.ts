@@ -5,7 +5,7 @@ import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
 import { CliError, usageError } from './errors.js';
 import { GLOBAL_OPTIONS } from './options.js';
-import { OVERVIEW, PROGRAM } from './program.js';
+import { PROGRAM } from './program.js';
 import { isReaderGone } from './terminal/streams.js';
 import { isColoured, loadStyle } from './terminal/style.js';
 import { suggest } from './values.js';
@@ -104,7 +104,7 @@ async function dispatch(
         });
   const deadline =
     timeoutMs === undefined ? undefined : { atMs: surroundings.clock.monotonic() + timeoutMs, afterMs: timeoutMs };
-  const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, OVERVIEW, filter);
+  const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, filter);
   progress.context = context;
   try {
     const { finishesOnSignal, tidiesUp } = command;
@@ -183,7 +183,7 @@ async function showHelp(request: Request, surroundings: Surroundings): Promise<v
       ? pages.commandHelp(request.command, style, width) + pages.commandsBelow(PROGRAM, path, style, width)
       : path !== ''
         ? pages.nounHelp(PROGRAM, path, style, width)
-        : pages.overview(PROGRAM, OVERVIEW, version, style, width);
+        : pages.overview(PROGRAM, version, style, width);
   await streams.stdout.write(text);
 }
 

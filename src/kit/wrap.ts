@@ -14,15 +14,19 @@ export const textWidth = ({ columns }: { readonly columns: number }): number => 
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const COMBINING = /\p{M}/u;
+/** Most text is: its length is its width. */
+const PLAIN_ASCII = /^[\x20-\x7e]*$/;
 
-/** How many columns a terminal has for text. */
+/** How many columns of a terminal the text takes. */
 export function displayWidth(text: string): number {
+  if (PLAIN_ASCII.test(text)) return text.length;
   let width = 0;
   for (const character of text) width += COMBINING.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
   return width;
 }
 
-const measureWidth = (text: string): number => displayWidth(stripVTControlCharacters(text));
+const measureWidth = (text: string): number =>
+  PLAIN_ASCII.test(text) ? text.length : displayWidth(stripVTControlCharacters(text));
 
 /** The lines of a text, broken between words. A word that is too wide gets a line of its own. */
 function wrapWords(text: string, width: number): string[] {

@@ -102,12 +102,34 @@ describe('pipes', () => {
   });
 });
 
+describe('the overview', () => {
+  it('is the same for each way to ask for it', async () => {
+    const { out: text, err, code } = await runShell('asp help', environment);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    for (const line of ['asp', 'asp -h', 'asp --help'])
+      expect(await runShell(line, environment)).toMatchObject({ out: text, err: '', code: 0 });
+  });
+
+  it('arrives whole through a pipe that is almost full and does not block', async () => {
+    const { out: text } = await runShell('asp help', environment);
+    const fill = `import fcntl, os, sys
+flags = fcntl.fcntl(1, fcntl.F_GETFL)
+os.write(1, b'x' * (fcntl.fcntl(1, 1032) - 4096) + b'\\n')
+fcntl.fcntl(1, fcntl.F_SETFL, flags | os.O_NONBLOCK)`;
+    const line = `{ python3 -c "${fill}"; asp --help; } | { sleep 0.3; cat; }`;
+    const { out, err, code } = await runShell(line, environment);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out.slice(out.indexOf('\n') + 1)).toBe(text);
+  });
+});
+
 describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
   beforeAll(() => say('what is printed'));
 
   it.each([
     ['a version', 'asp --version'],
     ['a version as JSON', 'asp version --json'],
+    ['the overview', 'asp --help'],
     ['help', 'asp help'],
     ['the commands', 'asp commands --json'],
     ['a schema', 'asp schema send'],

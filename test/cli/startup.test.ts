@@ -8,7 +8,7 @@ import { readSourceFacts } from '../support/source-facts.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Parts of Node.js that are there anyway, or cost nothing. `node:fs/promises`, `node:http` and their like cost milliseconds. */
-const CHEAP = ['node:crypto', 'node:fs', 'node:os', 'node:path'];
+const CHEAP = ['node:crypto', 'node:fs', 'node:os', 'node:path', 'node:util'];
 
 interface Loaded {
   readonly files: ReadonlySet<string>;
@@ -46,8 +46,8 @@ describe('starting the program', () => {
     expect([...files].filter((file) => /^src\/(client|service)\//.test(file))).toEqual([]);
   });
 
-  it('loads no definition and no package to complete a line', () => {
-    const loaded = loadedWith('src/complete.ts');
+  it.each(['complete', 'overview'])('loads no definition and no package for src/%s.ts', (name) => {
+    const loaded = loadedWith(`src/${name}.ts`);
     expect([...loaded.packages].filter((name) => !CHEAP.includes(name))).toEqual([]);
     expect([...loaded.files].filter((file) => /^src\/(client|service)\//.test(file))).toEqual([]);
     expect([...loaded.files]).not.toContain('src/cli/program.ts');

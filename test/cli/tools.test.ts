@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { OWN_ERROR } from '../../src/cli/errors.js';
-import { OVERVIEW, PROGRAM } from '../../src/cli/program.js';
+import { OVERVIEW } from '../../src/cli/help.js';
+import { PROGRAM } from '../../src/cli/program.js';
 import { systemClock } from '../../src/kit/clock.js';
 import { ERROR } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';

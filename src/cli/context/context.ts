@@ -6,7 +6,6 @@ import type { Clock } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Program } from '../command.js';
-import type { Section } from '../help.js';
 import type { Config } from '../profile/config.js';
 import type { Paths } from '../profile/paths.js';
 import type { ProjectFile } from '../profile/project-file.js';
@@ -72,7 +71,6 @@ export interface Context extends Surroundings {
   readonly globals: Globals;
   readonly output: Output;
   readonly program: Program;
-  readonly overview: readonly Section[];
   readonly paths: Paths;
   readonly prompts: Prompts;
   config(): Promise<Config>;

@@ -4,7 +4,6 @@ import type { Transport } from '../../client/http/transport.js';
 import { splitScope } from '../../wire/scope.js';
 import type { Program } from '../command.js';
 import { usageError } from '../errors.js';
-import type { Section } from '../help.js';
 import { readConfig, writeConfig } from '../profile/config.js';
 import { findLocalService } from '../profile/local-service.js';
 import { type Paths, resolvePaths } from '../profile/paths.js';
@@ -30,7 +29,6 @@ export function createContext(
   surroundings: Surroundings,
   globals: Globals,
   program: Program,
-  overview: readonly Section[],
   filter?: Filter,
 ): ClosableContext {
   const { streams, environment, signal, interrupt } = surroundings;
@@ -52,7 +50,6 @@ export function createContext(
     globals,
     output,
     program,
-    overview,
     prompts,
     ...service,
     ...identity,

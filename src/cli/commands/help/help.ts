@@ -23,7 +23,7 @@ export const help = command({
   effect: 'none',
   stdout: 'the page',
   parse: (args) => ({ topic: args.argument('topic') }),
-  async run({ program, overview, output, streams, version }, { topic }) {
+  async run({ program, output, streams, version }, { topic }) {
     const [{ TOPICS }, { PLAIN }, pages, { textWidth, wrapPage }] = await Promise.all([
       import('./topics.js'),
       import('../../terminal/style.js'),
@@ -35,7 +35,7 @@ export const help = command({
     const show = (text: string): Promise<void> =>
       output.format === 'human' ? output.verbatim(text) : output.document({ topic: topic.join(' '), text }, () => text);
     const [first] = topic;
-    if (first === undefined) return show(pages.overview(program, overview, version, style, width));
+    if (first === undefined) return show(pages.overview(program, version, style, width));
     const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
     const { command: found, path, unknownWord } = await findCommand(program, topic);
     const shown = [
