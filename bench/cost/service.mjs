@@ -115,6 +115,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
     env,
     /** Where the next one of these data can listen. */
     at: { home, port: new URL(baseUrl).port },
+    port: Number(new URL(baseUrl).port),
     pid: service.pid,
     call,
     tokenOf,
