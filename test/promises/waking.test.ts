@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -18,23 +18,69 @@ import { type HttpRelay, startHttpRelay } from '../support/http-relay.js';
 import { text } from '../support/json.js';
 import { discover } from '../support/oauth.js';
 import { operatorOf } from '../support/operator.js';
+import { type ModelTurn, startScriptedModel } from '../support/scripted-model.js';
 import { createTally, IS_LONG, quantile } from '../support/tally.js';
 import { until } from '../support/until.js';
 
-const AGENT_PROGRAM = fileURLToPath(new URL('../support/programs/acp-sdk-agent.mjs', import.meta.url));
+const SDK_AGENT = fileURLToPath(new URL('../support/programs/acp-sdk-agent.mjs', import.meta.url));
+/** The node_modules in which .ci/run installs real programs. */
+const PROGRAMS = process.env['ASP_TEST_AGENTS'];
 const ME = '@demo.you';
 const BOT = '@alice.bot';
 const SESSIONS = 3;
-/** Each round sends 10 messages: 3 to an idle agent, 3 in a turn, 2 around each kill, 1 per cut and per death of the service. */
-const ROUNDS = IS_LONG ? 50 : 3;
 const ORDER = ['stored', 'delivered', 'taken', 'answered'];
 const WAIT_MS = 60_000;
 
-interface Prompt {
-  what: string;
-  at: number;
-  text: string;
+/** An agent program as `asp run --acp` starts it, and the turns that its model got. */
+interface AgentProgram {
+  readonly command: string;
+  /** Whether a turn is seen when the program takes it, instead of when its model does. */
+  readonly isSeenAtOnce: boolean;
+  turns(): readonly ModelTurn[];
+  stop(): Promise<void>;
 }
+
+/** The agent of the protocol's SDK writes down its turns itself. */
+async function startSdkAgent({ directory }: Home): Promise<AgentProgram> {
+  const log = join(directory, 'agent.jsonl');
+  return {
+    command: `node ${SDK_AGENT} ${log}`,
+    isSeenAtOnce: true,
+    turns() {
+      const lines = existsSync(log) ? readFileSync(log, 'utf8').split('\n').slice(0, -1) : [];
+      const entries = lines.length === 0 ? [] : jsonLines<ModelTurn & { what: string }>(lines.join('\n'));
+      return entries.filter(({ what }) => what === 'prompt');
+    },
+    stop: async () => {},
+  };
+}
+
+async function startClaudeCode(): Promise<AgentProgram> {
+  const { url, turns, stop } = await startScriptedModel();
+  const settings = `ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=x CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 IS_SANDBOX=1`;
+  const command = `env ${settings} node ${PROGRAMS}/@zed-industries/claude-code-acp/dist/index.js`;
+  return { command, isSeenAtOnce: false, turns: () => turns, stop };
+}
+
+async function startOpenCode({ directory }: Home): Promise<AgentProgram> {
+  const { url, turns, stop } = await startScriptedModel();
+  const options = { baseURL: `${url}/v1`, apiKey: 'x' };
+  const models = { one: { name: 'One' } };
+  const provider = { script: { npm: '@ai-sdk/openai-compatible', name: 'Script', options, models } };
+  const config = { autoupdate: false, share: 'disabled', model: 'script/one', small_model: 'script/one', provider };
+  mkdirSync(join(directory, '.config/opencode'), { recursive: true });
+  writeFileSync(join(directory, '.config/opencode/opencode.json'), JSON.stringify(config));
+  const settings = 'OPENCODE_DISABLE_MODELS_FETCH=1 OPENCODE_DISABLE_AUTOUPDATE=1 OPENCODE_DISABLE_LSP_DOWNLOAD=1';
+  const command = `env ${settings} ${PROGRAMS}/opencode-linux-x64/bin/opencode acp`;
+  return { command, isSeenAtOnce: false, turns: () => turns, stop };
+}
+
+/** Each round sends 10 messages: 3 to an idle agent, 3 in a turn, 2 around each kill, 1 per cut and per death of the service. */
+const AGENTS = [
+  { name: 'on the SDK of the protocol', start: startSdkAgent, rounds: IS_LONG ? 50 : 3, isThere: true },
+  { name: 'Claude Code', start: startClaudeCode, rounds: IS_LONG ? 25 : 1, isThere: PROGRAMS !== undefined },
+  { name: 'OpenCode', start: startOpenCode, rounds: IS_LONG ? 25 : 1, isThere: PROGRAMS !== undefined },
+];
 
 interface Sent {
   readonly content: string;
@@ -47,13 +93,13 @@ interface Sent {
   state: number;
 }
 
-describe('a message wakes an agent', () => {
+describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThere }) => {
   let home: Home;
   let relay: HttpRelay;
   let service: ServiceProcess;
   let agent: Running;
   let me: Actor;
-  let log: string;
+  let program: AgentProgram;
 
   const serve = async (): Promise<ServiceProcess> => {
     const address = `http://127.0.0.1:${relay.port}`;
@@ -75,14 +121,15 @@ describe('a message wakes an agent', () => {
     return actorOf(place, ME, { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') });
   };
   const startAgent = async (): Promise<void> => {
-    const words = ['run', '-a', BOT, '--from', ME, '--max-replies', '0', '--acp', `node ${AGENT_PROGRAM} ${log}`];
+    const words = ['run', '-a', BOT, '--from', ME, '--max-replies', '0', '--acp', program.command];
     agent = home.start(words);
     await agent.until('stderr', /Answering as @alice\.bot/);
   };
 
   beforeAll(async () => {
+    if (!isThere) return;
     home = createHome();
-    log = join(home.directory, 'agent.jsonl');
+    program = await start(home);
     relay = await startHttpRelay();
     service = await serve();
     for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
@@ -90,22 +137,21 @@ describe('a message wakes an agent', () => {
     await startAgent();
   });
   afterAll(async () => {
+    if (!isThere) return;
     agent.kill('SIGINT');
     await agent.ended;
+    await program.stop();
     await service.stop();
     await relay.stop();
     await home.dispose();
   });
 
-  /** The inputs of turns that hold this message. A message cannot forge one: each prompt is one line of the log. */
-  const promptsOf = (content: string): Prompt[] => {
-    const lines = existsSync(log) ? readFileSync(log, 'utf8').split('\n').slice(0, -1) : [];
-    const prompts = lines.length === 0 ? [] : jsonLines<Prompt>(lines.join('\n'));
-    return prompts.filter((entry) => entry.what === 'prompt' && entry.text.includes(`\n${content}\n`));
-  };
+  /** The inputs of turns that hold this message. */
+  const promptsOf = (content: string): ModelTurn[] =>
+    program.turns().filter(({ text }) => text.includes(`\n${content}\n`));
 
-  it(
-    `of ${ROUNDS * 10} messages, each is in exactly one turn's input, or marked after a kill; no state is untrue`,
+  it.skipIf(!isThere)(
+    `of ${rounds * 10} messages, each is in exactly one turn's input, or marked after a kill; no state is untrue`,
     async () => {
       const tally = createTally('waking');
       const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => me.mustCreate({ invite: [BOT] })));
@@ -153,7 +199,8 @@ describe('a message wakes an agent', () => {
         const rank = ORDER.indexOf(state);
         if (rank < sent.state) untrue.push(`${sent.content}: ${ORDER[sent.state]}, then ${state}`);
         sent.state = rank;
-        if (rank >= 2 && promptsOf(sent.content).length === 0) untrue.push(`${sent.content}: ${state}, but in no turn`);
+        if (rank >= 2 && program.isSeenAtOnce && promptsOf(sent.content).length === 0)
+          untrue.push(`${sent.content}: ${state}, but in no turn`);
         if ((state === 'answered') !== (answered !== null))
           untrue.push(`${sent.content}: ${state}, answer ${answered}`);
         return state;
@@ -163,7 +210,7 @@ describe('a message wakes an agent', () => {
       const answered = (sent: Sent): Promise<unknown> =>
         until(`an answer to ${sent.content}`, async () => (await check(sent)) === 'answered', WAIT_MS);
 
-      for (let round = 0; round < ROUNDS; round += 1) {
+      for (let round = 0; round < rounds; round += 1) {
         const session = sessions[round % SESSIONS] ?? '';
         for (let index = 0; index < 3; index += 1) {
           const sent = await send(session, 'idle');
@@ -230,8 +277,8 @@ describe('a message wakes an agent', () => {
         idle_p95_ms: quantile(idleMs, 0.95),
       });
       expect([wrong, untrue, unanswered]).toEqual([[], [], 0]);
-      expect(repeated.length).toBe(ROUNDS);
-      expect(all).toHaveLength(ROUNDS * 10);
+      expect(repeated.length).toBe(rounds);
+      expect(all).toHaveLength(rounds * 10);
     },
     IS_LONG ? 3_600_000 : 180_000,
   );
