@@ -1,11 +1,11 @@
 /**
- * What one request may cost, and what hostile ones cost the others.
- *   node bench/cost.mjs bodies [rounds]      the worst bodies, against 256 KiB of plain text
+ * Measures what one request may cost, and what hostile requests cost everyone else.
+ *   node bench/cost.mjs bodies [rounds]      the worst bodies, compared with 256 KiB of plain text
  *   node bench/cost.mjs hostile [seconds]    four connections that send the worst of them, limits on: /health and a bystander
- *   node bench/cost.mjs unread [connections]  replays that nobody reads, limits on: the memory of the service
- *   node bench/cost.mjs slow [connections]    bodies whose end does not come, limits on: the memory of the service
- *   node bench/cost.mjs plain <asp.js> [rounds]   a plain POST, against another build
- * Needs a built program and /proc (Linux). It ends with 1 when a ratio is above its bound.
+ *   node bench/cost.mjs unread [connections]  replays that no one reads, limits on: the memory of the service
+ *   node bench/cost.mjs slow [connections]    bodies that never end, limits on: the memory of the service
+ *   node bench/cost.mjs plain <asp.js> [rounds]   a plain POST, compared with another build
+ * Needs a built program and /proc (Linux). Exits with 1 if a ratio is above its limit.
  */
 import { randomUUID } from 'node:crypto';
 import { Agent } from 'node:http';
@@ -27,7 +27,7 @@ async function prepared(options, program) {
 
 const addressOf = (sessionId, { path = `/v1/sessions/${sessionId}/messages`, method = 'POST' }) => [method, path];
 
-/** The thread's time for one of each body, indexing included; medians of `rounds`, in turn. */
+/** The thread's time for one of each body, including indexing; medians of `rounds`, taking turns. */
 async function measureBodies(rounds) {
   const service = await prepared(['--limits', 'off']);
   const times = new Map(Object.keys(BODIES).map((name) => [name, []]));
@@ -136,10 +136,10 @@ const REPLAYED_MESSAGES = 18;
 const SETTLE_MS = 10_000;
 const HOLD_MS = 60_000;
 const SAMPLE_MS = 250;
-/** More than the idle service has. */
+/** In addition to what the idle service uses. */
 const HELD_MAX_MIB = 64;
 
-/** What each connection writes, once and for all. */
+/** What each connection writes, only once. */
 const HELD = {
   unread: ({ sessionId, token, host }) =>
     `GET /v1/sessions/${sessionId}/events?limit=1000 HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n\r\n`,
@@ -156,7 +156,10 @@ const HELD = {
   },
 };
 
-/** The memory of a service before, while and after one account holds many connections that neither read nor go on. */
+/**
+ * The memory of a service before, while and after one account holds many connections that neither read nor make
+ * progress.
+ */
 async function measureHeld(kind, connections) {
   const service = await prepared([]);
   const { sessionId, token, baseUrl, call, memoryMiB } = service;
@@ -201,7 +204,7 @@ async function measureHeld(kind, connections) {
   return peak - idle <= HELD_MAX_MIB;
 }
 
-/** The thread's time for a short message, this build and another in turn. */
+/** The thread's time for a short message; this build and another one take turns. */
 async function measurePlain(other, rounds) {
   const builds = { this: await prepared(['--limits', 'off']), other: await prepared(['--limits', 'off'], other) };
   const ratios = [];

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 const timerInto = (output) => `TIMEFORMAT='%3U %3S'; { time "$@" >${output} 2>/dev/null; } 2>&1`;
 
 /**
- * CPU seconds (user and system) of one whole process, as the kernel counted them; throws unless it ended with 0. With
+ * CPU seconds (user and system) of one whole process, as counted by the kernel; throws unless it exits with 0. With
  * `isPiped` it writes into a pipe, whose reader does not count: programs treat /dev/null as a file.
  */
 export function cpuOf(command, environment, { isPiped = false } = {}) {
@@ -17,14 +17,17 @@ export function cpuOf(command, environment, { isPiped = false } = {}) {
   return user + system;
 }
 
-/** The middle of the values. */
+/** The median of the values. */
 export function medianOf(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** An environment in which bare Node.js starts as quickly as it can: on Node 20 extra certificate authorities cost several times that. */
+/**
+ * An environment in which bare Node.js starts as fast as possible: on Node 20, loading extra certificate authorities
+ * takes several times as long.
+ */
 export function quietEnvironment(extra = {}) {
   const { NODE_EXTRA_CA_CERTS: _, NODE_OPTIONS: __, ...rest } = process.env;
   return { ...rest, ...extra };

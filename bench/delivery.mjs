@@ -1,7 +1,8 @@
 /**
- * What one message costs the service's thread, by members and by readers, and what idle sockets cost it.
+ * Measures what one message costs the service's thread, by number of members and readers, and what idle sockets cost
+ * it.
  *   node bench/delivery.mjs [<asp.js of another build>] [rounds]
- * With another build, both take turns. The floor writes one flushed row for each message and broadcasts it over ws.
+ * With another build, the two take turns. The floor writes one flushed row for each message and broadcasts it over ws.
  * Needs a built program and /proc (Linux).
  */
 import { spawn } from 'node:child_process';
@@ -22,10 +23,10 @@ const MANY = Math.max(...MEMBERS);
 const SOCKETS_PER_AGENT = 16;
 const IDLE_SOCKETS = 1_000;
 const IDLE_SECONDS = 5;
-/** The work behind the log is part of the cost. */
+/** The work after the commit is part of the cost. */
 const SETTLED_MS = 700;
 
-/** Milliseconds that the main thread of a process has spent on a processor. */
+/** CPU milliseconds of the main thread of a process. */
 const threadMsOf = (pid) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
 async function open(url, headers) {
@@ -74,7 +75,7 @@ async function startFloor() {
   };
 }
 
-/** Milliseconds of the thread for one message. */
+/** CPU milliseconds of the thread for one message. */
 async function costOf(side, members) {
   const before = threadMsOf(side.pid);
   for (let count = 0; count < MESSAGES; count += 1) await side.send(members);

@@ -1,5 +1,5 @@
-// What list, replay, send and search cost with much stored, against the same with little: see README.md. With `--database <url>` on PostgreSQL, in
-// schemas of its own; without, on SQLite files. `--many <count>` is 100000 unless said.
+// Compares the cost of list, replay, send and search with much and with little data: see README.md. With `--database
+// <url>` it runs on PostgreSQL, in its own schemas, otherwise on SQLite files. `--many <count>` defaults to 100000.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -10,7 +10,7 @@ const { values } = parseArgs({
   options: { database: { type: 'string' }, many: { type: 'string', default: '100000' } },
 });
 const root = fileURLToPath(new URL('..', import.meta.url));
-// Inside the package, so that the compiled drivers are found.
+// Inside the package, so that Node.js finds the compiled drivers.
 const folder = mkdtempSync(join(root, 'node_modules', '.growth-'));
 try {
   const outfile = join(folder, 'growth.mjs');

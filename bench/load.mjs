@@ -1,11 +1,11 @@
 /**
- * What a service does at its limits.
- *   node bench/load.mjs bystander [members]     other sessions beside one whose members are all online, at its rate limit
- *   node bench/load.mjs overload [requests]     that many requests in progress at all times
+ * Measures how a service behaves at its limits.
+ *   node bench/load.mjs bystander [members]     other sessions next to one whose members are all online, at its rate limit
+ *   node bench/load.mjs overload [requests]     this many requests in progress at all times
  *   node bench/load.mjs reconnect [sockets]     all of them come back after a restart
- *   node bench/load.mjs idle [sockets]          memory of idle sockets, next to bare ws
+ *   node bench/load.mjs idle [sockets]          memory of idle sockets, compared with bare ws
  *   node bench/load.mjs tail [events [asp.js of another build]]   `asp tail` of a backlog into a pipe
- * --database <url> before the mode: on PostgreSQL. Needs a built program and /proc (Linux).
+ * Put --database <url> before the mode to run on PostgreSQL. Needs a built program and /proc (Linux).
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -40,7 +40,7 @@ async function openAll(url, tokens, atOnce = 32) {
   return sockets;
 }
 
-/** Readers in a thread of their own, so that they do not delay what is measured. */
+/** Readers in their own thread, so that they do not delay what is measured. */
 if (!isMainThread) {
   const { url, tokens } = workerData;
   let count = 0;

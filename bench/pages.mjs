@@ -1,8 +1,8 @@
 /**
- * What the dashboard costs a browser: `npm run build && node bench/pages.mjs [messages]`. It prints, for each page, the bytes
- * that arrive and the largest contentful paint on a CPU slowed down four times; then the longest tasks while someone reads a
- * session of 10,000 messages from its end, and while as many messages arrive in an open page. CHROMIUM names the browser when
- * it is not /usr/bin/chromium. Needs a built program.
+ * Measures what the dashboard costs a browser: `npm run build && node bench/pages.mjs [messages]`. For each page, it
+ * prints the bytes that arrive and the largest contentful paint on a CPU slowed down four times; then the longest tasks
+ * while someone reads a session of 10,000 messages from its end, and while that many messages arrive in an open page.
+ * CHROMIUM names the browser if it is not /usr/bin/chromium. Needs a built program.
  */
 import { spawnSync } from 'node:child_process';
 import process from 'node:process';
@@ -15,7 +15,7 @@ import { medianOf } from './cpu.mjs';
 const SLOWDOWN = 4;
 const ROUNDS = 5;
 const count = Number(process.argv[2] ?? 10_000);
-/** As long as what people and agents write to each other, with the markup that they use. */
+/** Text of realistic length, with the markup that people and agents use. */
 const textOf = (number) =>
   number % 10 === 0
     ? `Step ${number}:\n\n\`\`\`js\nawait deploy({ step: ${number} });\n\`\`\`\n\n- built\n- **tested**`
@@ -23,7 +23,7 @@ const textOf = (number) =>
 const line = (...cells) => console.log(`| ${cells.join(' | ')} |`);
 const ms = (value) => `${Math.round(value)} ms`;
 
-/** Runs before any script of a page: collects what the browser reports of it. */
+/** Runs before any script of a page: collects what the browser reports. */
 function observe() {
   window.seen = { paint: 0, tasks: [] };
   new PerformanceObserver((list) => {
@@ -77,7 +77,7 @@ async function measureLoad({ page, slowDown, takeBytes }, addresses) {
   await slowDown(1);
 }
 
-/** Turns the wheel from one end of the page to the other. */
+/** Scrolls with the wheel from one end of the page to the other. */
 async function scroll(page, step) {
   const height = await page.evaluate(() => document.documentElement.scrollHeight);
   for (let turned = 0; turned < height; turned += Math.abs(step)) {
@@ -86,7 +86,7 @@ async function scroll(page, step) {
   }
 }
 
-/** Reads from the end: up a page, then the page before it. A task of less than 50 ms is not reported. */
+/** Reads from the end: scrolls up a page, then opens the page before it. Tasks under 50 ms are not reported. */
 async function measureReading({ page }, address, pages) {
   await page.goto(address);
   await page.mouse.move(600, 500);

@@ -1,7 +1,8 @@
 /**
- * What starting `asp` costs: CPU of the whole process against `node -e 0` of the same Node.js, medians of paired runs.
- * Usage: node bench/startup.mjs [runs] [name=path …]. Needs a built program; starts a service of its own with a login in a
- * file store. Each name=path is the script of another program, whose `--version` is measured beside ours; none is installed.
+ * Measures the startup cost of `asp`: CPU time of the whole process compared with `node -e 0` on the same Node.js,
+ * medians of paired runs. Usage: node bench/startup.mjs [runs] [name=path …]. Needs a built program; starts its own
+ * service with a login in a file store. Each name=path is the script of another program, whose `--version` is measured
+ * next to ours; this script installs none of them.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -16,10 +17,10 @@ const [, , ...given] = process.argv;
 const RUNS = Number(given.find((word) => /^\d+$/.test(word)) ?? 20);
 const BESIDE = given.filter((word) => word.includes('=')).map((word) => word.split(/=(.*)/s, 2));
 
-/** The bound of a command that sends requests. */
+/** The limit for a command that sends requests. */
 const REQUEST = process.version.startsWith('v20.') ? 3.3 : 3.8;
 
-/** The words that are measured, and the ratio that each may cost at most. */
+/** The measured command lines, and the highest allowed ratio for each. */
 const BUDGET = [
   [['--version'], 1.3],
   [['--help'], 1.6],
@@ -50,7 +51,7 @@ const service = spawn(
 );
 await new Promise((resolve) => service.stdout.once('data', resolve));
 
-/** Paired runs of these words and of `node -e 0`, taking turns. */
+/** Paired runs of these arguments and of `node -e 0`, taking turns. */
 function measure(name, words, budget) {
   const bare = [];
   const whole = [];
@@ -67,7 +68,7 @@ function measure(name, words, budget) {
   return { ratio, line: `| ${cells.join(' | ')} |` };
 }
 
-/** Another program may want another Node.js. */
+/** Another program may need another Node.js. */
 function besideUs(name, path) {
   try {
     return measure(name, [path, '--version'], '').line;
@@ -84,7 +85,7 @@ try {
   });
   if (login.status !== 0) throw new Error(`login ended with ${login.status}`);
   console.log(`Node.js ${process.version}, ${RUNS} paired runs, CPU of the whole process`);
-  console.log('| program | node -e 0 (ms) | program (ms) | ratio | at most |');
+  console.log('| program | node -e 0 (ms) | program (ms) | ratio | limit |');
   console.log('|---|---|---|---|---|');
   for (const [words, budget] of BUDGET) {
     const { line, ratio } = measure(['asp', ...words].join(' '), [PROGRAM, ...words], budget);

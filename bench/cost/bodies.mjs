@@ -1,15 +1,18 @@
-/** Bodies of at most 256 KiB and 10,000 values, each the worst of its kind that is known. */
+/** Bodies of at most 256 KiB and 10,000 values, each the worst known of its kind. */
 
 const MAX_BYTES = 256 * 1024;
 const MAX_VALUES = 10_000;
 
-/** JSON values in a text: what it is, and every member and element below. */
+/** The number of JSON values in a text: the value itself, and every member and element below it. */
 function countValues(value) {
   if (typeof value !== 'object' || value === null) return 1;
   return Object.values(value).reduce((sum, one) => sum + countValues(one), 1);
 }
 
-/** As many of `piece` between `head` and `tail` as fit. `isOver`: as many as the bytes allow, more values than are taken. */
+/**
+ * Repeats `piece` between `head` and `tail` as often as fits. `isOver`: as often as the bytes allow, with more values
+ * than the service accepts.
+ */
 function filled(head, piece, tail, { separator = ',', isOver = false } = {}) {
   const pieceOf = typeof piece === 'function' ? piece : () => piece;
   const room = MAX_BYTES - Buffer.byteLength(head) - Buffer.byteLength(tail);
@@ -36,7 +39,7 @@ const metadata = (piece, [open, close] = ['{"a":[', ']}'], options = {}) =>
 const parts = (piece) => filled('{"content":[', piece, ']}');
 const word = (index) => `${(index * 7919).toString(36)}`;
 
-/** Each with where it is sent: to the messages of a session, or to another path. */
+/** Each with its destination: the messages of a session, or another path. */
 export const BODIES = {
   'plain text': { body: message('lorem ipsum dolor sit amet ') },
   'text of short words': { body: message((index) => `${word(index)} `) },

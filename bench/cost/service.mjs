@@ -11,7 +11,7 @@ import { quietEnvironment } from '../cpu.mjs';
 export const OWN_PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
 
 /**
- * A service of its own process, with its data on the disk, and the means to call it. `at`: where an earlier one of the
+ * A service in its own process, with its data on disk, and functions to call it. `at`: where an earlier one with the
  * same data listened.
  */
 export async function startService(options = [], program = OWN_PROGRAM, at = undefined) {
@@ -32,7 +32,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
   const [printed] = await new Promise((resolve) => service.stdout.once('data', (...data) => resolve(data)));
   const baseUrl = /http:\S+/.exec(String(printed))[0];
   const wsUrl = `${new URL(baseUrl).origin.replace('http', 'ws')}/connect`;
-  /** Where the service says how its operator reaches it. */
+  /** The file in which the service tells its operator how to reach it. */
   const recordPath = join(home, 'run', 'asp-cli', 'serve', 'default.json');
   const lines = new Agent({ keepAlive: true, maxSockets: 64 });
 
@@ -111,15 +111,15 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
     tokensOf,
     post,
     createSession,
-    /** For a client in a process of its own. */
+    /** For a client in its own process. */
     env,
-    /** Where the next one of these data can listen. */
+    /** Where the next service with this data can listen. */
     at: { home, port: new URL(baseUrl).port },
     port: Number(new URL(baseUrl).port),
     pid: service.pid,
     call,
     tokenOf,
-    /** Milliseconds that the one thread that runs the service's code has spent on a processor. */
+    /** CPU milliseconds of the thread that runs the service's code. */
     threadMs: () => {
       const [ns] = readFileSync(`/proc/${service.pid}/task/${service.pid}/schedstat`, 'utf8').split(' ');
       return Number(ns) / 1e6;

@@ -1,4 +1,5 @@
-// The least that a durable broadcast costs: one flushed INSERT for each message, behind bare node:http, and one frame for each socket.
+// The minimum cost of a durable broadcast: one flushed INSERT for each message, behind bare node:http, and one frame
+// for each socket.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';

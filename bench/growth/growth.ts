@@ -19,16 +19,16 @@ export interface GrowthOptions {
   readonly folder: string;
 }
 
-/** One kind of call, on the small side and on the large one. */
+/** One kind of call, on the small side and on the large side. */
 interface Measured {
   readonly title: string;
   readonly sides: readonly [Call, Call];
-  /** Undefined: it grows on purpose, and is only shown, after fewer rounds. */
+  /** Undefined for a call that grows by design: it gets fewer rounds and no check. */
   readonly atMost: number | undefined;
 }
 type Call = () => Promise<unknown>;
 
-/** Fills, measures and prints a table; 1 when a ratio is above its bound. */
+/** Fills, measures and prints a table; returns 1 if a ratio is above its limit. */
 export async function measureGrowth({ database, many, folder }: GrowthOptions): Promise<number> {
   const few = 1_000;
   const sides = [
@@ -38,12 +38,12 @@ export async function measureGrowth({ database, many, folder }: GrowthOptions): 
   const readCost = await costOf(sides.map(({ place }) => place.context.database));
   const rows = listMeasured(sides);
   console.log(
-    `\n| call | ${few.toLocaleString('en')} sessions (ms) | ${many.toLocaleString('en')} (ms) | ratio | at most |`,
+    `\n| call | ${few.toLocaleString('en')} sessions (ms) | ${many.toLocaleString('en')} (ms) | ratio | limit |`,
   );
   console.log('|---|---|---|---|---|');
   let isWithin = true;
   for (const row of rows) {
-    // The service itself does so each second.
+    // The service does this every second.
     for (const { place } of sides) await indexEverything(place);
     const { costs, ratio } = await measure(row, readCost);
     if (row.atMost !== undefined && ratio > row.atMost) isWithin = false;
@@ -80,7 +80,7 @@ async function fill(
   return { place, carolsSession: carols.at(-1) ?? '', long, events };
 }
 
-/** What the database's own upkeep would have done by the time that so much has come together. */
+/** Does the upkeep that the database would have done on its own while this much data accumulated. */
 async function settle({ context: { database } }: Place): Promise<void> {
   if ('aside' in database)
     await (database as { aside: { run(sql: string): Promise<number> } }).aside.run('VACUUM (ANALYZE)');
@@ -92,21 +92,23 @@ function listMeasured(sides: readonly [Side, Side]): Measured[] {
     sides: [call(sides[0]), call(sides[1])],
     atMost: RATIO_MAX,
   });
-  const span = `a session of ${sides.map(({ events }) => events.toLocaleString('en')).join(' or ')} messages`;
+  const span = `one session of ${sides.map(({ events }) => events.toLocaleString('en')).join(' or ')} messages`;
   const alice = ({ place }: Side): AgentActor => place.alice;
   const carol = ({ place }: Side): AgentActor => place.carol;
   return [
-    both('list, of one who is in all of them', (side) => list(side.place, alice(side))),
-    both('list, of one who is in 500', (side) => list(side.place, carol(side))),
+    both('list, for an agent in all sessions', (side) => list(side.place, alice(side))),
+    both('list, for an agent in 500 sessions', (side) => list(side.place, carol(side))),
     both('replay of a session', (side) => replay(side.place, carol(side), side.carolsSession, 0)),
     both('send to a session', (side) => send(side.place, carol(side), side.carolsSession)),
-    both('search, a word that is often said, by one who is in all', (side) => search(side.place, alice(side), 'heron')),
-    both('search, the same by one who is in 500', (side) => search(side.place, carol(side), 'heron')),
-    both('search, a word that never occurs, by one who is in 500', (side) =>
+    both('search for a common word, by the agent in all sessions', (side) => search(side.place, alice(side), 'heron')),
+    both('search for a common word, by the agent in 500', (side) => search(side.place, carol(side), 'heron')),
+    both('search for a word that never occurs, by the agent in 500', (side) =>
       search(side.place, carol(side), 'nowhere'),
     ),
     {
-      ...both('search, the same by one who is in all', (side) => search(side.place, alice(side), 'nowhere')),
+      ...both('search for a word that never occurs, by the agent in all sessions', (side) =>
+        search(side.place, alice(side), 'nowhere'),
+      ),
       atMost: undefined,
     },
     both(`${span}: replay from the start`, (side) => replay(side.place, alice(side), side.long, 0)),
@@ -140,7 +142,7 @@ const search = ({ context }: Place, actor: AgentActor, q: string, session_id?: s
   return () => context.database.read((view) => searchMessages(context, actor, { query }, view));
 };
 
-/** The sides take turns; the medians of the milliseconds a call, and of the ratios of neighbours. */
+/** The sides take turns. Returns the medians of the milliseconds per call and of the ratios of neighboring runs. */
 async function measure({ sides, atMost }: Measured, readCost: ReadCost): Promise<{ costs: number[]; ratio: number }> {
   const isBound = atMost !== undefined;
   const rounds = isBound ? WARM_UP_ROUNDS + ROUNDS : GROWING.rounds;

@@ -17,12 +17,12 @@ import { openPostgres } from '../../src/service/store/postgres.js';
 import { openSqlite } from '../../src/service/store/sqlite.js';
 import { UNREAD_MAX_BYTES } from '../../src/wire/limit.js';
 
-/** The domain of a service on a database of its own, without HTTP. */
+/** The domain functions of a service on its own database, without HTTP. */
 export interface Place {
   readonly context: ServiceContext;
   /** Takes part in every session. */
   readonly alice: AgentActor;
-  /** Takes part in as many sessions however many there are. */
+  /** Takes part in the same number of sessions no matter how many exist. */
   readonly carol: AgentActor;
   readonly others: readonly AgentActor[];
   close(): Promise<void>;
@@ -37,7 +37,7 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
   const database = await openDatabase(name, folder, databaseUrl, fail);
   const files = await openAttachmentFiles(undefined);
   let now = Date.now();
-  // Each moment is another one, so that the order of changes is that of the calls.
+  // The clock never returns the same time twice, so changes are ordered like the calls.
   const clock = { now: () => ++now, monotonic: () => performance.now(), schedule: () => () => {} };
   const bus = createLocalBus(fail);
   const log = { info: () => {}, warn: () => {}, error: (_event: string, error: unknown) => fail(error) };
@@ -109,7 +109,7 @@ function openDatabase(
   const url = new URL(databaseUrl);
   const schema = `${SCHEMA}_${name}`;
   url.searchParams.set('search_path', schema);
-  // By which its server processes are known.
+  // Identifies its server processes.
   url.searchParams.set('application_name', schema);
   return openPostgres(url.href, { onFault });
 }
