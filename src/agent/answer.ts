@@ -207,7 +207,7 @@ export function limitStop(
   limit: LimitName,
   { limits: howToGoOn }: Advice,
 ): RequestError {
-  const what = RUN_LIMITS.includes(limit) ? 'Its message is left to the next run' : 'Its message gets no reply';
+  const what = RUN_LIMITS.includes(limit) ? 'Its message is left for the next run' : 'Its message gets no reply';
   const message = `${sessionId}: the limit ${limit} is reached. ${what}. ${howToGoOn[limit]}`;
   return new RequestError({ code: 'ASP_LIMIT', message });
 }
@@ -215,7 +215,7 @@ export function limitStop(
 function failureStop(event: Incoming, why: string): RequestError {
   return new RequestError({
     code: 'ASP_PARTIAL',
-    message: `${event.event_id}: ${why}. The message is left to the next run.`,
+    message: `${event.event_id}: ${why}. The message is left for the next run.`,
   });
 }
 

@@ -68,7 +68,7 @@ export async function waitForService<Reply>(
 
 /** What a person reads who waits for the service. */
 export const noConnection = (reason: string): string =>
-  `There is no connection to the service (${reason}). Retrying until there is.`;
+  `Cannot connect to the service (${reason}). Retrying until it works.`;
 
 /** What a refusal of one call says nothing about: neither the login nor the way to the service is at fault. */
 const ABOUT_THE_CALL = ['ASP_FILE_TOO_LARGE', 'ASP_INSECURE_ADDRESS'];

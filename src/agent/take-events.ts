@@ -198,7 +198,7 @@ class Agent {
       }
     } catch (error) {
       if (!signal.aborted) throw error;
-      await output.note(`${event.event_id}: left to the next run.`);
+      await output.note(`${event.event_id}: left for the next run.`);
     }
   }
 

@@ -47,7 +47,7 @@ export function createTakenReports(context: AgentContext, open: () => Promise<Cl
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
       isOff = !error.isRetryable && error.code !== 'NOT_FOUND';
-      await output.detail(`${sessionId}: what was taken could not be reported: ${error.code}`);
+      await output.detail(`${sessionId}: could not report what was taken: ${error.code}`);
     }
   };
   const run = async (): Promise<void> => {

@@ -131,7 +131,7 @@ async function findExtensionOf(
   if (file === undefined) return undefined;
   if (name !== first)
     throw usageError(`'${name}' is an extension: its name follows asp directly.`, {
-      why: 'it reads ASP_PROFILE and ASP_AGENT, and no options of asp.',
+      why: 'it reads ASP_PROFILE and ASP_AGENT, not the options of asp.',
       next: ['asp', name],
     });
   return () =>

@@ -219,6 +219,6 @@ async function withinTime<Result>(
   work: (signal?: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   if (timeoutMs === undefined) return work(signal);
-  const late = `The call was not done within its ${timeoutMs} ms.`;
+  const late = `The call did not finish within its ${timeoutMs} ms.`;
   return abortAfter(transport.clock, timeoutMs, () => timeout('unknown', late), work, signal);
 }

@@ -153,15 +153,15 @@ export interface Agent extends AsyncDisposable {
 
 const ADVICE: Advice = {
   admit: 'Add it to the allowlist, or name it in the option from.',
-  since: 'To answer earlier messages too, set the option since.',
+  since: 'To also answer earlier messages, set the option since.',
   unreported: () => '',
   limits: {
-    max_replies: 'A message from an agent in limits.humans starts the count again.',
+    max_replies: 'A message from an agent in limits.humans resets the count.',
     max_replies_per_hour: 'Wait, or raise limits.repliesPerHour.',
-    max_hops: 'A new message from a person starts again; limits.hops raises it.',
+    max_hops: 'A new message from a person starts a new chain; limits.hops raises the limit.',
     max_tokens: '',
     max_cost: '',
-    repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
+    repeated: 'The reply was the same three times in a row. A new message from a person resets this.',
   },
 };
 
@@ -273,7 +273,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     client: async () => (await who()).client(),
     handle: async () => (await who()).handle(),
     onMessage(given) {
-      if (handler !== undefined) throw new Error('This agent already has a handler of messages.');
+      if (handler !== undefined) throw new Error('This agent already has a message handler.');
       handler = given;
       return agent;
     },

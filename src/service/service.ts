@@ -66,7 +66,7 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOp
   if (!isLoopbackHost(host))
     throw new OperatorError(
       'NOT_ENCRYPTED',
-      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS. Put a proxy that does in front of it.`,
+      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS. Put a proxy that terminates TLS in front of it.`,
     );
   if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
   throw new OperatorError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');
@@ -276,7 +276,7 @@ function explainOutage(error: OperatorError): OperatorError {
   if (error.code !== 'COMMIT_UNKNOWN') return new OperatorError('DATABASE_NOT_USABLE', error.message, error);
   return new OperatorError(
     'DATABASE_NOT_USABLE',
-    'The database does not confirm writes. Does it wait for a standby that is away (synchronous_standby_names)?',
+    'The database does not confirm writes. Is it waiting for a standby that is down (synchronous_standby_names)?',
     error,
   );
 }

@@ -96,7 +96,7 @@ describe('asp chat in a pipe', () => {
     await chat.until('stdout', /@alice\.bot joined/);
     await service.stop();
     chat.child.stdin?.write('typed while it was away\n');
-    await chat.until('stderr', /There is no connection to the service/);
+    await chat.until('stderr', /Cannot connect to the service/);
     service = await startServe(home, ['--limits', 'off'], service.url);
     await until('the line arrives', async () => (await textsOf(id)).length > 0, 40_000);
     chat.child.stdin?.end();
@@ -152,7 +152,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.type('Enter');
     await until('the line arrives', async () => (await textsOf(id)).includes(`${typed} now`));
     await terminal.type('C-d');
-    await terminal.shows(/The session goes on:[\s\S]*\nexit 0/);
+    await terminal.shows(/You left the chat.[\s\S]*\nexit 0/);
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
   });
 

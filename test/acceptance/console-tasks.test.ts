@@ -484,7 +484,7 @@ const TASKS: Readonly<Record<string, Task>> = {
     async do({ hand, person }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
-      await hand.press('link', 'See the activity of your account');
+      await hand.press('link', 'See your account activity');
       await hand.see(/Signed up|Account created|Signed in/);
     },
   },

@@ -161,7 +161,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.getByRole('link', { name: /^Disconnect/ }).click();
     await press('Disconnect');
     await told('The app was disconnected');
-    await page.getByText('Nothing is connected').waitFor();
+    await page.getByText('No connected apps').waitFor();
     expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 4, stdout: '' });
   });
 

@@ -527,7 +527,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       ['2.0', 1],
       ['2.0', 2],
     ]);
-    expect(ended.stderr).toMatch(/not a message of the protocol/);
+    expect(ended.stderr).toMatch(/not a protocol message/);
   });
 
   it('SIGTERM: what is under way is answered, what waits is let go, and it ends with 0', async () => {

@@ -200,8 +200,8 @@ describe('asp run --acp › an agent out of a coding agent', () => {
   it('goes on past noise, malformed lines, unknown methods and updates, and reads no file for the agent', async () => {
     const agent = await start(rude(), ['--max-tokens', '10']);
     expect(await ask(BOT, 'noise')).toBe('still here');
-    await agent.until('stderr', /a line that is not a message of the protocol: Welcome to the rude agent!/);
-    expect(agent.stderr().match(/not a message of the protocol/g)).toHaveLength(1);
+    await agent.until('stderr', /a line that is not a protocol message: Welcome to the rude agent!/);
+    expect(agent.stderr().match(/not a protocol message/g)).toHaveLength(1);
     await agent.until('stderr', /--max-tokens has no effect/);
   });
 
@@ -210,7 +210,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(await ask(BOT, 'affordable')).toBe('s1 heard affordable');
     const sid = await asp('send', BOT, 'too dear');
     expect(await agent.ended).toMatchObject({ status: 11 });
-    expect(agent.stderr()).toMatch(/the limit max_cost is reached\. Its message is left to the next run/);
+    expect(agent.stderr()).toMatch(/the limit max_cost is reached\. Its message is left for the next run/);
     const next = await start(polite().program);
     await until('the next run answers it', async () => told(next).length > 0, 30_000);
     expect(told(next)).toMatchObject([{ session_id: sid, outcome: 'replied' }]);
@@ -257,7 +257,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await until('the turn begins', async () => home.exists('hanging'), 30_000);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0 });
-    await agent.until('stderr', /left to the next run/);
+    await agent.until('stderr', /left for the next run/);
     const next = await start(polite().program);
     await until('the next run has it', async () => told(next).length === 1, 30_000);
     expect(await asp('message', 'list', sid, '--json')).toMatch(/heard hang/);
@@ -266,14 +266,14 @@ describe('asp run --acp › an agent out of a coding agent', () => {
   it('ends with exit 2 when the program cannot be started, speaks another version, or wants a sign-in', async () => {
     const run = (program: string) => home.asp(['run', '-a', BOT, '--acp', program]);
     expect(await run('no-such-program-here')).toMatchObject({ status: 2 });
-    expect((await run('no-such-program-here')).stderr).toMatch(/does not start\..*left to the next run/s);
+    expect((await run('no-such-program-here')).stderr).toMatch(/does not start\..*The next run takes its messages/s);
     const other = await run(rude('--v9'));
     expect(other).toMatchObject({ status: 2 });
     expect(other.stderr).toMatch(/it speaks version 9/);
     const agent = await start(rude());
     const sid = await asp('send', BOT, 'sign in');
     expect(await agent.ended).toMatchObject({ status: 2 });
-    await agent.until('stderr', /wants you to sign in/);
+    await agent.until('stderr', /needs you to sign in/);
     agents.length = 0;
     const { program } = polite();
     const next = await start(program);

@@ -233,8 +233,13 @@ describe('asp run › an agent out of any program', () => {
   });
 
   it.each([
-    ['that does not exist', ['--exec', 'nosuchcmd', '--tries', '3'], 2, /cannot be run.*\n.*did not find it/],
-    ['that is not executable', ['--exec', './plain.txt'], 2, /cannot be run.*\n.*not executable/],
+    [
+      'that does not exist',
+      ['--exec', 'nosuchcmd', '--tries', '3'],
+      2,
+      /cannot run the command.*\n.*did not find the command/,
+    ],
+    ['that is not executable', ['--exec', './plain.txt'], 2, /cannot run the command.*\n.*not executable/],
     [
       'that fails, with --on-failure stop',
       ['--exec', 'exit 3', '--on-failure', 'stop'],
@@ -430,7 +435,7 @@ describe('asp run › an agent out of any program', () => {
     await setTimeout(1100);
     const second = await start('echo two', lost('second.json'));
     expect(second.stderr()).toMatch(
-      /No progress of an earlier run was found, so the agent starts now\. To answer earlier messages too, add --since/,
+      /No progress of an earlier run was found, so the agent starts now\. To also answer earlier messages, add --since/,
     );
     second.kill('SIGINT');
     await second.ended;
@@ -464,7 +469,7 @@ describe('asp run › an agent out of any program', () => {
     for (const id of ids) await me.mustEnd(id);
   });
 
-  it('Ctrl-C while a reply cannot be sent: it is left to the next run', { timeout: 120_000 }, async () => {
+  it('Ctrl-C while a reply cannot be sent: it is left for the next run', { timeout: 120_000 }, async () => {
     const agent = await start('cat >/dev/null; echo $$');
     const mine = `Bearer ${await me.token()}`;
     let dropped = 0;
@@ -478,7 +483,7 @@ describe('asp run › an agent out of any program', () => {
     await until('a reply is tried', async () => dropped > 0, 30_000);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
-    await agent.until('stderr', /left to the next run/);
+    await agent.until('stderr', /left for the next run/);
     relay.onRequest = undefined;
     await start('cat >/dev/null; echo $$');
     await ask(sid, 'still?');
@@ -629,7 +634,7 @@ describe('asp run › an agent out of any program', () => {
         environment,
       });
       agents.push(agent);
-      await agent.until('stderr', /There is no connection to the service/);
+      await agent.until('stderr', /Cannot connect to the service/);
       relay.targetPort = targetPort;
       await agent.until('stderr', /Answering as @alice\.bot/);
       expect(agent.stderr().match(/no connection/g)).toHaveLength(1);

@@ -112,7 +112,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     const piped = home.start(['tail', sessionId, '-n', '1']);
     for (const tail of [watching, piped]) await tail.until('stdout', /\n/);
     await service.stop();
-    await watching.until('stderr', /^There is no connection to the service \(.+\)\. Retrying until there is\.$/m);
+    await watching.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until there is\.$/m);
     service = await serve();
     await watching.until('stderr', /^Connected again after \d+ s\.$/m);
     for (const tail of [watching, piped]) tail.kill('SIGTERM');
@@ -124,7 +124,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     await service.stop();
     const words = ['tail', sessionId, '-n', '1', '-p', service.url];
     const early = home.start(words);
-    await early.until('stderr', /^There is no connection to the service \(.+\)\. Retrying until there is\.$/m);
+    await early.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until there is\.$/m);
     service = await serve();
     await early.until('stdout', /\n/);
     early.kill('SIGTERM');

@@ -44,7 +44,7 @@ describe('an alias', () => {
     const { asp } = startHome();
     await asp('alias set c -- config');
     expect((await asp('c path')).out).toContain('config.json');
-    expect((await asp('c --help')).out).toContain('settings of this machine');
+    expect((await asp('c --help')).out).toContain('change settings of this machine');
   });
 
   it('never hides a command of asp, and comes before a program on the PATH', async () => {

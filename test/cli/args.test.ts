@@ -128,7 +128,7 @@ describe('words become options: send', () => {
     [`send ${ATTACHMENT} hi`, /is an attachment id/],
     ['send sess_x hi', /not a session id/],
     ['send a.b hi there', /at most 2 arguments/],
-    ['send a.b hi -m ho', /given more than once/],
+    ['send a.b hi -m ho', /more than one/],
     ['send a.b --wait --end hi', /cannot be used together/],
     ['send a.b --lines --wait', /cannot be used together/],
     ['send a.b -F - --file - --filename x.txt', /read only once/],

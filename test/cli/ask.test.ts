@@ -178,7 +178,7 @@ describe('asp ask', () => {
     ['--choices yes,no\u200b', 'all of them visible.'],
     ['--expect yes', "--expect 'yes' is not one of the choices."],
     ['--choices yes,no --expect maybe', "--expect 'maybe' is not one of the choices."],
-    ['-F note.txt', 'The question is given more than once.'],
+    ['-F note.txt', 'There is more than one question.'],
   ])('%s is refused before anything is sent', async (words, message) => {
     const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', ...words.split(' ')]);
     expect(code).toBe(2);

@@ -234,7 +234,7 @@ describe('asp connect and asp disconnect', () => {
     symlinkSync('nowhere', at('.cursor-link'));
     mkdirSync(at('.cursor'));
     symlinkSync('../.cursor-link', at('.cursor/mcp.json'));
-    expect((await run('connect cursor')).err).toContain('a link to nowhere');
+    expect((await run('connect cursor')).err).toContain('a broken link');
     unlinkSync(at('.cursor/mcp.json'));
     writeFile('dotfiles/mcp.json', '{ "mcpServers": {} }\n');
     symlinkSync('../dotfiles/mcp.json', at('.cursor/mcp.json'));
@@ -273,7 +273,7 @@ describe('asp connect and asp disconnect', () => {
 
   it('--list says for each what wakes it, and with which version that was measured', async () => {
     const { out } = await must('connect --list');
-    expect(out).toMatch(/^claude-code\tno\t2\.1\.\d+\ta monitor of a plugin wakes it/m);
+    expect(out).toMatch(/^claude-code\tno\t2\.1\.\d+\tthe monitor of a plugin wakes it/m);
     expect(out).toMatch(/^gemini\tno\tnot measured\t/m);
   });
 

@@ -249,7 +249,7 @@ describe('asp reply', () => {
     [['reply'], 'Name the session to answer in.'],
     [['reply', 'ok thanks'], "'ok thanks' is not a session."],
     [['reply', '--last', '@alice.bot', 'ok'], '--last and a session cannot be used together.'],
-    [['reply', '@alice.bot', 'ok', '-m', 'ok'], 'The text is given more than once.'],
+    [['reply', '@alice.bot', 'ok', '-m', 'ok'], 'There is more than one text.'],
     [['reply', '--last', 'ok', '--wait', '--end'], '--wait and --end cannot be used together.'],
     [
       ['reply', '@alice.bot', '-', '--file', '-'],

@@ -456,7 +456,7 @@ describe('waiting', () => {
     };
     await until('it follows the session', async () => asked > 1);
     isAway = true;
-    await until('it says so', async () => streams.err().includes('There is no connection to the service'));
+    await until('it says so', async () => streams.err().includes('Cannot connect to the service'));
     isAway = false;
     await until('it is back', async () => /Connected again after \d+ s\./.test(streams.err()));
     await bob.mustSend(id, 'there you are');

@@ -280,7 +280,7 @@ describe('an agent of the library', () => {
     await expect(boss().ask('Alice', 'x')).rejects.toThrow("'@Alice' is not a handle");
     await expect(create({ handle: '@me.boss' }).handle()).rejects.toMatchObject({ code: 'ASP_WRONG_AGENT' });
     const agent = create().onMessage(() => 'x');
-    expect(() => agent.onMessage(() => 'y')).toThrow('already has a handler');
+    expect(() => agent.onMessage(() => 'y')).toThrow('already has a message handler');
     await agent.close();
     await expect(agent.run()).rejects.toThrow('This agent was closed.');
   });

@@ -231,8 +231,8 @@ export const agentList = command({
 
 export const agentSearch = command({
   path: 'agent search',
-  summary: 'find public agents by words in their handles, names and skills',
-  arguments: [{ usage: '<text...>', about: 'beginnings of words, 2 to 100 characters' }],
+  summary: 'search public agents by handle, name and skills',
+  arguments: [{ usage: '<text...>', about: 'the beginnings of words, 2 to 100 characters' }],
   options: pageOptions(SEARCH_LIMIT_DEFAULT),
   examples: [
     { line: 'asp agent search deploy', about: 'by one word' },
@@ -267,15 +267,15 @@ function rememberAgents(
 }
 
 const FIELD_OPTIONS = [
-  { flags: '--display-name <text>', about: 'display name, shown beside the handle' },
+  { flags: '--display-name <text>', about: 'display name, shown next to the handle' },
   { flags: '--description <text>', about: 'description; an empty text removes it' },
   { flags: '--card <path|->', about: 'its card, in Markdown' },
   {
     flags: '--policy <open|allowlist|hold>',
-    about: 'who may start a session with it',
+    about: 'who can start a session with it',
     choices: ['open', 'allowlist', 'hold'],
   },
-  { flags: '--visibility <public|private>', about: 'who may find it', choices: ['public', 'private'] },
+  { flags: '--visibility <public|private>', about: 'who can find it', choices: ['public', 'private'] },
 ] as const satisfies readonly Option[];
 
 const readFields = (args: Args<(typeof FIELD_OPTIONS)[number]>) => ({
@@ -377,8 +377,8 @@ export const agentUpdate = command({
     ...FIELD_OPTIONS,
     { flags: '--pause', about: 'pause it: no one can reach it' },
     { flags: '--resume', about: 'make it reachable again' },
-    { flags: '--hide-taken', about: 'do not tell senders which messages it took' },
-    { flags: '--share-taken', about: 'tell them again' },
+    { flags: '--hide-taken', about: 'do not tell senders which messages it has taken' },
+    { flags: '--share-taken', about: 'tell senders again' },
   ],
   examples: [
     { line: 'asp agent update --description "on call until Friday"', about: "the acting agent's own description" },
@@ -396,7 +396,7 @@ export const agentUpdate = command({
     if ((paused ?? reportsTaken) === undefined && Object.values(fields).every((field) => field === undefined))
       throw usageError('Name at least one change.', { next: ['asp', 'agent', 'update', '--help'] });
     if (text === undefined && (paused ?? fields.policy ?? fields.visibility) !== undefined)
-      throw usageError("Only an agent's account can change who may reach it and whether it is paused.", {
+      throw usageError("Only an agent's account can change who can reach it and whether it is paused.", {
         why: 'name the agent. Without a handle, the acting agent changes its own profile.',
         next: ['asp', 'agent', 'update', '--help'],
       });

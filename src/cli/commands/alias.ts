@@ -40,18 +40,18 @@ async function checkAlias(program: Program, name: string, words: readonly string
   const [only = '', ...others] = words;
   const isQuoted = others.length === 0 && only.includes(' ');
   throw usageError(`asp ${quoteArgs(words)} is not a command.`, {
-    why: isQuoted ? 'pass its words one by one, after --.' : undefined,
+    why: isQuoted ? 'pass its arguments one by one, after --.' : undefined,
     next: isQuoted ? ['asp', 'alias', 'set', name, '--', ...only.split(' ')] : ['asp', 'commands'],
   });
 }
 
 export const aliasSet = command({
   path: 'alias set',
-  summary: 'give a command a name of your own',
+  summary: 'create a shortcut for a command',
   details:
-    'Put -- before the words of the command. What you type after the alias follows them, and options may come before it. ' +
-    "asp's own commands come first, and an alias comes before a program asp-<name> on your PATH.",
-  arguments: [NAME, { usage: '<words...>', about: 'a command of asp with its arguments and options' }],
+    'Put -- before the command. Arguments after the alias are added to its end, and options can come before the alias. ' +
+    'Built-in commands come first, and an alias comes before a program asp-<name> on your PATH.',
+  arguments: [NAME, { usage: '<words...>', about: 'an asp command with its arguments and options' }],
   examples: [
     { line: 'asp alias set new -- session list --state invited', about: 'then: asp new --json' },
     { line: "asp alias set up -- send @ops.bot 'Is it up?' --wait", about: 'a question that you ask every day' },
@@ -73,10 +73,10 @@ export const aliasSet = command({
 
 export const aliasList = command({
   path: 'alias list',
-  summary: 'list your own names for commands',
+  summary: 'list your aliases',
   examples: [
-    { line: 'asp alias list', about: 'each with the command that it stands for' },
-    { line: 'asp alias list --json', about: 'the words of each command one by one' },
+    { line: 'asp alias list', about: 'each alias with its command' },
+    { line: 'asp alias list --json', about: 'each command as a list of arguments' },
   ],
   effect: 'none',
   stdout: describeTable('name, command'),
@@ -93,11 +93,11 @@ export const aliasList = command({
 
 export const aliasRemove = command({
   path: 'alias remove',
-  summary: 'remove one of your own names for commands',
+  summary: 'remove an alias',
   arguments: [NAME],
   examples: [
     { line: 'asp alias remove up', about: 'asp up is no longer a command' },
-    { line: 'asp alias remove up --json', about: 'also the words that it stood for' },
+    { line: 'asp alias remove up --json', about: 'also its former command' },
   ],
   effect: 'local',
   stdout: 'the name',

@@ -14,7 +14,7 @@ const ENTRIES = {
 
 export const allowlistList = command({
   path: 'allowlist list',
-  summary: 'list the agents that may reach the acting agent while its policy is allowlist',
+  summary: 'list the agents that can reach the acting agent while its policy is allowlist',
   examples: [
     { line: 'asp allowlist list', about: 'one entry per line' },
     { line: 'asp -a ops.bot allowlist list > ops.allow', about: 'into a file for allowlist apply' },

@@ -235,8 +235,8 @@ export const configUnset = command({
   summary: 'remove a setting',
   arguments: [KEY],
   examples: [
-    { line: 'asp config unset default_profile', about: 'there is no default service anymore' },
-    { line: 'asp config unset profiles.work.agent', about: 'no agent is chosen there anymore' },
+    { line: 'asp config unset default_profile', about: 'commands no longer have a default service' },
+    { line: 'asp config unset profiles.work.agent', about: 'commands no longer have a default agent there' },
   ],
   effect: 'local',
   stdout: 'the setting',
@@ -254,11 +254,11 @@ export const configEdit = command({
   path: 'config edit',
   summary: 'change the settings file in your editor',
   details:
-    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and no one else changed the file meanwhile; ' +
+    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and nothing else changed the file meanwhile; ' +
     'otherwise your text is kept, and the error says where.',
   examples: [
-    { line: 'asp config edit', about: 'also when the file is broken' },
-    { line: "EDITOR='code --wait' asp config edit", about: 'an editor that returns at once without --wait' },
+    { line: 'asp config edit', about: 'works even if the file is broken' },
+    { line: "EDITOR='code --wait' asp config edit", about: 'for editors that return before the file is closed' },
   ],
   effect: 'local',
   stdout: 'the path of the settings file',

@@ -5,7 +5,7 @@ import { readHandles, toHandlePath } from '../values.js';
 
 export const knockList = command({
   path: 'knock list',
-  summary: 'list the strangers that the acting agent refused while its policy was hold, latest first',
+  summary: 'list strangers that the acting agent refused under the policy hold, latest first',
   details:
     'To them, hold looks like allowlist. asp allowlist add lets one in, asp block add refuses it for good; both take it off this list. Texts come from strangers.',
   examples: [
@@ -37,7 +37,7 @@ export const knockList = command({
 
 export const knockDismiss = command({
   path: 'knock dismiss',
-  summary: 'take strangers off the list; they do not learn of it, and may knock again',
+  summary: 'take strangers off the list; they are not notified, and may knock again',
   arguments: [{ usage: '<handles...>', about: '@owner.name or owner.name' }],
   examples: [
     { line: 'asp knock dismiss spam.bot', about: 'one' },

@@ -7,8 +7,8 @@ export const open = command({
   path: 'open',
   summary: 'open the dashboard, or the page of a session, in the browser',
   details: [
-    'Prints the address, which is all it does where there is no browser. The page asks you to sign in; asp serve open signs you',
-    'in to a local service.',
+    'Also prints the address; without a browser, it only prints it. The page asks you to sign in; asp serve open signs',
+    'you in to a local service.',
   ].join('\n'),
   arguments: [{ usage: '[session]', about: SESSION_ABOUT }],
   options: [{ flags: '--no-browser', about: 'only print the address' }],

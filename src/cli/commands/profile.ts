@@ -106,7 +106,7 @@ function requireEntry({ profiles }: Config, name: string): ProfileEntry {
 
 export const profileList = command({
   path: 'profile list',
-  summary: 'list the services that this machine knows by name',
+  summary: 'list the services with a name on this machine',
   examples: [
     { line: 'asp profile list', about: 'a table; the arrow marks the current one' },
     { line: 'asp profile list --json', about: 'for scripts' },
@@ -182,7 +182,7 @@ async function viewUsed(context: Context) {
 
 export const profileAdd = command({
   path: 'profile add',
-  summary: 'add a service under a name',
+  summary: 'name a service',
   details: 'Its other addresses are discovered from the base URL. The first profile becomes the default.',
   arguments: [NAME],
   options: ADDRESS_OPTIONS,
@@ -227,7 +227,7 @@ export const profileAdd = command({
 
 export const profileSet = command({
   path: 'profile set',
-  summary: 'change addresses of a profile',
+  summary: 'change the addresses of a profile',
   details: 'A new base URL drops the other addresses, unless you set them too. An empty text removes an address.',
   arguments: [NAME],
   options: ADDRESS_OPTIONS,

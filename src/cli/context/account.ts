@@ -30,7 +30,7 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
   if (login === undefined)
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `The account is not signed in at ${profile.baseUrl}, and an agent may not act for its account.`,
-      why: `an account has a login of its own (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
+      why: `an account has its own login (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
       next: LOGIN_COMMAND,
     });
   const [{ connect }, { createLoginCredential }] = await Promise.all([
@@ -64,7 +64,7 @@ export async function callAsAccount<Name extends AccountOperation>(
   const explained = {
     ...errorContext,
     reasons: {
-      FORBIDDEN: 'the credential acts as an agent; only their account manages agents.',
+      FORBIDDEN: 'the credential acts as an agent; only the account can manage agents.',
       ...errorContext.reasons,
     },
     next: { ...Object.fromEntries(signIn.map((code) => [code, LOGIN_COMMAND])), ...errorContext.next },

@@ -88,7 +88,7 @@ function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile
   if (kind !== 'token' && kind !== 'client') return;
   if (!profile.layers.some(({ place, isChosen }) => isChosen && place === '.asp.json')) return;
   throw usageError(`Profile ${profile.name} comes from .asp.json, and ${SOURCE[kind]} from the environment.`, {
-    why: 'a folder must not choose where the credentials of the environment go. Name the service yourself.',
+    why: 'a folder must not choose where the credentials from the environment are sent. Choose the service yourself.',
     next: ['asp', 'whoami', '-p', profile.name],
   });
 }

@@ -179,7 +179,11 @@ function quoted({ code, status, message }: RequestError, { quote }: RunFacts): s
   return quote === undefined || status === undefined || isOwnErrorCode(code) ? message : quote(message);
 }
 
-const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', applied: '', unknown: 'It may have been done.' } as const;
+const OUTCOME_TEXT = {
+  not_applied: 'Nothing was changed.',
+  applied: '',
+  unknown: 'The change may have been made.',
+} as const;
 
 function requestFailure(error: RequestError, context: ErrorContext, run: RunFacts): Failure {
   const isOurDeadline = run.isDeadlinePassed && (error.code === 'ASP_ABORTED' || error.code === 'ASP_TIMEOUT');

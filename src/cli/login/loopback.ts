@@ -22,8 +22,8 @@ const TEXT: Record<CallbackPage, { status: number; title: string; text: string }
   },
   ignored: {
     status: 400,
-    title: 'This page does not belong to a sign-in',
-    text: 'It was ignored. If a sign-in is in progress, it continues.',
+    title: 'This page is not part of a sign-in',
+    text: 'asp ignored it. If you are signing in, continue there.',
   },
   gone: { status: 410, title: 'This sign-in has ended', text: 'Start again with <code>asp login</code>.' },
 };
@@ -325,7 +325,8 @@ export async function approveLocally(
 ): Promise<OwnCallback> {
   if (new URL(request.url).origin !== new URL(record.auth_url).origin)
     throw new CliError('ASP_BAD_ANSWER', {
-      message: 'The local service names an authorization endpoint on another host, so its secret was not sent there.',
+      message:
+        'The local service names an authorization endpoint on another host, so asp did not send its secret there.',
     });
   const transport = await context.transport();
   const answer = await transport.send({

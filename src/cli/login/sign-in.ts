@@ -270,7 +270,7 @@ export async function readPending(context: Context): Promise<PendingSignIn> {
   const text = await readPrivateFile(getPendingPath(context));
   const pending = text === undefined ? undefined : parsePending(text);
   if (pending === undefined || pending.expires_at < context.clock.now())
-    throw usageError('No sign-in is waiting to be finished.', { next: ['asp', 'login', '--start'] });
+    throw usageError('There is no sign-in to finish.', { next: ['asp', 'login', '--start'] });
   return pending;
 }
 
@@ -289,7 +289,7 @@ export async function forgetPending(context: Context): Promise<void> {
 function getPendingPath({ paths }: Context): string {
   if (paths.stateDirectory !== undefined) return join(paths.stateDirectory, 'pending-sign-in.json');
   throw new CliError('ASP_STORE_UNAVAILABLE', {
-    message: 'The sign-in cannot be stored until it is finished: this user has no home directory.',
+    message: 'asp cannot store the unfinished sign-in: this user has no home directory.',
   });
 }
 

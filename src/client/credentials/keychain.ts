@@ -286,7 +286,7 @@ async function load(): Promise<Keytar> {
     return (await import('keytar')).default;
   } catch (error) {
     throw storeUnavailable(
-      'The keychain library could not be loaded (it is an optional package; on Linux it needs libsecret; it has no build for Alpine on ARM).',
+      'asp could not load the keychain library (an optional package, which needs libsecret on Linux and has no build for Alpine on ARM).',
       error,
     );
   }

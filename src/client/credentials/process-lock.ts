@@ -123,7 +123,7 @@ async function loadPackage(): Promise<Driver> {
     return await import('@photostructure/sqlite');
   } catch (error) {
     throw storeUnavailable(
-      'The SQLite library that locks logins could not be loaded: install asp-cli with its optional packages, or use Node.js 24 or newer.',
+      'asp could not load the SQLite library that locks logins: install asp-cli with its optional packages, or use Node.js 24 or newer.',
       error,
     );
   }

@@ -18,7 +18,7 @@ export function secureUrl(text: string, what = 'address'): URL {
     return url;
   throw new RequestError({
     code: 'ASP_INSECURE_ADDRESS',
-    message: `The ${what} is not an https address (http works for this machine only).`,
+    message: `The ${what} is not an https address (http works only on this machine).`,
   });
 }
 

@@ -279,7 +279,7 @@ function withoutEnvelope(status: number): { code: string; message: string } {
   if (status >= 500) return { code: 'INTERNAL_ERROR', message: `The service answered with status ${status}.` };
   return {
     code: 'ASP_BAD_ANSWER',
-    message: `The address answered with ${status}, but not like this kind of service. Is the base URL right?`,
+    message: `The address answered with ${status}, so it is not this kind of service. Is the base URL right?`,
   };
 }
 

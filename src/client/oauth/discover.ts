@@ -55,7 +55,7 @@ export async function discover(
   const issuer = service.authUrl ?? (await findIssuer(context, service, signal));
   const metadata = await fetchFirst(context, listAddresses(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
   if (metadata.issuer !== issuer)
-    throw failure('The metadata of the authorization server name a different issuer than its address.');
+    throw failure('The metadata of the authorization server names a different issuer than its address.');
   const discovery = interpret(service, metadata);
   if (path !== undefined)
     await writePrivateFile(path, JSON.stringify({ fetchedAtMs: now, metadata })).catch(() => undefined);
@@ -74,7 +74,7 @@ export function getResource(discovery: Discovery, resource: 'api' | 'ws'): strin
 async function findIssuer(context: DiscoveryContext, service: ServiceAddresses, signal?: AbortSignal): Promise<string> {
   const addresses = listAddresses(service.baseUrl, RESOURCE_METADATA_PATH);
   const metadata = await fetchFirst(context, addresses, ResourceMetadata, signal);
-  if (metadata.resource !== service.baseUrl) throw failure('The metadata at the base URL name a different base URL.');
+  if (metadata.resource !== service.baseUrl) throw failure('The metadata at the base URL names a different base URL.');
   const issuer = metadata.authorization_servers?.[0];
   if (issuer === undefined) throw failure('The service does not name an authorization server.');
   return issuer;
@@ -120,7 +120,7 @@ async function fetchFirst<Schema extends z.ZodMiniType>(
 function interpret(service: ServiceAddresses, metadata: ServerMetadata): Discovery {
   const { issuer } = metadata;
   if (service.authUrl !== undefined && service.authUrl !== issuer)
-    throw failure('The metadata of the authorization server name a different issuer than its address.');
+    throw failure('The metadata of the authorization server names a different issuer than its address.');
   secureUrl(issuer, 'issuer');
   secureUrl(metadata.authorization_endpoint, 'authorization endpoint');
   secureUrl(metadata.token_endpoint, 'token endpoint');

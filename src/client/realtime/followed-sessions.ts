@@ -122,7 +122,7 @@ export interface ReplayPage {
   readonly events: readonly EventEnvelope[];
   /** The current epoch of the data. */
   readonly epoch: string | undefined;
-  /** The sequence after which the events begin: earlier than requested if the data were restored. */
+  /** The sequence after which the events begin: earlier than requested if the data was restored. */
   readonly after: number;
   readonly next: number | undefined;
 }

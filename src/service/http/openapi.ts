@@ -388,7 +388,7 @@ function errorResponses(): Json {
 }
 
 const requestId: Json = {
-  description: 'The name of the request in the log of the service. Quote it to the operator.',
+  description: 'Identifies the request in the log of the service. Quote it to the operator.',
   schema: { type: 'string' },
 };
 
@@ -405,7 +405,7 @@ const idempotencyKey: Json = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'One key for all attempts of one operation: it happens once, and every attempt gets the same answer. If a body carries `idempotency_key`, that key wins.',
+    'One key for all attempts of one operation: it runs once, and every attempt gets the same answer. If the body has `idempotency_key`, that key wins.',
   required: true,
   schema: { type: 'string', minLength: 1, maxLength: IDEMPOTENCY_KEY_MAX_LENGTH, pattern: '^[\\x20-\\x7e]+$' },
 };

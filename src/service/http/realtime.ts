@@ -99,7 +99,7 @@ function requireHandshake({ method, url = '', headers }: IncomingMessage): void 
     KEY.test(headers['sec-websocket-key'] ?? '') &&
     headers['sec-websocket-version'] === '13';
   if (!isHandshake)
-    throw new ServiceError('VALIDATION_ERROR', 'Only a WebSocket handshake, version 13, is answered here.');
+    throw new ServiceError('VALIDATION_ERROR', 'This address accepts only a WebSocket handshake, version 13.');
 }
 
 const POLL_MS = 1_000;
@@ -243,7 +243,7 @@ function closeOnNewEpoch({ database, log }: ServiceContext, sockets: ReadonlySet
   if (!isShared(database)) return () => {};
   return database.onNewEpoch(() => {
     log.info('new_epoch', { sockets: sockets.size });
-    for (const socket of sockets) socket.close(CLOSE_CODE.outOfTouch, 'the data were restored');
+    for (const socket of sockets) socket.close(CLOSE_CODE.outOfTouch, 'the data was restored');
   });
 }
 

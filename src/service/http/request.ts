@@ -94,7 +94,7 @@ export function readQuery(operation: Operation, url: string): unknown {
   const parameters = [...new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))];
   const names = new Set(parameters.map(([name]) => name));
   if (names.size < parameters.length)
-    throw new ServiceError('VALIDATION_ERROR', 'A query parameter is given more than once.');
+    throw new ServiceError('VALIDATION_ERROR', 'A query parameter appears more than once.');
   return checkQuery(operation, Object.fromEntries(parameters));
 }
 

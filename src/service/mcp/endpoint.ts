@@ -124,11 +124,11 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
  */
 function requireOwnPage({ settings }: ServiceContext, origin: string | undefined): void {
   if (origin === undefined || origin === new URL(settings.addresses.webUrl).origin) return;
-  throw new ServiceError('FORBIDDEN', 'Pages of other sites may not use this address.');
+  throw new ServiceError('FORBIDDEN', 'Pages of other sites cannot use this address.');
 }
 
 function refuseMessage(reply: FastifyReply): FastifyReply {
-  const error = { code: -32600, message: 'The body must be one message of JSON-RPC.' };
+  const error = { code: -32600, message: 'The body must be one JSON-RPC message.' };
   return sendAnswer(reply, answerWith(400, JSON_TYPE, JSON.stringify({ jsonrpc: '2.0', id: null, error })));
 }
 

@@ -241,7 +241,7 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
   const content = toContent(input);
   const answered = await findLastOfOthers(ground.context, caller.actor, sessionId);
   if (answered === undefined)
-    throw new ServiceError('VALIDATION_ERROR', 'The last events of the session hold no message to answer: use send.');
+    throw new ServiceError('VALIDATION_ERROR', 'The latest events of the session contain no message to answer: use send.');
   // The same answer to the same message is sent once.
   const identity = JSON.stringify([answered.id, content]);
   const key = `reply-${createHash('sha256').update(identity).digest('base64url')}`;
@@ -340,7 +340,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     name: 'reply',
     title: 'Answer the latest message',
     description:
-      'Answers the latest message of another agent in a session. The same answer to the same message is sent only once.',
+      'Answers the latest message from another agent in a session. The same answer to the same message is sent only once.',
     effect: 'adds',
     isIdempotent: true,
     input: REPLY_INPUT,
@@ -353,7 +353,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     title: 'Read events',
     description:
       'Reads events (messages, invitations, joins, ends) of one session after a cursor, or of the next session with events that this agent has not received. ' +
-      'Returns them with next_cursor: pass it as after of the next read, also to confirm that they have arrived; has_more says that there are more now. Long messages are truncated and say how to get the rest. With wait_s it waits for news.',
+      'Returns them with next_cursor: pass it as after of the next read, also to confirm that they have arrived; has_more says that there are more now. Long messages are truncated and say how to get the rest. With wait_s it waits for new events.',
     effect: 'reads',
     input: READ_INPUT,
     output: EventPage,
@@ -362,9 +362,9 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
   }),
   tool({
     name: 'inbox',
-    title: 'List what is unread',
+    title: 'List unread sessions',
     description:
-      'Lists the sessions with something new from others, and who caused it. read then returns the events. With wait_s it waits for news.',
+      'Lists the sessions with something new from others, and who caused it. read then returns the events. With wait_s it waits for new events.',
     effect: 'reads',
     input: z.strictObject({ wait_s: WaitForNews }),
     output: InboxOutput,

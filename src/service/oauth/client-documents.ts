@@ -218,7 +218,7 @@ async function fetchOrRefuse(
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown';
     // One answer for every reason: it must not tell what the service can reach.
-    throw unusable('The description of the application cannot be fetched from its client_id.', reason);
+    throw unusable('The service cannot fetch the description of the application from its client_id.', reason);
   }
 }
 
@@ -228,12 +228,12 @@ function readDocument(clientId: string, text: string): ClientDocument {
   const { client_id, redirect_uris, grant_types, token_endpoint_auth_method, client_secret } = document.data;
   if (client_id !== clientId) throw unusable('The description of the application names another client_id.');
   if ((token_endpoint_auth_method ?? 'none') !== 'none' || client_secret !== undefined)
-    throw unusable('The application cannot authenticate with a secret or a key here.');
+    throw unusable('Applications cannot authenticate with a secret or a key here.');
   if (grant_types?.includes('authorization_code') === false)
     throw unusable('The application does not use authorization codes.');
   // A document is for many servers, so it may name addresses that this one does not take.
   const usable = redirect_uris.filter(isRegistrableRedirectUri);
-  if (usable.length === 0) throw unusable('The application has no redirect URI that can be used here.');
+  if (usable.length === 0) throw unusable('The application has no redirect URI that works here.');
   return { ...document.data, redirect_uris: usable };
 }
 
@@ -249,7 +249,7 @@ function parseJson(text: string): unknown {
 /** From here on it is a public client like a registered one, until it is no longer used. */
 async function storeClient(context: DocumentsContext, clientId: string, document: ClientDocument): Promise<void> {
   const scope = grantableScope(document.scope);
-  if (scope === undefined) throw unusable('The application asks for no scope that is known here.');
+  if (scope === undefined) throw unusable('This service knows none of the scopes that the application requests.');
   const row = {
     id: clientId,
     name: document.client_name?.trim() || new URL(clientId).host,

@@ -21,7 +21,7 @@ export async function answerRegister(
   await takeForAddress(context, 'registerClient', request);
   const registration = readRegistration(getBody(request));
   const scope = grantableScope(registration.scope);
-  if (scope === undefined) throw invalidMetadata('No requested scope is known.');
+  if (scope === undefined) throw invalidMetadata('None of the requested scopes is known.');
   const now = context.clock.now();
   const row: OAuthClientRow = {
     id: `${ID_PREFIX.oauthClient}${context.ids.ulid()}`,
@@ -63,11 +63,11 @@ function readRegistration(body: string): RegistrationRequest {
   if (!redirect_uris.every(isRegistrableRedirectUri)) throw invalidRedirectUri();
   const types = grant_types ?? GRANTED_TYPES;
   if (!types.includes('authorization_code') || !types.every((type) => GRANTED_TYPES.includes(type))) {
-    throw invalidMetadata('grant_types may hold authorization_code and refresh_token.');
+    throw invalidMetadata('grant_types may contain only authorization_code and refresh_token.');
   }
-  if (response_types?.some((type) => type !== 'code') === true) throw invalidMetadata('response_types is code.');
+  if (response_types?.some((type) => type !== 'code') === true) throw invalidMetadata('response_types must be code.');
   if ((token_endpoint_auth_method ?? 'none') !== 'none') {
-    throw invalidMetadata('token_endpoint_auth_method is none.');
+    throw invalidMetadata('token_endpoint_auth_method must be none.');
   }
   return registration.data;
 }
@@ -84,7 +84,7 @@ function parseJson(body: string): unknown {
 function invalidRedirectUri(): OAuthError {
   return new OAuthError(
     'invalid_redirect_uri',
-    'redirect_uris holds one to ten URIs: https, http to this machine, or a scheme such as com.example.app.',
+    'redirect_uris must contain one to ten URIs: https, http to this machine, or a scheme such as com.example.app.',
   );
 }
 

@@ -52,7 +52,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   const latency = new Histogram({
     name: 'asp_request_duration_seconds',
-    help: 'From the head of a request to the end of its answer.',
+    help: 'Time from the head of a request to the end of its answer.',
     labelNames: ['method', 'route'],
     buckets: LATENCY_BUCKETS_S,
     registers,
@@ -79,7 +79,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   const ready = new Gauge({
     name: 'asp_ready',
-    help: 'Whether requests should be sent here, as of the last heartbeat.',
+    help: 'Whether the service is ready for requests, as of the last heartbeat.',
     registers,
   });
   const offset = new Gauge({
@@ -99,12 +99,12 @@ function createMeter(registers: Registry[]): Meter {
   });
   const failedSignIns = new Counter({
     name: 'asp_failed_sign_ins_total',
-    help: 'Wrong passwords, and attempts that came too soon.',
+    help: 'Wrong passwords, and attempts refused by a rate limit.',
     registers,
   });
   const reuses = new Counter({
     name: 'asp_refresh_token_reuses_total',
-    help: 'Refresh tokens that were used twice and ended their family.',
+    help: 'Refresh tokens that were used twice, which revoked their family.',
     registers,
   });
   const spans = new Counter({

@@ -175,5 +175,5 @@ export async function requireStoredRequest(
 }
 
 export function answeredRequest(): OAuthError {
-  return new OAuthError('invalid_request', 'This request has expired or was answered already.');
+  return new OAuthError('invalid_request', 'This request has expired or was already answered.');
 }

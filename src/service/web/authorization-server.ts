@@ -136,7 +136,8 @@ function isForProgram(request: FastifyRequest): boolean {
 }
 
 const ADVICE: Record<string, string> = {
-  invalid_client: 'Sign in again from the application. If this page comes back, the application must register again.',
+  invalid_client:
+    'Sign in again from the application. If this page appears again, the application must register again.',
   invalid_redirect_uri: 'Nothing was sent there. Contact the developer of the application.',
   access_denied: 'Nothing was changed. Start again from the application.',
 };

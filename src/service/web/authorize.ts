@@ -132,7 +132,7 @@ function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html 
     ? agents.toSorted((one, other) => Number(other.handle === chosen) - Number(one.handle === chosen))
     : agents;
   return html`<fieldset>
-<legend>${agents.length === 0 ? 'Create the agent that it acts as' : 'Act as'}</legend>
+<legend>${agents.length === 0 ? 'Create an agent for this app' : 'Act as'}</legend>
 ${missingHandle !== undefined && html`<p class="small soft wrap">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
 <div class="choices${isLong && ' many'}">
 ${listed.map((agent, index) => renderAgent(agent, index, chosen === agent.handle))}
@@ -608,7 +608,7 @@ function answerUnaskedError(
     host: getHost(server),
     title: 'This request cannot continue',
     message: error.description,
-    advice: 'The app sent an invalid request. If you trust the address below, you can go there and report it.',
+    advice: 'The app sent an invalid request. If you trust the address below, go there and report the problem.',
     code: error.error,
     onward: {
       href: locationOfError(server, address, error),

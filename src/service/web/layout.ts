@@ -161,7 +161,7 @@ export interface SignedOutPage {
 export function renderSignedOutPage({ host, signInPath, form }: SignedOutPage): string {
   const title = 'You were signed out';
   const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p>What you typed is kept on this page. Sign in in a new tab, then come back and continue.</p></div>
+<div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
 <form method="post" action="${form.path}">${hiddenEntries(form.entries)}<div class="actions"><a class="button primary" href="${signInPath}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
 </div>`;
   return layOut({ title: `Problem: ${title}`, host, main });

@@ -34,7 +34,7 @@ export function findPasskeyPlace(webUrl: string): PasskeyPlace {
   if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) {
     const advice = isLoopbackHost(hostname)
       ? `Start it with --public-url http://localhost:${port} to use them on this machine.`
-      : 'Its operator can give it a name.';
+      : 'The operator can set one with --public-url.';
     const why = `Passkeys need a host name, and this service is at the IP address ${hostname}. ${advice}`;
     return { kind: 'unusable', why };
   }

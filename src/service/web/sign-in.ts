@@ -77,7 +77,7 @@ ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <hr class="rule">
 ${
   page.signUp === 'off'
-    ? html`<p class="soft small">This service takes no new accounts. To get one, contact its operator.</p>`
+    ? html`<p class="soft small">You cannot create an account on this service. To get one, contact its operator.</p>`
     : html`<details>
 <summary>${isSignUp ? 'Already have an account? Sign in' : 'New here? Create an account'}</summary>
 ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
@@ -175,7 +175,7 @@ export function renderNewPasswordPage({ host, csrf, path, once, username, mistak
   const title = 'Choose a new password';
   const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
   const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. It signs out every browser and application of this account, and removes its passkeys.</p></div>
+<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. This signs out every browser and app of this account, and removes its passkeys.</p></div>
 ${renderProblem('There is a problem', mistakes)}
 <form method="post" action="${path}" class="stack" aria-label="${title}">
 ${hidden({ once, csrf })}
@@ -305,7 +305,7 @@ export async function signIn(
   if (checked.kind === 'wrong') {
     return showAgain(server, reply.code(400), sent, {
       form: 'sign-in',
-      mistakes: [{ field: 'username', message: 'The username or the password is not right.' }],
+      mistakes: [{ field: 'username', message: 'The username or password is wrong.' }],
       filled: { username },
     });
   }
@@ -327,7 +327,7 @@ export async function signInWithPasskey(
   const message =
     checked.kind === 'expired'
       ? 'This page was open for too long. Try again.'
-      : 'This passkey does not sign in here. Use another, or your password.';
+      : 'This passkey does not work here. Use another one, or your password.';
   return showAgain(server, reply.code(400), sent, { form: 'sign-in', mistakes: [{ message }] });
 }
 
@@ -410,7 +410,7 @@ const NOT_INVITED: Mistake = {
 };
 
 function refuseSignUp(server: AuthorizationServer, reply: FastifyReply, sent: SentForm): Promise<FastifyReply> {
-  const mistakes = [{ message: 'This service takes no new accounts. Contact its operator.' }];
+  const mistakes = [{ message: 'You cannot create an account on this service. Contact its operator.' }];
   return showAgain(server, reply.code(403), sent, { form: 'sign-in', mistakes });
 }
 
@@ -464,7 +464,7 @@ function findMistakes(username: string, displayName: string, password: string): 
     });
   }
   if (displayName === '' || displayName.length > DISPLAY_NAME_MAX_LENGTH) {
-    mistakes.push({ field: 'new-display-name', message: 'Enter your name, 100 characters at most.' });
+    mistakes.push({ field: 'new-display-name', message: 'Enter your name, up to 100 characters.' });
   }
   const passwordMistake = findPasswordMistake(password, username);
   if (passwordMistake !== undefined) mistakes.push({ field: 'new-password', message: passwordMistake });

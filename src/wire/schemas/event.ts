@@ -39,7 +39,7 @@ export type EventEnvelope = z.infer<typeof EventEnvelope>;
 /**
  * `next_cursor` is the last returned sequence in decimal if more eligible events follow. The optional members are
  * additions of this service (wire: Sessions, epochs): `last_sequence` is the last event that the caller may see now,
- * and `resumed_after` is present if the events begin earlier than requested because the data were restored.
+ * and `resumed_after` is present if the events begin earlier than requested because the data was restored.
  */
 export const ReplayReply = z.looseObject({
   events: z.array(EventEnvelope),

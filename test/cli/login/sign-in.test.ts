@@ -222,7 +222,7 @@ describe('signing in with the real program at a real service', () => {
       expect((await home.asp(['login', '--finish', location])).status).toBe(0);
       const again = await home.asp(['login', '--finish', location]);
       expect(again.status).toBe(2);
-      expect(again.stderr).toContain('No sign-in is waiting');
+      expect(again.stderr).toContain('There is no sign-in');
     });
   });
 });

@@ -75,7 +75,7 @@ describe('profiles', () => {
       expect(config()).toEqual(before);
     });
 
-    it('http is for this machine', async () => {
+    it('http works only on this machine', async () => {
       expect((await add('here', 'http://127.0.0.1:8744/v1')).code).toBe(0);
     });
   });

@@ -55,7 +55,7 @@ describe('words become options: service on this machine', () => {
     ['serve backup b.tar --data memory', /nothing to back up/],
     ['serve restore b.tar --data memory', /only to a folder/],
     ['serve logs -n x', /not a whole number/],
-    ['serve reset --data memory --yes', /leaves nothing/],
+    ['serve reset --data memory --yes', /has nothing to delete/],
     ['serve open --account Alice', /not an account/],
     ['serve agent add', /missing required argument/i],
     ['serve agent remove a.b --dry-run', /not an option/],

@@ -110,7 +110,7 @@ describe('a second asp serve', () => {
       expect(failureOf(ended)).toMatchObject({
         code: 'ASP_PORT_IN_USE',
         message: `The local service is already running at ${service.url} (process ${service.running.pid}).`,
-        hint: 'use it, stop it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
+        hint: 'use it, stop it with asp serve stop, or run a second one: asp serve --port 0 --data <folder>.',
         next: ['asp', 'serve', 'status'],
       });
     }

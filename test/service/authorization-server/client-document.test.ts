@@ -95,7 +95,7 @@ async function mustBeRefused(clientId: string, sentence: RegExp): Promise<void> 
   expect(visibleText(page.text)).toMatch(sentence);
 }
 
-const UNREACHABLE = /cannot be fetched from its client_id/;
+const UNREACHABLE = /cannot fetch the description of the application from its client_id/;
 
 describe('A client id that is the URL of a document takes the place of a registration', () => {
   it('an app signs in, refreshes and is named by its URL in its tokens', async () => {
@@ -165,7 +165,7 @@ describe('A document is refused', () => {
     ['of a client with a key', { token_endpoint_auth_method: 'private_key_jwt' }, /secret or a key/],
     ['that holds a secret', { client_secret: 's' }, /secret or a key/],
     ['for another grant', { grant_types: ['client_credentials'] }, /does not use authorization codes/],
-    ['with unknown scopes alone', { scope: 'openid profile' }, /no scope that is known/],
+    ['with unknown scopes alone', { scope: 'openid profile' }, /knows none of the scopes/],
     ['with a number for a name', { client_name: 7 }, /malformed/],
   ])('%s', async (_what, changes, sentence) => {
     await open();

@@ -50,7 +50,7 @@ it('has each sign-in with its browser and address, and wrong passwords once an h
   for (let attempt = 0; attempt < 2; attempt += 1) {
     const page = await browser.open(`${stage.web}/oauth/sign-in`);
     const wrong = await signIn(browser, page, { ...ada, password: 'not the password' });
-    expect(wrong.text).toContain('The username or the password is not right.');
+    expect(wrong.text).toContain('The username or password is wrong.');
   }
   await signIn(browser, await browser.open(`${stage.web}/oauth/sign-in`), ada);
   const [first, second, third] = await rowsOf(ada);
@@ -100,7 +100,7 @@ it('approvals are entries, and all apps are disconnected with one answer', async
   expect(await statuses()).toEqual([200, 200]);
   expect(page.text).toContain('asp on laptop');
   await ada.press('/dashboard/applications/disconnect-all', /^disconnect all$/i);
-  expect((await ada.open('/dashboard/applications')).text).toContain('Nothing is connected');
+  expect((await ada.open('/dashboard/applications')).text).toContain('No connected apps');
   const rows = (await rowsOf(ada)).slice(0, 3);
   expect(rows.map((row) => row.split(' Unknown')[0])).toEqual([
     'All apps disconnected',

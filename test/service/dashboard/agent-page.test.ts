@@ -34,7 +34,7 @@ describe('The overview of an agent', () => {
       stage.desk.clock.advance(1_000);
     }
     const page = await open();
-    expect(page.text).toContain('Something waits for it in 7 sessions.');
+    expect(page.text).toContain('It has unread events in 7 sessions.');
     expect(page.text).toMatch(/Last seen just now/);
     const shown = [...bodyOf(page).matchAll(/row-link" href="\/dashboard\/sessions\/(sess_\w+)/g)].map(([, id]) => id);
     expect(shown).toEqual(sessions.slice(2).reverse());

@@ -165,7 +165,7 @@ describe('A client', () => {
     for (const agent of [eve.handle, '@nobody.here', `@${ada.username}.nobody`, 'nobody', 'Not A Name']) {
       const page = await newClient(ada, { agent, name: 'kept' });
       expect([agent, page.answer.status]).toEqual([agent, 400]);
-      expect(page.text).toContain('You have no agent of this name.');
+      expect(page.text).toContain('You have no agent with this name.');
       expect(mustFindForm(page, CREATE).values).toMatchObject({ name: 'kept' });
     }
     for (const values of [
@@ -203,7 +203,7 @@ describe('A client', () => {
   it('needs an agent, and says so if there is none', async () => {
     const noah = await stage.enter('noah');
     await noah.press('/dashboard/agents/main/remove', /^remove agent$/i);
-    expect((await noah.open('/dashboard/new-client')).text).toContain('It needs an agent');
+    expect((await noah.open('/dashboard/new-client')).text).toContain('You need an agent first');
     expect((await noah.open('/dashboard/agents')).text).toContain('No agents yet');
   });
 
@@ -286,7 +286,7 @@ describe('A connected application', () => {
     const signedOut = await uma.open('/dashboard/applications');
     const page = await signIn(uma.browser, signedOut, uma);
     expect(pathOf(page)).toBe('/dashboard/applications');
-    expect(page.text).toContain('Nothing is connected');
+    expect(page.text).toContain('No connected apps');
     expect(page.text).toContain(stage.desk.service.mcpUrl);
   });
 });

@@ -135,7 +135,7 @@ describe('A form whose sign-in has ended', () => {
     expect((await send(waiting, /^continue$/i)).text).toContain('You were signed out');
     await signIn(zoe.browser, await zoe.open('/oauth/sign-in'), zoe);
     const shown = await send(waiting, /^continue$/i);
-    expect(shown.text).toContain('You have signed in again since this page was opened.');
+    expect(shown.text).toContain('You signed in again after you opened this page.');
     expect(mustFindForm(shown, /^create agent$/i).values).toMatchObject(typed);
     expect((await zoe.open('/dashboard/agents')).text).not.toContain('The “kept” one');
     expect((await send(shown, /^create agent$/i)).text).toContain('The agent was created.');
@@ -181,7 +181,7 @@ describe('Every page', () => {
     const shown = await request(`${stage.web}/nowhere?a=%3Cb%3E`, { headers: { accept: 'text/html,*/*;q=0.8' } });
     expect([shown.status, shown.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
     expect(shown.headers['content-security-policy']).toContain("default-src 'none'");
-    expect(shown.text).toContain('There is nothing here');
+    expect(shown.text).toContain('Page not found');
     expect(shown.text).toContain('href="/dashboard"');
     for (const accept of ['*/*', 'application/json']) {
       const told = await request(`${stage.web}/nowhere`, { headers: { accept } });

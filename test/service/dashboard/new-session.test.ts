@@ -117,7 +117,7 @@ describe('A person who starts a session', () => {
     const eve = await stage.enter('eve');
     await eve.press('/dashboard/agents/main/remove', /^remove agent$/i);
     const page = await eve.open(PATH);
-    expect(page.text).toContain('It needs an agent');
+    expect(page.text).toContain('You need an agent first');
     expect(bodyOf(page)).toContain('href="/dashboard/new-agent"');
   });
 });

@@ -126,7 +126,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await ask(id, 'Deploy?');
     const titles = [
       'Invitation to a session',
-      `Question of ${other.handle}`,
+      `Question from ${other.handle}`,
       `${stranger.handle} knocked at ${mine.handle}`,
     ].sort();
     await until('all three were shown', async () => (await titlesOn(pages)).length >= titles.length);

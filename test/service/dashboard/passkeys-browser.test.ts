@@ -173,7 +173,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     });
     return { status: answer.status(), html: await answer.text() };
   }
-  const REFUSED = 'This passkey does not sign in here.';
+  const REFUSED = 'This passkey does not work here.';
 
   it('is added in the settings, signs in, is listed with its last use, and is removed', async () => {
     const desktop = await meet('ada');
@@ -391,7 +391,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await findViolations(page)).toEqual([]);
     await page.getByLabel('Password').fill('not the password');
     await press(page, 'Continue');
-    await page.getByRole('alert').getByText('The password is not right.').waitFor();
+    await page.getByRole('alert').getByText('The password is wrong.').waitFor();
     await page.getByLabel('Password').fill(person.password);
     await press(page, 'Continue');
     await page.getByRole('button', { name: 'Create passkey' }).waitFor();

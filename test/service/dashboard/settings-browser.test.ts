@@ -66,7 +66,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await page.keyboard.press('Tab');
     await page.keyboard.type(FRESH);
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').getByText('The password is not right.').waitFor();
+    await page.getByRole('alert').getByText('The password is wrong.').waitFor();
     expect(await page.locator('#current-password:focus').count()).toBe(1);
     await page.keyboard.type(ada.password);
     await page.keyboard.press('Tab');
@@ -96,7 +96,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await signIn(tab, FRESH);
     await heading(tab, 'Agents');
     await press('Continue');
-    await page.getByRole('alert').getByText('You have signed in again').waitFor();
+    await page.getByRole('alert').getByText('You signed in again').waitFor();
     expect(await page.locator('#name').inputValue()).toBe('kept');
     await press('Create agent');
     await heading(page, 'Kept');

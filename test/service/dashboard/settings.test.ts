@@ -66,7 +66,7 @@ describe('Changing the password', () => {
     const wrong = await changed(ada, { current_password: 'not it', new_password: FRESH, ...choice });
     const easy = await changed(ada, { current_password: ada.password, new_password: 'password1', ...choice });
     expect([wrong.answer.status, easy.answer.status]).toEqual([400, 400]);
-    expect(wrong.text).toContain('The password is not right.');
+    expect(wrong.text).toContain('The password is wrong.');
     expect(easy.text).toContain('This password is too easy to guess.');
     for (const page of [wrong, easy]) {
       const form = mustFindForm(page, CHANGE);
@@ -308,7 +308,7 @@ describe('Deleting the account', () => {
     const none = await deleted(ada, {});
     expect([other, wrong, none].map(({ answer }) => answer.status)).toEqual([400, 400, 400]);
     expect(other.text).toContain('This is not your username.');
-    expect(wrong.text).toContain('The password is not right.');
+    expect(wrong.text).toContain('The password is wrong.');
     const kept = [other, wrong].map((page) => mustFindForm(page, DELETE).values);
     expect(kept).toMatchObject([
       { username: eve.username, password: '' },

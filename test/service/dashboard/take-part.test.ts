@@ -126,7 +126,7 @@ describe('A person who writes in a session', () => {
     const page = await ada.open(at(session));
     await mine.mustEnd(session);
     const late = await ada.browser.submit(page, mustFindForm(page, /^send$/i), { text: 'too late' }, /^send$/i);
-    expect([late.answer.status, late.text.includes('can’t write in this session now')]).toEqual([400, true]);
+    expect([late.answer.status, late.text.includes('can’t write in this session')]).toEqual([400, true]);
     expect(bodyOf(late)).toContain('too late</textarea>');
     expect(await messagesOf(session)).toEqual([]);
   });
@@ -192,7 +192,7 @@ describe('A person who writes in a session', () => {
     const many = await upload(session, { text: 'six' }, Array(6).fill(file));
     expect([many.status, many.text.includes('Attach at most 5 files')]).toEqual([400, true]);
     expect((await upload(session, { csrf: 'x' }, [file], { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
-    expect((await upload(session, { csrf: 'x', text: 'x' }, [file])).text).toContain('You have signed in again');
+    expect((await upload(session, { csrf: 'x', text: 'x' }, [file])).text).toContain('You signed in again');
     expect(await messagesOf(session)).toEqual([]);
   });
 });
@@ -226,7 +226,7 @@ describe('A person who answers an invitation', () => {
     await other.mustEnd(session);
     for (const button of [/^join/i, /^decline/i]) {
       const late = await ada.browser.submit(page, mustFindForm(page, button), {}, button);
-      expect(late.text).toContain('Nothing was changed: the session has changed in the meantime.');
+      expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
     }
     expect(await typesOf(session)).toEqual(['session.invited', 'session.ended']);
   });
@@ -263,7 +263,7 @@ describe('A person who is asked to choose', () => {
     const [first, second] = [await ada.open(at(session)), await ada.open(at(session))];
     await ada.browser.submit(first, mustFindForm(first, /^yes$/), {}, /^yes$/);
     const late = await ada.browser.submit(second, mustFindForm(second, /^no$/), {}, /^no$/);
-    expect(late.text).toContain('Nothing was changed: the session has changed in the meantime.');
+    expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
     expect((await messagesOf(session)).map((message) => field(message, 'content'))).toEqual(['Deploy?', 'yes']);
   });
 
@@ -297,7 +297,7 @@ describe('A person who is asked to choose', () => {
     await other.mustEnd(session);
     expect(labelsOn(await ada.open(at(session)))).toEqual([]);
     const late = await ada.browser.submit(page, mustFindForm(page, /^yes$/), {}, /^yes$/);
-    expect(late.text).toContain('Nothing was changed: the session has changed in the meantime.');
+    expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
   });
 
   it.each(['', '1', '1.0', '99.0', '3.7', '-1.0', '3.x', '3.0.0'])(
@@ -386,7 +386,7 @@ describe('A person who manages a session', () => {
     const left = await ada.press(at(session, '/leave'), /^leave session$/i);
     expect(left.text).toContain('Your agent has left the session.');
     expect(left.text).toContain('seen before');
-    expect(left.text).toContain('None of your agents takes part in this session now.');
+    expect(left.text).toContain('None of your agents is in this session anymore.');
     expect((await typesOf(session)).at(-1)).toBe('session.left');
   });
 

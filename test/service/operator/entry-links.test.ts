@@ -86,7 +86,7 @@ describe('a service that takes no new accounts', () => {
     await start({ accountPolicy: { signUp: 'off' } });
     const { text: page } = await request(`${service.webUrl}${SIGN_IN}`);
     expect(page).not.toContain(SIGN_UP);
-    expect(page).toContain('takes no new accounts');
+    expect(page).toContain('You cannot create an account');
     const browser = createBrowser(service.webUrl);
     const shown = await browser.get(SIGN_IN);
     const person = {
@@ -96,7 +96,7 @@ describe('a service that takes no new accounts', () => {
       password: PASSWORD,
     };
     const refused = await browser.submit(shown, SIGN_UP, person);
-    expect([refused.status, refused.text]).toEqual([403, expect.stringContaining('takes no new accounts')]);
+    expect([refused.status, refused.text]).toEqual([403, expect.stringContaining('You cannot create an account')]);
     expect((await signIn('maria', PASSWORD)).status).toBe(400);
   });
 });

@@ -11,7 +11,7 @@ export const attachmentUpload = command({
   path: 'attachment upload',
   summary: 'upload files to attach to messages',
   details:
-    'Prints the ids. Every file is checked before anything is sent. A file that no message refers to is deleted after an hour.',
+    'Prints the ids. All files are checked before any is sent. A file that no message refers to is deleted after an hour.',
   arguments: [{ usage: '<paths...>', about: 'files, or - for standard input; at most 10 MiB each' }],
   options: [{ flags: '--filename <name>', about: 'file name for standard input' }],
   examples: [
@@ -35,7 +35,7 @@ export const attachmentDownload = command({
   path: 'attachment download',
   summary: 'download attachments into files',
   details:
-    'Prints the paths. Writes only inside the folder, and overwrites files only with --force. Resumes broken downloads.',
+    'Prints the paths. Writes only to that folder, and overwrites files only with --force. Resumes interrupted downloads.',
   arguments: [{ usage: '<ids...>', about: 'att_…' }],
   options: [
     { flags: '-o, --output <path|->', about: 'to this file, or - for standard output' },
@@ -45,7 +45,7 @@ export const attachmentDownload = command({
   ],
   examples: [
     { line: 'asp attachment download att_… --dir inbox', about: 'into a folder' },
-    { line: 'asp attachment download att_… -o - | head', about: 'to look at it' },
+    { line: 'asp attachment download att_… -o - | head', about: 'look at the beginning' },
   ],
   effect: 'read',
   stdout: 'the paths, one per line; with -o - the bytes (a terminal shows only text)',
@@ -67,14 +67,14 @@ export const attachmentDownload = command({
 
 export const attachmentShow = command({
   path: 'attachment show',
-  summary: 'show name, type and size of an attachment, and a download address',
+  summary: 'show the name, type and size of an attachment, and a download link',
   arguments: [{ usage: '<id>', about: 'att_…' }],
   examples: [
-    { line: 'asp attachment show att_…', about: 'the address works for 5 minutes, for anyone who has it' },
+    { line: 'asp attachment show att_…', about: 'the link works for 5 minutes, for anyone who has it' },
     { line: 'asp attachment show att_… --fields filename,size', about: 'for a script' },
   ],
   effect: 'read',
-  stdout: 'the attachment, one fact per line, and its download address',
+  stdout: 'the attachment, one fact per line, and its download link',
   parse: (args) => ({ id: readId('attachment', args.argument('id')) }),
   async run(context, { id }) {
     const link = await read(context, 'getAttachment', { path: { attachment_id: id } }, unseenAttachment(id));

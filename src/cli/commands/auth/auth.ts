@@ -3,7 +3,7 @@ import { usageError } from '../../errors.js';
 import { readHandle, readHandles, suggest } from '../../values.js';
 
 const LOGIN_OPTIONS = [
-  { flags: '--no-browser', about: 'print the address only' },
+  { flags: '--no-browser', about: 'print the address without opening a browser' },
   { flags: '--browser <cmd>', about: 'open the address with this command', environment: 'BROWSER' },
   { flags: '--callback-port <n>', about: 'port to listen on for the browser (default: a free one)' },
   { flags: '--scopes <list>', about: 'request only these scopes' },
@@ -111,7 +111,7 @@ export const authWhoami = command({
   aliases: ['whoami'],
   summary: 'show the current agent, service and credential',
   options: [
-    { flags: '--offline', about: 'use only what this machine knows; contact no one' },
+    { flags: '--offline', about: 'use only local data, without contacting the service' },
     { flags: '--explain', about: 'show every source, its value, and which one is used' },
     { flags: '--short', about: 'print only the handle, without notes' },
   ],
@@ -191,7 +191,7 @@ export const authRefresh = command({
   options: [{ flags: '--scopes <list>', about: 'narrower scopes for this access token' }],
   examples: [
     { line: 'asp auth refresh', about: 'a new access token, even if the old one is still valid' },
-    { line: 'asp auth refresh alice.bot --scopes sessions:read', about: 'one that can only read, until it expires' },
+    { line: 'asp auth refresh alice.bot --scopes sessions:read', about: 'a token that can only read' },
   ],
   effect: 'local',
   stdout: 'the handle',

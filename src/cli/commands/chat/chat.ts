@@ -8,9 +8,9 @@ export const chat = command({
   path: 'chat',
   summary: 'talk to an agent in the terminal',
   details: [
-    'Shows the last messages and what comes, and sends every line you type. Ctrl-D leaves the chat and not the session, which goes',
-    'on. With an agent you have no session with, the first line starts one. In a pipe, the lines of standard input are sent and the',
-    'messages are printed until the input ends.',
+    'Shows the latest messages and new ones as they arrive, and sends every line you type. Ctrl-D closes the chat; you',
+    'stay in the session. If you have no session with the agent, your first line starts one. In a pipe, sends the',
+    'lines of standard input and prints messages until the input ends.',
   ].join('\n'),
   arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   options: [
@@ -23,11 +23,11 @@ export const chat = command({
   ],
   examples: [
     { line: 'asp chat @alice.bot', about: 'history, live messages, your lines' },
-    { line: 'asp chat sess_… -n 50 --accessible', about: 'for a screen reader: nothing is redrawn' },
+    { line: 'asp chat sess_… -n 50 --accessible', about: 'for screen readers: nothing is redrawn' },
     { line: 'printf "status?\\n" | asp chat @ops.bot --topic morning', about: 'from a pipe' },
   ],
   effect: 'write',
-  stdout: 'the messages of others: time, sender and text; with --json the events, a line each',
+  stdout: 'messages from others: time, sender and text; with --json, one event per line',
   makesOwnKeys: true,
   isEndless: true,
   tidiesUp: true,

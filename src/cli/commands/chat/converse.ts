@@ -102,7 +102,7 @@ export async function converse(context: Context, options: ChatOptions): Promise<
   if (failure !== undefined) throw failure;
   context.signal.throwIfAborted();
   if (!isOver && sessionId !== undefined && conversation.isWithPerson)
-    await context.output.note(`You left the chat. The session goes on: asp chat ${options.name}`);
+    await context.output.note(`You left the chat. The session is still open: asp chat ${options.name}`);
 }
 
 /** The session that is meant; undefined: there is none yet with this agent. A person is asked where there are several. */
@@ -130,7 +130,7 @@ async function requireJoined(context: Context, sessionId: string, me: string, jo
   if (seen?.session.state === 'active' && seen.mine === 'joined') return;
   const refusal = await notFound(
     `${sessionId} cannot be seen by this agent.`,
-    'it does not exist, or this agent takes no part in it.',
+    'it does not exist, or this agent is not in it.',
     ['asp', 'session', 'list'],
   );
   throw await explainRefusal(context, sessionId, refusal);

@@ -66,7 +66,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     id: 'claude-code',
     name: 'Claude Code',
     wake: 'monitor',
-    wakesBy: 'a monitor of a plugin wakes it, also when it is idle',
+    wakesBy: 'the monitor of a plugin wakes it, even when it is idle',
     measuredWith: '2.1.330',
     skills: { user: (folders) => join(claudeFolder(folders), 'skills'), project: '.claude/skills' },
     files(folders, launch) {
@@ -75,11 +75,11 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
       const manifest = {
         name: SKILL_NAME,
         version: launch.version,
-        description: 'Messages between agents. Written by asp connect; asp disconnect removes it.',
+        description: 'Messages from other agents. Written by asp connect; asp disconnect removes it.',
         mcpServers: { [SERVER]: mcpServer(launch) },
       };
       const monitors = [
-        { name: 'inbox', description: 'messages of other agents (asp)', command: quoteArgs(tail), when: 'always' },
+        { name: 'inbox', description: 'messages from other agents (asp)', command: quoteArgs(tail), when: 'always' },
       ];
       return [
         { kind: 'whole', path: join(plugin, 'SKILL.md'), text: SKILL_TEXT },
@@ -92,7 +92,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     id: 'codex',
     name: 'Codex',
     wake: 'run',
-    wakesBy: 'asp run --acp "npx -y @zed-industries/codex-acp"; by itself it reads messages only in a turn',
+    wakesBy: 'asp run --acp "npx -y @zed-industries/codex-acp"; on its own it reads messages only during a turn',
     measuredWith: '0.16.0 of the adapter',
     skills: { user: (folders) => join(codexFolder(folders), 'skills'), project: '.codex/skills' },
     files: (folders, launch) => [
@@ -108,7 +108,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     id: 'opencode',
     name: 'OpenCode',
     wake: 'run',
-    wakesBy: 'asp run --acp "opencode acp"; by itself it reads messages only in a turn',
+    wakesBy: 'asp run --acp "opencode acp"; on its own it reads messages only during a turn',
     measuredWith: '1.18.33',
     skills: { user: (folders) => join(openCodeFolder(folders), 'skills'), project: '.opencode/skills' },
     files(folders, launch) {
@@ -129,7 +129,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     id: 'gemini',
     name: 'Gemini CLI',
     wake: 'run',
-    wakesBy: 'asp run --acp "gemini --acp"; by itself it reads messages only in a turn',
+    wakesBy: 'asp run --acp "gemini --acp"; on its own it reads messages only during a turn',
     measuredWith: undefined,
     skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
     files: ({ home }, launch) => [
@@ -141,7 +141,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     id: 'cursor',
     name: 'Cursor',
     wake: 'run',
-    wakesBy: 'asp run --acp "cursor-agent acp"; by itself it reads messages only in a turn',
+    wakesBy: 'asp run --acp "cursor-agent acp"; on its own it reads messages only during a turn',
     measuredWith: undefined,
     skills: undefined,
     files: ({ home }, launch) => [jsonServer(join(home, '.cursor', 'mcp.json'), launch)],
@@ -166,7 +166,7 @@ export function findFolders({ machine: { homeDirectory: home }, environment }: C
   if (home === undefined)
     throw new CliError('ASP_CONFIG', {
       message: 'This user has no home directory.',
-      why: 'coding agents have their settings there. Set HOME.',
+      why: 'coding agents keep their settings there. Set HOME.',
     });
   const named: Folders['named'] = (variable, ...standard) => {
     const value = environment[variable];

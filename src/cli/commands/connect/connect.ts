@@ -7,29 +7,30 @@ import type { FileStep } from './written-files.js';
 
 const AGENT = 'claude-code, codex, opencode, gemini or cursor';
 const DRY_RUN = { flags: '--dry-run', about: 'print what would change, without changing anything' } as const;
-const FORCE = { flags: '--force', about: 'replace files that are in the way, or that someone changed' } as const;
+const FORCE = { flags: '--force', about: 'replace files that already exist or were edited' } as const;
 
 const CONNECT_OPTIONS = [
-  { flags: '--list', about: 'list the coding agents: what wakes each, and with which version that was measured' },
+  { flags: '--list', about: 'list the coding agents, what wakes each, and the tested version' },
   DRY_RUN,
   FORCE,
 ] as const satisfies readonly Option[];
 
 export const connect = command({
   path: 'connect',
-  summary: 'connect a coding agent: tools, a skill, and what wakes it',
+  summary: 'connect a coding agent: tools, a skill, and a way to wake it',
   details: [
-    'Adds asp mcp to the settings of a coding agent on this machine, for one of your agents (--as), and a skill that says how to',
-    'use asp safely. Where the coding agent supports it, a monitor that runs asp tail --for-agent wakes it when a message arrives.',
-    'Everything else in its settings stays as it is, byte for byte. asp disconnect removes what was written.',
+    'Adds asp mcp to the settings of a coding agent on this machine, for one of your agents (--as), and a skill that',
+    'teaches it to use asp safely. If the coding agent supports it, a monitor that runs asp tail --for-agent wakes it',
+    'when a message arrives. The rest of its settings stays the same, byte for byte. asp disconnect removes everything',
+    'that asp connect wrote.',
     '',
-    'A coding agent without a monitor reads messages when it is working. To let messages start work, run it with asp run --acp.',
+    'A coding agent without a monitor reads messages only while it is working. To have each message start a turn, run it with asp run --acp.',
   ].join('\n'),
   arguments: [{ usage: '[program]', about: AGENT }],
   options: CONNECT_OPTIONS,
   examples: [
-    { line: 'asp connect --list', about: 'what can be connected, and what wakes it' },
-    { line: 'asp connect claude-code --dry-run', about: 'every file that would be written' },
+    { line: 'asp connect --list', about: 'the coding agents asp can connect, and what wakes each' },
+    { line: 'asp connect claude-code --dry-run', about: 'preview every file' },
     { line: 'asp connect claude-code --as alice.bot', about: 'Claude Code reads and answers as @alice.bot' },
   ],
   effect: 'local',
@@ -39,7 +40,7 @@ export const connect = command({
     const agent = args.argument('program');
     args.refuseBoth('list', 'dry-run');
     if (agent === undefined && !args.flag('list'))
-      throw usageError('No coding agent is named.', {
+      throw usageError('Which coding agent?', {
         why: '--list shows which ones asp can connect.',
         next: ['asp', 'connect', '--list'],
       });
@@ -69,11 +70,11 @@ export const connect = command({
 export const disconnect = command({
   path: 'disconnect',
   summary: 'remove what asp connect and asp skill install wrote for a coding agent',
-  details: 'Files and entries that someone changed since then stay, and a note names them.',
+  details: 'Files and entries that were edited since then stay, and a note lists them.',
   arguments: [{ usage: '<program>', about: AGENT }],
   options: [DRY_RUN],
   examples: [
-    { line: 'asp disconnect claude-code', about: 'its settings are as they were before' },
+    { line: 'asp disconnect claude-code', about: 'restores its settings' },
     { line: 'asp disconnect codex --dry-run', about: 'what would be removed' },
   ],
   effect: 'local',
@@ -89,7 +90,7 @@ export const disconnect = command({
 });
 
 const INSTALL_OPTIONS = [
-  { flags: '--project', about: 'install it in this folder, for everyone who works in it' },
+  { flags: '--project', about: 'install it in this folder, for everyone who works here' },
   DRY_RUN,
   FORCE,
 ] as const satisfies readonly Option[];
@@ -134,7 +135,7 @@ export const skillInstall = command({
       import('node:path'),
     ]);
     const { id, name, skills } = await findAgent(agent);
-    if (skills === undefined) throw usageError(`asp does not know a skill folder of ${name}.`);
+    if (skills === undefined) throw usageError(`asp does not know the skill folder of ${name}.`);
     const folder = isProject
       ? join(context.machine.workingDirectory, skills.project)
       : skills.user(findFolders(context));
@@ -162,8 +163,8 @@ async function planLaunch(context: Context): Promise<Launch & { readonly handle:
   const { handle } = await context.agent();
   if (handle === undefined)
     throw new CliError('ASP_CONFIG', {
-      message: 'No agent is chosen for the coding agent to act as.',
-      why: 'sign in, or name it with --as.',
+      message: 'The coding agent needs an agent to act as.',
+      why: 'sign in, or choose one with --as.',
       next: ['asp', 'login'],
     });
   const { name } = await context.profile();

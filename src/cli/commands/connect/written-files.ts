@@ -190,7 +190,7 @@ async function carryOut(plans: readonly Plan[]): Promise<void> {
       if (readText(plan.path).text !== plan.before)
         throw new CliError('ASP_CONFIG', {
           message: `${plan.path} was changed by another program meanwhile.`,
-          why: 'nothing was changed here. Run the command again.',
+          why: 'nothing was changed. Run the command again.',
           isRetryable: true,
         });
       done.push(plan);
@@ -215,7 +215,7 @@ async function put(path: string, text: string | undefined, mode: number): Promis
 function unwritable(error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
   const why = `${(error as Error).message}. Nothing was changed.`;
-  return new CliError('ASP_CONFIG', { message: 'A file cannot be read or written.', why, cause: error });
+  return new CliError('ASP_CONFIG', { message: 'asp cannot read or write a file.', why, cause: error });
 }
 
 function changedFile(what: string, isOurs: boolean): CliError {
@@ -259,7 +259,7 @@ function realPath(path: string): string {
     return realpathSync(path);
   } catch (error) {
     throw new CliError('ASP_CONFIG', {
-      message: `${path} is a link to nowhere.`,
+      message: `${path} is a broken link.`,
       why: 'remove it first.',
       cause: error,
     });
@@ -304,7 +304,7 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 function recordPath({ paths }: Context): string {
   if (paths.stateDirectory !== undefined) return join(paths.stateDirectory, 'connect.json');
   throw new CliError('ASP_CONFIG', {
-    message: 'Changes cannot be recorded: this user has no home directory.',
+    message: 'asp cannot record its changes: this user has no home directory.',
     why: 'set XDG_STATE_HOME to a folder.',
   });
 }
@@ -323,7 +323,7 @@ async function readRecord(path: string): Promise<readonly Written[]> {
       });
     throw new CliError('ASP_CONFIG', {
       message: `${path} is damaged.`,
-      why: 'it says what asp connect wrote. Remove it, and remove the entries of asp by hand.',
+      why: 'it lists what asp connect wrote. Delete it, and remove the entries of asp by hand.',
       cause: error,
     });
   }

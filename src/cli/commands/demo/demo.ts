@@ -2,9 +2,9 @@ import { command } from '../../command.js';
 
 export const demo = command({
   path: 'demo',
-  summary: 'see asp at work: a private service, a login and messages, removed at the end',
+  summary: 'see asp in action: a private service, a login and messages, all removed at the end',
   details: [
-    'Starts a service on a free port with its own data, signs an agent in, sends, follows and ends sessions, and shows',
+    'Starts a service on a free port with its own data, signs in an agent, sends, follows and ends sessions, and shows',
     'each command with its real output. Does not read or change your own settings, logins and services.',
   ].join('\n'),
   examples: [

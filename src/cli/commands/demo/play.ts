@@ -20,16 +20,16 @@ export async function playDemo(context: Context): Promise<void> {
   }
   const { output } = context;
   await output.note(
-    'That was the demo. Its service has stopped and nothing is left of it. To start your own: asp serve --demo',
+    'That was the demo. Its service has stopped and its data is gone. To start your own: asp serve --demo',
   );
   if (output.format !== 'human') await output.document({ steps }, () => '');
 }
 
 /** A service, a login, a conversation with an agent that answers, and one message that needs no answer. */
 async function* play(context: Context, stage: Stage): AsyncGenerator<Step> {
-  await announce(context, 'A whole service on this machine, in the background:', `asp ${SERVE.join(' ')} &`);
+  await announce(context, 'Start a whole service on this machine, in the background:', `asp ${SERVE.join(' ')} &`);
   yield await stage.serve(SERVE);
-  yield await show(context, stage, 'Sign in as an agent, with OAuth as for any other service:', [
+  yield await show(context, stage, 'Sign in as an agent, with OAuth, like at any other service:', [
     'login',
     '@demo.you',
     '--yes',

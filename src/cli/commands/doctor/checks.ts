@@ -62,7 +62,7 @@ function checkPlatform({ machine, version, clock }: Context): Finding {
   const end = NODE_END_OF_LIFE[major];
   const isOver = end === undefined ? major < 25 || major % 2 === 1 : clock.now() > Date.parse(`${end}T23:59:59Z`);
   if (!isOver) return ok('program', says);
-  return warning('program', `${says}: Node.js ${major} gets no more security fixes; use Node.js 24`);
+  return warning('program', `${says}: Node.js ${major} no longer gets security fixes; use Node.js 24`);
 }
 
 /** Environment variables that are dangerous or surprising. */
@@ -158,7 +158,7 @@ async function checkRecord(context: Context, isFixing: boolean): Promise<readonl
   if ((await lstat(path).catch(() => undefined)) === undefined) return [];
   if (!isFixing)
     return [
-      warning('local service', 'a record of a service that is no longer running is left over', [
+      warning('local service', 'there is a leftover record of a service that is no longer running', [
         'asp',
         'doctor',
         '--fix',

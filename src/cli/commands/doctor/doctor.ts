@@ -9,10 +9,10 @@ export const doctor = command({
   summary: 'find problems with settings, files, service, clock and logins',
   details: 'Changes nothing without --fix, and shows no secrets. Exit 1 if there is a problem.',
   options: [
-    { flags: '--fix', about: 'make files private that other users can read; remove what a killed service left' },
+    { flags: '--fix', about: 'make files private that other users can read; remove leftovers of a killed service' },
   ],
   examples: [
-    { line: 'asp doctor', about: 'the findings, and what to do' },
+    { line: 'asp doctor', about: 'the problems, and how to fix them' },
     { line: 'asp doctor --fix --json', about: 'for a script' },
   ],
   effect: 'local',

@@ -18,18 +18,21 @@ type NamedOAuthCode = Exclude<OAuthExitCode, 'insufficient_scope'>;
 /** Every code that reaches a user. A code without a meaning does not compile. */
 export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode, Meaning>> = {
   ASP_USAGE: {
-    means: 'The arguments are not a valid command, or contradict each other.',
+    means: 'The command line is invalid, or its options contradict each other.',
     helps: 'See asp <command> --help.',
   },
   ASP_CONFIG: { means: 'A setting or a settings file is invalid.', helps: 'See asp config list --origin.' },
-  ASP_FILE_TOO_LARGE: { means: 'A file or text is larger than the service accepts.', helps: 'Send less, or a part.' },
+  ASP_FILE_TOO_LARGE: {
+    means: 'A file or text is larger than the service accepts.',
+    helps: 'Send less, or send it in parts.',
+  },
   ASP_FILE_TYPE: {
     means: 'The file type is not supported, or the contents do not match the file name.',
     helps: 'Use the right extension. Send archives as links.',
   },
   ASP_INSECURE_ADDRESS: {
     means: 'An address is not encrypted, or leads away from the service. No token was sent there.',
-    helps: 'Use https; http is for this machine only.',
+    helps: 'Use https; http works only on this machine.',
   },
   ASP_NO_CREDENTIAL: {
     means: 'No agent to act as is set.',
@@ -39,7 +42,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   ASP_LOGIN_TIMEOUT: { means: 'The sign-in was not approved in time.', helps: 'Run asp login again.' },
   ASP_LOGIN_DENIED: { means: 'The sign-in was denied in the browser.', helps: 'Run asp login again, and approve.' },
   ASP_STORE_UNAVAILABLE: {
-    means: 'The store for logins does not work.',
+    means: 'asp cannot use the store for logins.',
     helps: 'asp doctor says why; --store file stores logins in a file.',
   },
   ASP_STORE_LOCKED: { means: 'The keychain is locked.', helps: 'Unlock it and repeat.' },
@@ -61,8 +64,8 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   },
   ASP_FILE_EXISTS: { means: 'The file already exists.', helps: 'Choose a different name, or use --force.' },
   ASP_TIMEOUT: {
-    means: 'It timed out: the deadline passed, or the expected event did not come.',
-    helps: 'Allow more time: --timeout. A write may have been done: repeat it with its key.',
+    means: 'The command timed out: the deadline passed, or the expected event did not come.',
+    helps: 'Allow more time: --timeout. The change may have been made: repeat it with its key.',
   },
   ASP_UNREACHABLE: {
     means: 'Could not connect to the service, even after retries.',
@@ -73,30 +76,30 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'To add a certificate authority, set NODE_EXTRA_CA_CERTS=<file.pem>. The check cannot be turned off.',
   },
   ASP_DISCOVERY: {
-    means: 'The sign-in metadata of the service are invalid.',
+    means: 'The sign-in metadata of the service is invalid.',
     helps: 'Check the base URL.',
   },
   ASP_BAD_ANSWER: {
-    means: 'The address responds, but not like this kind of service.',
+    means: 'The server responds, but it is not this kind of service.',
     helps: 'Check the base URL: it usually ends in /v1.',
   },
   ASP_ABORTED: {
-    means: 'The request was given up before its answer came.',
-    helps: 'Repeat it. A write may have been done: repeat it with its key.',
+    means: 'asp gave up on the request before an answer came.',
+    helps: 'Repeat it. The change may have been made: repeat it with its key.',
   },
   ASP_LOCAL_NOT_RUNNING: {
     means: 'The profile is local, and the local service is not running.',
     helps: 'Start it with asp serve.',
   },
   ASP_LIMIT: {
-    means: 'A limit against agents that never stop was reached; the error names it.',
-    helps: 'Let a person look. Raise the limit, or continue with a message from a person.',
+    means: 'A limit that keeps agents from running forever was reached; the error names it.',
+    helps: 'Have a person take a look. Raise the limit, or continue with a message from a person.',
   },
   ASP_OTHER_ANSWER: {
     means: 'The answer is not the one that --expect names, or the agent could not process the question.',
-    helps: 'Do what that answer means. The question is answered: do not repeat it.',
+    helps: 'Act on that answer. The question has been answered: do not repeat it.',
   },
-  ASP_PARTIAL: { means: 'Only a part was done; stderr says which.', helps: 'Do the rest.' },
+  ASP_PARTIAL: { means: 'Only part of the work was done; stderr says which.', helps: 'Finish the rest.' },
   ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {
     means: 'The output could not be written, for example because the disk is full. It is incomplete.',
@@ -109,7 +112,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'asp renews logins automatically. If that fails, sign in again: asp login.',
   },
   TOKEN_EXPIRED: {
-    means: 'The access token was right but has expired.',
+    means: 'The access token was valid but has expired.',
     helps: 'asp renews logins automatically, but not a token in ASP_TOKEN: set a new one.',
   },
   INSUFFICIENT_SCOPE: {
@@ -127,7 +130,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   },
   NOT_FOUND: {
     means:
-      'The object does not exist, or this agent may not see it or do this with it. On purpose, the service does not say which.',
+      'The object does not exist, or this agent may not see it or do this with it. The service intentionally does not say which.',
     helps: 'Check the id or handle, and check who you act as: asp whoami. Retrying does not help.',
   },
   AGENT_NOT_FOUND: {
@@ -135,11 +138,11 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Search for it: asp agent search <text>.',
   },
   VALIDATION_ERROR: {
-    means: 'The request does not have the form that the endpoint expects.',
+    means: 'The request is not in the form that the endpoint expects.',
     helps: 'Correct it; the message says where. A corrected request is a new one and needs a new key.',
   },
   INVALID_HANDLE: {
-    means: 'The handle does not have the form @owner.agent_name, in lower case.',
+    means: 'The handle is not in the form @owner.agent_name, in lower case.',
     helps: 'Correct the handle.',
   },
   MISSING_IDEMPOTENCY_KEY: {
@@ -156,8 +159,8 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Wait as long as the error says, then repeat with the same key.',
   },
   INTERNAL_ERROR: {
-    means: 'The service failed, even after retries. A write may have been done.',
-    helps: 'Repeat with the key in the error: then it cannot be done twice.',
+    means: 'The service failed, even after retries. The change may have been made.',
+    helps: 'Repeat it with the key in the error, so that it cannot happen twice.',
   },
   invalid_client: {
     means: 'The client, its secret or the login was not accepted.',
@@ -176,7 +179,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Check the profile’s addresses.',
   },
   access_denied: { means: 'The approval was denied.', helps: 'Run asp login again, and approve.' },
-  unauthorized_client: { means: 'The client may not sign in this way.', helps: 'Use a different client.' },
+  unauthorized_client: { means: 'The client is not allowed to sign in this way.', helps: 'Use a different client.' },
 };
 
 type KnownCode = keyof typeof MEANING;

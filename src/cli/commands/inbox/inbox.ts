@@ -19,9 +19,9 @@ const OPTIONS = [
   { flags: '--invited', about: 'only invitations' },
   { flags: '--unread', about: 'only sessions with unread messages' },
   { flags: '--with <handle>', about: 'only sessions that this agent is in' },
-  { flags: '--since <time>', about: 'only what is not older: RFC 3339, epoch ms, or 2h (ago)' },
+  { flags: '--since <time>', about: 'only from this time on: RFC 3339, epoch ms, or 2h (ago)' },
   { flags: '--limit <count>', about: `maximum number of sessions (default ${LIMIT_DEFAULT})` },
-  { flags: '--all', about: 'look at every session' },
+  { flags: '--all', about: 'check every session' },
 ] as const satisfies readonly Option[];
 
 export type InboxOptions = ReturnType<typeof parse>;
@@ -41,16 +41,16 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
 
 export const inbox = command({
   path: 'inbox',
-  summary: 'what is new: unread messages and invitations',
+  summary: 'list unread messages and invitations',
   details: [
-    'A message is unread until you answer in its session, or read it with asp inbox read or asp chat. Following a session',
-    'with asp tail marks nothing as read.',
+    'A message is unread until you answer in its session, or read it with asp inbox read or asp chat. asp tail does',
+    'not mark messages as read.',
   ].join('\n'),
   options: OPTIONS,
   examples: [
-    { line: 'asp inbox', about: 'sessions with something new, the latest first' },
-    { line: 'asp inbox --invited', about: 'invitations that wait for an answer' },
-    { line: "asp inbox --unread --json | jq '[.items[].unread] | add'", about: 'how many messages are unread' },
+    { line: 'asp inbox', about: 'sessions with something new, latest first' },
+    { line: 'asp inbox --invited', about: 'pending invitations' },
+    { line: "asp inbox --unread --json | jq '[.items[].unread] | add'", about: 'the number of unread messages' },
   ],
   effect: 'read',
   stdout: describeTable('with, new, last, when, session'),
@@ -61,7 +61,7 @@ export const inbox = command({
     const { stdout } = context.streams;
     const isNarrow = stdout.isTerminal && stdout.columns < WIDTH_FOR_IDS;
     await context.output.list({ items, next_cursor: null }, listColumns(context, isNarrow));
-    if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. Look at all: add --all.`);
+    if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
     await remember(context, 'sessions', found);
@@ -107,7 +107,7 @@ export const inboxRead = command({
   summary: 'print the unread messages of a session and mark them as read',
   arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   examples: [
-    { line: 'asp inbox read @alice.bot', about: 'what she wrote since you last answered or read' },
+    { line: 'asp inbox read @alice.bot', about: 'her messages since you last answered or read' },
     { line: "asp inbox read sess_… --json | jq -r '.messages[].content'", about: 'the texts, for a script' },
   ],
   effect: 'read',

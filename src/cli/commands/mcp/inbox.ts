@@ -132,7 +132,7 @@ interface PositionRecord {
 async function openRecord(context: Context, me: string): Promise<PositionRecord | undefined> {
   const { output } = context;
   const note = (why: string): Promise<void> =>
-    output.note(`Events left unread when these tools end will not be read again: ${why}`);
+    output.note(`Events that are unread when these tools end will not be read again: ${why}`);
   try {
     const path = await progressPath(context, me, 'mcp');
     const release = await holdProcessLock({}, `mcp\n${path}`);

@@ -81,10 +81,11 @@ export function parseSession(target: unknown): string | undefined {
 
 /** In terms of what a person does: a model has no options to set. */
 const GO_ON: Partial<Record<LimitName, string>> = {
-  max_replies: 'a message from a person in the session starts the count again, or they raise the limit of these tools.',
-  max_replies_per_hour: 'the count falls within an hour, or they raise the limit of these tools.',
-  max_hops: 'a new message from a person starts again, or they raise the limit of these tools.',
-  repeated: 'the text was the same three times in a row. A message from a person starts again.',
+  max_replies:
+    'a message from a person in the session resets the count, or the person raises the limit of these tools.',
+  max_replies_per_hour: 'the count falls within an hour, or the person you work for raises the limit of these tools.',
+  max_hops: 'a new message from a person starts a new chain, or the person raises the limit of these tools.',
+  repeated: 'the text was the same three times in a row. A message from a person resets this.',
 };
 
 function limitError(limit: LimitName, sessionId: string | undefined): CliError {

@@ -120,7 +120,7 @@ function createFrames(
         note(message);
         frames.onmessage?.(message);
       } catch {
-        await output.note('Skipped a line on standard input that is not a message of the protocol.');
+        await output.note('Skipped a line on standard input that is not a protocol message.');
       }
     }
   };

@@ -65,7 +65,7 @@ const TALK: readonly ToolDefinition[] = [
     title: 'Wait in a session',
     description:
       'Waits until something happens in a session: reply (a message from another agent), message, joined, left or ended. ' +
-      'Pass the sequence from send as after: then nothing in between is missed, and answers to other messages are skipped. Error ASP_TIMEOUT if it does not happen in time.',
+      'Pass the sequence from send as after, so that you miss nothing in between and answers to other messages are skipped. Error ASP_TIMEOUT if it does not happen in time.',
     command: 'session wait',
     effect: 'reads',
     hints: { ASP_TIMEOUT: 'call wait again with the same after to continue waiting.' },
@@ -104,7 +104,7 @@ const READ: ToolDefinition = {
   title: 'Read events',
   description:
     'Reads events (messages, invitations, joins, ends) after a cursor, from one session or from all sessions of the agent. ' +
-    'Returns them with next_cursor: pass it as after to continue while has_more is true. Long messages are truncated and say how to get the rest. With wait_s it waits for news.',
+    'Returns them with next_cursor: pass it as after to continue while has_more is true. Long messages are truncated and say how to get the rest. With wait_s it waits for new events.',
   command: undefined,
   effect: 'reads',
   isIdempotent: true,

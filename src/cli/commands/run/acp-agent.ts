@@ -158,7 +158,7 @@ class AcpAgent implements Responder {
       const isHopeless = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
       if (attempt === STARTS_MAX || isHopeless || this.#isClosed)
         throw new CliError('ASP_CONFIG', {
-          message: 'The agent program of --acp does not start. Its messages are left to the next run.',
+          message: 'The agent program of --acp does not start. The next run takes its messages.',
           why: `${why}.`,
         });
       await context.output.note(`The agent program did not start: ${why}; trying again.`);
@@ -279,7 +279,7 @@ class AcpAgent implements Responder {
       const reply = await process.request('session/prompt', { sessionId: opened, prompt });
       if (reply.kind !== 'result') return failedBy(reply);
       const { stopReason, usage } = PromptReply.safeParse(reply.result).data ?? {};
-      if (stopReason === undefined) return failed('the agent program answered something that is not the end of a turn');
+      if (stopReason === undefined) return failed('the agent program sent an answer that does not end the turn');
       onTaken();
       const ended = (why: string): Produced => failed(why, null, stopReason, usage?.totalTokens);
       if (stopped !== undefined) return ended(stopped);
@@ -405,7 +405,7 @@ function orAborted<Value>(signal: AbortSignal, promise: Promise<Value>): Promise
 
 const wantsSignIn = (why: string): CliError =>
   new CliError('ASP_CONFIG', {
-    message: 'The agent program of --acp wants you to sign in. Its message is left to the next run.',
+    message: 'The agent program of --acp needs you to sign in. The next run takes the message.',
     why: `it said: ${why}. Sign in with the program itself, then start asp run again.`,
   });
 

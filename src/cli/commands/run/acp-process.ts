@@ -113,7 +113,7 @@ export function startAcpProcess(
   };
   /** Logs and greetings on standard output are common; answering them, as JSON-RPC has it, confuses the programs that print them. */
   const passOver = async (line: string): Promise<void> => {
-    const text = `The agent program printed a line that is not a message of the protocol: ${toShownText(line)}`;
+    const text = `The agent program printed a line that is not a protocol message: ${toShownText(line)}`;
     if (isNoiseReported) return output.detail(text);
     isNoiseReported = true;
     await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);

@@ -15,8 +15,8 @@ const STARTED_AFTER_MS = 150;
 
 /** How a shell reports a command that it cannot run (POSIX, sh: Exit Status). */
 const CANNOT_RUN: Readonly<Record<number, string>> = {
-  126: 'exit 126 means that it is not executable.',
-  127: 'exit 127 means that the shell did not find it, or something in it.',
+  126: 'exit 126 means that the command is not executable.',
+  127: 'exit 127 means that the shell did not find the command, or a program that it runs.',
 };
 
 export interface CommandRules {
@@ -63,7 +63,7 @@ function refuseUnrunnable(exitCode: number | null): void {
   const why = CANNOT_RUN[exitCode ?? 0];
   if (why === undefined) return;
   throw new CliError('ASP_CONFIG', {
-    message: 'The command of --exec cannot be run. Its message is left to the next run.',
+    message: 'asp cannot run the command of --exec. The next run takes the message.',
     why,
   });
 }

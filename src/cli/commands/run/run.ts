@@ -9,14 +9,14 @@ export const LIMIT_OPTIONS = [
     flags: '--max-replies <count>',
     about: 'stop answering in a session after N replies without a message from --human (default 20, 0: no limit)',
   },
-  { flags: '--human <handles>', about: 'agents that a person writes with', isRepeatable: true },
+  { flags: '--human <handles>', about: 'agents that people use to write messages', isRepeatable: true },
   {
     flags: '--max-replies-per-hour <count>',
     about: 'stop answering after N replies within an hour (default 0: no limit)',
   },
   {
     flags: '--max-hops <count>',
-    about: 'do not answer a message that ends a chain of N automatic replies (default 50, 0: no limit)',
+    about: 'do not answer after a chain of N automatic replies (default 50, 0: no limit)',
   },
 ] as const satisfies readonly Option[];
 
@@ -69,12 +69,12 @@ const OPTIONS = [
   {
     flags: '--allow <kinds>',
     about:
-      'with --acp: grant permission requests of these kinds (default: refuse all); same-owner=edit,execute or allowlisted=read: only for messages from such agents',
+      'with --acp: grant these kinds of permission requests (default: none); same-owner=edit,execute or allowlisted=read grants them only for messages from those agents',
     isRepeatable: true,
   },
   {
     flags: '--from <handles|anyone>',
-    about: 'who may invite the agent and gets answers (default: agents of the same owner, and the allowlist)',
+    about: 'who can invite the agent and get answers (default: agents of the same owner, and the allowlist)',
     isRepeatable: true,
   },
   { flags: '--no-join', about: 'do not join sessions' },
@@ -115,40 +115,41 @@ export const run = command({
   path: 'run',
   summary: 'turn a command or a coding agent into an agent that answers messages',
   details: [
-    'Joins the sessions that the agent is invited to, and runs a command on this machine for each message. Only agents of',
-    'the same owner and those on the allowlist of the agent are answered, even if its policy is open, so that strangers',
-    'cannot run the command. --from names others, or anyone.',
+    'Joins the sessions that the agent is invited to, and runs a command on this machine for each message. It answers',
+    'only agents of the same owner and those on the allowlist of the agent, even if its policy is open, so that',
+    'strangers cannot run the command. --from names others, or anyone.',
     '',
     'The command gets the event as JSON on its standard input, its ids in ASP_EVENT_ID, ASP_SESSION_ID, ASP_SEQUENCE and',
     'ASP_ACTOR, and the number of the attempt in ASP_TRY. ASP_AGENT and ASP_PROFILE are set too, so that asp in the command',
-    'acts as the same agent at the same service. Secrets are not passed on: to use asp in the command, keep the client',
+    'acts as the same agent at the same service. Secrets are not passed on: to use asp in the command, put the client',
     'secret in a file (ASP_CLIENT_SECRET_FILE).',
     '',
     'The reply is the output of the command; without output, there is no reply. If it fails, the sender gets a short',
     'notice (metadata.failed), which no asp run answers. If it cannot be run at all (exit 126 or 127), the run ends, and',
     'the next one takes the message.',
     '',
-    '--acp starts an agent program, such as a coding agent, and gives it each message as a turn. The reply is what it says',
-    'at the end of the turn. Each session has its own session in the program, which continues after a restart if the',
-    'program supports that. The program sees who sent the message, how that agent is related to yours, and that it is not',
-    'the user speaking. Permission requests are refused; --allow grants requests of some kinds, as the program states them:',
+    '--acp starts an agent program, such as a coding agent, and gives it each message as a turn. The reply is the last',
+    'text of the turn. Each session has its own session in the program, which continues after a restart if the program',
+    'supports it. The program sees who sent the message, how that agent is related to yours, and that it is not',
+    'the user speaking. Permission requests are refused. --allow grants some kinds, as declared by the program:',
     `${KINDS.join(', ')}.`,
-    'With same-owner= or allowlisted= before the kinds, it grants them only in turns about a message from an agent of the',
-    'same owner, or from another one on the allowlist; anyone= is the same as nothing.',
+    'With same-owner= or allowlisted= before the kinds, it grants them only for messages from agents of the same',
+    'owner, or from others on the allowlist; anyone= is the default.',
     'The settings of the program decide what it does without asking. The JSON lines report tokens and costs under turn.',
     '',
     'Messages of one session are answered in order. The next run answers messages that arrive while none is running. Each',
     'message gets one reply, whatever happens, but its command may run again if it was cut off. One line of',
     'JSON reports each message. Ctrl-C lets running commands finish.',
     '',
-    'Two agents that answer everything would answer each other forever. So replies are limited: --max-replies in a session',
-    'until an agent in --human writes there, --max-hops in a chain of automatic replies (counted in metadata.hops), and',
-    'the same reply to automatic replies twice in a row. A message beyond a limit gets no reply. Its outcome is "limited",',
-    'its code names the limit, and a note says how to go on; --on-limit stop ends the run with exit code 11 instead. The',
+    'Two agents that answer everything would answer each other forever, so there are limits: --max-replies in a',
+    'session until an agent in --human writes there, --max-hops in a chain of automatic replies (counted in',
+    'metadata.hops), and the same reply to automatic replies twice in a row. A message beyond a limit gets no reply.',
+    'Its outcome is "limited", its code names the limit, and a note says how to continue; --on-limit stop ends the run',
+    'with exit code 11 instead. The',
     'counts survive a restart, except for tokens and costs.',
     '',
-    'Only one run at a time answers as an agent: a second one exits with 6, unless --cursor-file gives it its',
-    'own progress, for example to answer different agents (--from).',
+    'Only one run at a time can answer as an agent: a second one exits with 6, unless --cursor-file gives it its own',
+    'progress file, for example to answer different agents (--from).',
   ].join('\n'),
   options: OPTIONS,
   examples: [
@@ -162,7 +163,7 @@ export const run = command({
     },
   ],
   effect: 'write',
-  stdout: 'a line of JSON for each message with its result',
+  stdout: 'a line of JSON with the result of each message',
   makesOwnKeys: true,
   isEndless: true,
   finishesOnSignal: true,
@@ -202,7 +203,7 @@ function readRules(
 function readAmount(text: string | undefined): number {
   if (text === undefined) return 0;
   if (/^\d{1,9}(\.\d{1,6})?$/.test(text) && Number(text) > 0) return Number(text);
-  throw usageError(`--max-cost '${text}' is not an amount of money.`, { why: 'write a number, such as 5 or 2.50.' });
+  throw usageError(`--max-cost '${text}' is not a valid amount.`, { why: 'write a number, such as 5 or 2.50.' });
 }
 
 export type RunOptions = ReturnType<typeof parse>;
@@ -216,7 +217,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
       next: ['asp', 'run', '--help'],
     });
   if (program !== undefined && args.text('exec') !== undefined)
-    throw usageError('--exec and --acp exclude each other.');
+    throw usageError('--exec and --acp cannot be used together.');
   if (program === undefined && args.texts('allow').length > 0) throw usageError('--allow needs --acp.');
   const limits = {
     tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,

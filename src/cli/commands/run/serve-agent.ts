@@ -15,16 +15,15 @@ import { type CommandGuard, respondByCommand, startCommandGuard, waitForGuard } 
 
 const ADVICE: Advice = {
   admit: 'Add it with asp allowlist add, or answer everyone with --from anyone.',
-  since: 'To answer earlier messages too, add --since 1h.',
-  unreported: (limit) =>
-    `--${limit.replace('_', '-')} has no effect: the agent program does not report what its turns use.`,
+  since: 'To also answer earlier messages, add --since 1h.',
+  unreported: (limit) => `--${limit.replace('_', '-')} has no effect: the agent program does not report usage.`,
   limits: {
-    max_replies: 'A message from an agent in --human starts the count again; --max-replies raises it.',
+    max_replies: 'A message from an agent in --human resets the count; --max-replies raises the limit.',
     max_replies_per_hour: 'Wait, or raise --max-replies-per-hour.',
-    max_hops: 'A new message from a person starts again; --max-hops raises it.',
+    max_hops: 'A new message from a person starts a new chain; --max-hops raises the limit.',
     max_tokens: 'Start asp run again, or raise --max-tokens.',
     max_cost: 'Start asp run again, or raise --max-cost.',
-    repeated: 'The reply was the same three times in a row. A new message from a person starts again.',
+    repeated: 'The reply was the same three times in a row. A new message from a person resets this.',
   },
 };
 

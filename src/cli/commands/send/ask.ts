@@ -19,7 +19,7 @@ const ARGUMENTS = [
 
 const OPTIONS = [
   { flags: '--choices <text>', about: 'the possible answers, separated by commas' },
-  { flags: '--expect <text>', about: 'exit 12 unless this is the answer' },
+  { flags: '--expect <text>', about: 'exit with 12 if the answer is different' },
   { flags: '--wait <duration>', about: 'how long to wait for the answer (default 1h)' },
   { flags: '--topic <text>', about: 'topic of the new session' },
   { flags: '-F, --message-file <path|->', about: 'read the question from this file' },
@@ -29,11 +29,12 @@ export const ask = command({
   path: 'ask',
   summary: 'ask a question and print the answer',
   details: [
-    'Sends the question, waits for the answer, and prints it. A handle gets a new session, which ends with the answer.',
-    'With --choices, only one of them counts as the answer, in upper or lower case; stderr shows other messages. The',
+    'Sends the question, waits for the answer, and prints it. A question to a handle starts a new session, which ends',
+    'with the answer. With --choices, only one of the choices counts as the answer, in upper or lower case; stderr',
+    'shows other messages. The',
     'dashboard shows the choices as buttons, so a person can answer from a phone.',
     '',
-    'If no answer comes in time, the question stays open: the error names the command that goes on waiting.',
+    'If no answer comes in time, the question stays open: the error names the command that continues waiting.',
   ].join('\n'),
   arguments: ARGUMENTS,
   options: OPTIONS,
@@ -41,11 +42,11 @@ export const ask = command({
     { line: 'asp ask @alice.phone "Which region?"', about: 'print what she answers' },
     {
       line: 'asp ask @alice.phone "Deploy?" --choices yes,no --expect yes && ./deploy',
-      about: 'deploy only after a yes',
+      about: 'deploy only if the answer is yes',
     },
     {
       line: 'asp ask @alice.phone "Deploy?" --wait 10m --once "deploy-$GIT_SHA"',
-      about: 'a job that runs again asks only once',
+      about: 'asks only once, even if the job runs again',
     },
   ],
   effect: 'write',
@@ -62,7 +63,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const [to, question, path] = [args.argument('to'), args.argument('message'), args.text('message-file')];
   refuseSwapped(to, question, 'ask');
   if (question !== undefined && path !== undefined)
-    throw usageError('The question is given more than once.', { why: 'use either the argument or -F.' });
+    throw usageError('There is more than one question.', { why: 'use either the argument or -F.' });
   const target = readTarget(to);
   if (target.kind === 'handles' && target.handles.length > 1)
     throw usageError('A question goes to one agent.', { why: 'to ask several at once, ask in a session they share.' });

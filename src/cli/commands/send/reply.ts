@@ -21,8 +21,8 @@ export const reply = command({
   path: 'reply',
   summary: 'answer the latest message in a session',
   details: [
-    'The answer names the message it answers (in_reply_to in its metadata), so a program that waits for it recognizes it. This',
-    'is the latest message from another agent in the session; stderr says which.',
+    'Answers the latest message from another agent in the session; stderr says which. The answer names that message',
+    '(in_reply_to in its metadata), so that a waiting program recognizes it.',
   ].join('\n'),
   arguments: ARGUMENTS,
   options: OPTIONS,
@@ -50,7 +50,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   args.refuseBoth('wait', 'end');
   const positional = isLast ? first : second;
   if (positional !== undefined && (args.isSet('message') || args.isSet('message-file')))
-    throw usageError('The text is given more than once.', { why: 'use either the argument, -m or -F.' });
+    throw usageError('There is more than one text.', { why: 'use either the argument, -m or -F.' });
   const files = args.texts('file');
   const text = toSource(positional ?? args.text('message'), args.text('message-file'));
   if (files.length > ATTACHMENTS_PER_MESSAGE_MAX)

@@ -68,7 +68,7 @@ export const messageSend = command({
       line: 'asp send alice.bot "what is the status?" --end-after-reply',
       about: 'ask, print the answer, end the session',
     },
-    { line: 'asp send alice.bot "deploy now" --wait-for taken --timeout 5m', about: 'until her program has it' },
+    { line: 'asp send alice.bot "deploy now" --wait-for taken --timeout 5m', about: 'wait until her program has it' },
   ],
   effect: 'write',
   stdout:
@@ -89,7 +89,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const path = args.text('message-file');
   const waitsFor = args.text('wait-for');
   if (texts.length + Number(path !== undefined) + Number(isEdited) > 1)
-    throw usageError('The text is given more than once.', {
+    throw usageError('There is more than one text.', {
       why: 'use either the argument, -m, -F or --edit.',
     });
   const text = toSource(texts[0], path);

@@ -71,8 +71,8 @@ export const serveAccountSuspend = command({
   path: 'serve account suspend',
   summary: 'suspend an account of the local service: no one can act for it',
   details: [
-    'Its browsers and apps are signed out, its sockets close, its tokens stop working, and no one can',
-    'invite its agents. Clients with a secret work again after asp serve account resume; people sign in again.',
+    'This signs out its browsers and apps, closes its sockets and invalidates its tokens, and no one can invite its',
+    'agents. After asp serve account resume, clients with a secret work again, and people have to sign in.',
   ].join('\n'),
   arguments: [ACCOUNT],
   examples: [
@@ -123,12 +123,13 @@ export const serveAccountOperator = command({
   path: 'serve account operator',
   summary: 'set whether an account of the local service is an operator',
   details: [
-    'Operators get one more area of the dashboard, with all accounts and the state of the service. There they can do what',
-    'the other asp serve account commands do, except to operators. Only this command makes an operator.',
+    'Operators get an extra area in the dashboard, with all accounts and the state of the service. There they can do',
+    'the same as the other asp serve account commands, except to other operators. Only this command can make someone',
+    'an operator.',
   ].join('\n'),
   arguments: [ACCOUNT, { usage: '<yes|no>', about: 'no for accounts that anyone can create' }],
   examples: [
-    { line: 'asp serve account operator alice yes', about: 'alice finds “Operator” in the menu of the dashboard' },
+    { line: 'asp serve account operator alice yes', about: 'adds “Operator” to the account menu in alice’s dashboard' },
     { line: 'asp serve account operator alice no', about: 'undo it, at once' },
   ],
   effect: 'local',
@@ -172,8 +173,8 @@ export const serveAccountResetPassword = command({
   path: 'serve account reset-password',
   summary: 'create a link for setting a new password',
   details: [
-    'For people who have forgotten theirs: send them the link. It works once, within an hour. The new password signs out',
-    'every browser and app of the account, and removes its passkeys.',
+    'For people who forgot their password: send them the link. It works once, within an hour. Setting the new password',
+    'signs out every browser and app of the account, and removes its passkeys.',
   ].join('\n'),
   arguments: [ACCOUNT],
   examples: [

@@ -12,8 +12,8 @@ export const serveReset = command({
   path: 'serve reset',
   summary: 'delete all data of a stopped service: accounts, agents, sessions, attachments',
   details: [
-    'The folder is the one that asp serve would use. Only the data of a service are deleted, links are not',
-    'followed, and if a service is using the folder, nothing is deleted.',
+    'The folder is the one that asp serve would use. Deletes only the data of a service, follows no links, and deletes',
+    'nothing if a service is using the folder.',
   ].join('\n'),
   options: [{ flags: '--data <dir>', about: 'the data folder (default: the usual one)' }],
   examples: [
@@ -22,7 +22,7 @@ export const serveReset = command({
   ],
   effect: 'local',
   isDestructive: true,
-  stdout: 'the folder whose data were deleted',
+  stdout: 'the folder whose data was deleted',
   isEndless: true,
   parse: (args) => ({ data: args.text('data') }),
   async run(context, { data }) {
@@ -30,13 +30,13 @@ export const serveReset = command({
     const held = await holdData(context, directory);
     const found = held?.found ?? { attachments: 0, bytes: 0 };
     try {
-      if (held === undefined) await context.output.note(`There are no data in ${directory}.`);
+      if (held === undefined) await context.output.note(`There is no data in ${directory}.`);
       else {
         const what = `the database and ${found.attachments} attachments in ${directory} (${describeSize(found.bytes)})`;
         if (!(await context.prompts.confirm(`Delete ${what}?`, '--yes')))
           throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was deleted.' });
         await held.delete();
-        await context.output.note(`Deleted: ${what}. Logins created there are void.`);
+        await context.output.note(`Deleted: ${what}. Logins to this service no longer work.`);
       }
     } finally {
       held?.letGo();
@@ -54,10 +54,10 @@ async function chooseDirectory(context: Context, data: string | undefined): Prom
   const { readSettings } = await import('./settings.js');
   const { settings } = await readSettings(context, data === undefined ? {} : { data }, undefined);
   if (settings.database !== undefined)
-    throw usageError('The data of this service are in PostgreSQL, so asp cannot delete them.', {
+    throw usageError('The data of this service is in PostgreSQL, so asp cannot delete it.', {
       why: 'drop its schema there, then delete the attachments in its data folder.',
     });
-  if (settings.data === 'memory') throw usageError('A service with its data in memory leaves nothing to delete.');
+  if (settings.data === 'memory') throw usageError('A service with its data in memory has nothing to delete.');
   const directory = dataDirectory(context, settings.data);
   const running = await context.localService();
   if (running?.data === directory)
@@ -92,7 +92,7 @@ function describeSize(bytes: number): string {
 
 export const serveBackup = command({
   path: 'serve backup',
-  summary: 'save the data of a service to one file, even while it is running',
+  summary: 'back up a service to one file, even while it is running',
   details: [
     'A tar archive of a snapshot of the database and of its attachments, readable only by you. It unpacks',
     'with tar -x into an empty data folder. Signing keys are left out unless you ask for them.',
@@ -107,7 +107,7 @@ export const serveBackup = command({
     { line: 'asp serve backup asp-backup.tar', about: 'of the running service' },
     {
       line: 'asp serve backup /backup/asp.tar --data /var/lib/asp --force',
-      about: 'for a timer, replacing the last one',
+      about: 'for a timer, replacing the previous backup',
     },
   ],
   effect: 'local',
@@ -126,8 +126,8 @@ export const serveBackup = command({
         why: 'name the folder of a different one with --data.',
       });
     if (folder?.startsWith('postgres') === true)
-      throw usageError('The data of this service are in PostgreSQL, which has its own backup tools.', {
-        why: 'save them with pg_dump, then copy the attachments in its data folder.',
+      throw usageError('The data of this service is in PostgreSQL, which has its own backup tools.', {
+        why: 'save the database with pg_dump, then copy the attachments in its data folder.',
       });
     const directory = dataDirectory(context, folder);
     const file = resolve(context.machine.workingDirectory, named);
@@ -138,7 +138,7 @@ export const serveBackup = command({
     });
     const { attachments, bytes, schemaVersion } = made;
     if (!withKeys)
-      await context.output.note('Without the signing keys: after a restore, older access tokens are void.');
+      await context.output.note('The backup has no signing keys: after a restore, older access tokens are invalid.');
     const facts = { file, data: directory, bytes, attachments, schema_version: schemaVersion, with_keys: withKeys };
     await context.output.document(facts, (safe) => safe.file);
   },
@@ -158,7 +158,7 @@ export const serveRestore = command({
   isEndless: true,
   parse(args) {
     const data = args.text('data');
-    if (data === 'memory') throw usageError('A backup can be restored only to a folder, not to memory.');
+    if (data === 'memory') throw usageError('You can restore a backup only to a folder, not to memory.');
     return { file: args.argument('file'), data };
   },
   async run(context, { file: named, data }) {

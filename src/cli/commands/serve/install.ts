@@ -13,17 +13,17 @@ const INSTALL_OPTIONS = [
 
 export const serveInstall = command({
   path: 'serve install',
-  summary: 'let systemd start the service with the machine, and restart it',
+  summary: 'have systemd start the service at boot and restart it',
   details: [
     'Writes a confined unit, asp.service, enables it and starts it. Settings come from --config; secrets such as the URL of a database',
     'belong in a file of variables that only you or root can read: ~/.config/asp-cli/serve.env, or /etc/asp/environment with --system.',
-    'Repeat it after a change of the settings or of the place where asp is installed.',
+    'Run this again after you change the settings or move asp.',
   ].join('\n'),
   options: INSTALL_OPTIONS,
   examples: [
-    { line: 'asp serve install --dry-run', about: 'the unit, and what would be run' },
-    { line: 'asp serve install', about: 'a service of your own, which systemd starts when you sign in' },
-    { line: 'sudo asp serve install --system --config /etc/asp/serve.json', about: 'a service of the machine' },
+    { line: 'asp serve install --dry-run', about: 'preview the unit and the commands' },
+    { line: 'asp serve install', about: 'a user service, which systemd starts when you sign in' },
+    { line: 'sudo asp serve install --system --config /etc/asp/serve.json', about: 'a system service' },
   ],
   effect: 'local',
   stdout: 'the path of the unit; with --dry-run its text',
@@ -48,8 +48,8 @@ export const serveUninstall = command({
   details: 'The data, the settings and the log stay.',
   options: UNINSTALL_OPTIONS,
   examples: [
-    { line: 'asp serve uninstall', about: 'your own service' },
-    { line: 'sudo asp serve uninstall --system', about: 'the one of the machine' },
+    { line: 'asp serve uninstall', about: 'your user service' },
+    { line: 'sudo asp serve uninstall --system', about: 'the system service' },
   ],
   effect: 'local',
   stdout: 'the path of the unit that was removed',

@@ -31,7 +31,7 @@ export async function findService(context: Context) {
 
 export const serveStatus = command({
   path: 'serve status',
-  summary: 'show whether the local service is running, and its contents',
+  summary: 'show whether the local service is running, and what it holds',
   examples: [
     { line: 'asp serve status', about: 'a few lines' },
     { line: 'asp serve status --json', about: 'for scripts; exit 9 if it is not running' },
@@ -65,7 +65,7 @@ const STOP_POLL_MS = 50;
 
 export const serveStop = command({
   path: 'serve stop',
-  summary: 'stop the local service and wait until it has ended',
+  summary: 'stop the local service and wait until it is gone',
   examples: [
     { line: 'asp serve stop', about: 'finishes open requests first' },
     { line: 'asp serve stop --timeout 5s', about: 'exit 8 if it takes longer' },
@@ -87,8 +87,8 @@ export const serveOpen = command({
   path: 'serve open',
   summary: 'open the dashboard of the local service in the browser, signed in',
   details: [
-    'As a local account: the only one, or that of the first seeded agent, unless --account names another. The link that',
-    'is opened and printed works once, within a minute, and only on this machine.',
+    'Signs in as a local account: the only one, or that of the first seeded agent, unless --account names another. The',
+    'printed link works once, within a minute, and only on this machine.',
   ].join('\n'),
   options: [
     { flags: '--account <name>', about: 'sign in as this account: alice, the owner of @alice.bot' },
@@ -98,7 +98,7 @@ export const serveOpen = command({
     { line: 'asp serve open', about: 'agents, sessions, and live messages' },
     {
       line: 'asp serve open --account alice --no-browser',
-      about: 'the link of one account, to open it elsewhere',
+      about: 'a link to open yourself',
     },
   ],
   effect: 'local',
@@ -140,7 +140,7 @@ function toTime(epochMs: number): string {
 
 export const serveKeysList = command({
   path: 'serve keys list',
-  summary: 'list the keys that the local service signs its access tokens with',
+  summary: 'list the keys that sign the access tokens of the local service',
   examples: [
     { line: 'asp serve keys list', about: 'the signing key, the next one, and how long old ones stay published' },
     { line: 'asp serve keys list --json', about: 'for scripts' },
@@ -203,14 +203,14 @@ export const serveAgentAdd = command({
   options: [
     {
       flags: '--policy <open|allowlist|hold>',
-      about: 'who may reach them (default open)',
+      about: 'who can reach them (default open)',
       choices: ['open', 'allowlist', 'hold'],
     },
     { flags: '--display-name <text>', about: 'display name, shown instead of the handle' },
   ],
   examples: [
-    { line: 'asp serve agent add alice.bot', about: 'an agent that anyone here may reach' },
-    { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its allowlist may reach' },
+    { line: 'asp serve agent add alice.bot', about: 'an agent that anyone here can reach' },
+    { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its allowlist can reach' },
   ],
   effect: 'local',
   stdout: 'the handles, one per line',
@@ -287,7 +287,7 @@ export const serveClientAdd = command({
   path: 'serve client add',
   summary: 'create a client id and secret for one agent of the local service',
   details:
-    'For programs that sign in without a browser: set ASP_CLIENT_ID and ASP_CLIENT_SECRET. A new agent is added.',
+    'For programs that sign in without a browser: set ASP_CLIENT_ID and ASP_CLIENT_SECRET. Adds the agent if it is new.',
   arguments: [{ usage: '<handle>', about: 'the agent that the client acts as' }],
   options: [{ flags: '--scopes <list>', about: 'scopes of the client (default: all agent scopes)' }],
   examples: [
@@ -309,7 +309,7 @@ export const serveClientAdd = command({
   async run(context, { handle, scopes }) {
     const body = scopes === undefined ? { handle } : { handle, scopes };
     const client = await (await findService(context)).call('addOperatorClient', { body });
-    if (client.created_agent) await context.output.note(`${handle} is new and was added.`);
+    if (client.created_agent) await context.output.note(`${handle} is new, so it was added.`);
     await context.output.note('The secret is shown only once: store it as ASP_CLIENT_SECRET.');
     await context.output.record(client);
   },
@@ -318,7 +318,7 @@ export const serveClientAdd = command({
 export const serveClientList = command({
   path: 'serve client list',
   summary: 'list every client with a secret at the local service, and its agent',
-  details: 'Includes clients that people created on the dashboard. Secrets are not shown: only hashes are stored.',
+  details: 'Includes clients that people created in the dashboard. Secrets are not shown: only hashes are stored.',
   examples: [
     { line: 'asp serve client list', about: 'a table, by agent' },
     { line: 'asp serve client list --json', about: 'with scopes and last use' },
@@ -340,7 +340,7 @@ export const serveClientList = command({
 export const serveClientRevoke = command({
   path: 'serve client revoke',
   summary: 'revoke a client of the local service, for example because its secret leaked',
-  details: 'Its secret gets no more tokens, and its WebSockets close at once. Its agent stays. This cannot be undone.',
+  details: 'Its secret stops working, and its WebSockets close at once. Its agent stays. This cannot be undone.',
   arguments: [{ usage: '<client-id>', about: 'an id from asp serve client list' }],
   examples: [
     { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6', about: 'asks for confirmation' },

@@ -6,7 +6,7 @@ const OPTIONS = [
     about: 'listen here (default 127.0.0.1); other addresses need --public-url https://… or --behind-proxy',
   },
   { flags: '--port <n>', about: 'listen on this port (default 8744); 0 picks a free one' },
-  { flags: '--data <dir|memory>', about: 'store everything in this folder, or memory to keep nothing' },
+  { flags: '--data <dir|memory>', about: 'store everything in this folder, or nothing on disk with memory' },
   {
     flags: '--database <url>',
     about: 'store everything but attachments in this PostgreSQL database: postgres://user@host/name',
@@ -25,7 +25,7 @@ const OPTIONS = [
     about: 'with a database: services that share it notify each other over NATS, nats://host:4222',
   },
   { flags: '--bus-creds <path>', about: 'the NATS credentials file' },
-  { flags: '--public-url <url>', about: 'the address that others use' },
+  { flags: '--public-url <url>', about: 'the address that clients use' },
   { flags: '--behind-proxy', about: 'a proxy in front of it terminates TLS; its X-Forwarded-For is trusted' },
   {
     flags: '--seed <handle>',
@@ -34,7 +34,7 @@ const OPTIONS = [
   },
   {
     flags: '--policy <open|allowlist|hold>',
-    about: 'who may reach the seeded agents (default open)',
+    about: 'who can reach the seeded agents (default open)',
     choices: ['open', 'allowlist', 'hold'],
   },
   { flags: '--demo', about: 'create agents to try it with: @demo.echo, which answers, @demo.you and @alice.bot' },
@@ -83,13 +83,13 @@ const OPTIONS = [
   },
   {
     flags: '--log-level <error|warn|info|debug>',
-    about: 'the least severe lines to log, as text unless --log says json (default info)',
+    about: 'the lowest level to log, as text unless --log is json (default info)',
     choices: ['error', 'warn', 'info', 'debug'],
   },
   { flags: '--security-log <path>', about: 'append sign-ins, failures and changes to this file' },
   {
     flags: '--metrics-port <n>',
-    about: 'offer Prometheus metrics on this port of 127.0.0.1 (default off); 0 picks a free one',
+    about: 'serve Prometheus metrics on this port of 127.0.0.1 (default off); 0 picks a free one',
   },
   {
     flags: '--inject <faults>',
@@ -100,7 +100,7 @@ const OPTIONS = [
   { flags: '--print-config', about: 'print the effective settings and where each comes from, then exit' },
   {
     flags: '--adopt-attachments',
-    about: 'use this attachments folder even if it belongs to another database (once, after a mistake)',
+    about: 'use this attachments folder even if it belongs to another database (once, to fix a mistake)',
   },
   { flags: '--detach', about: 'run in the background; return once it accepts requests' },
   { flags: '--ready-file <path>', about: 'write this file once it accepts requests' },
@@ -117,16 +117,16 @@ export const serve = command({
   ].join('\n'),
   options: OPTIONS,
   examples: [
-    { line: 'asp serve --demo', about: 'a service for trying things out' },
+    { line: 'asp serve --demo', about: 'try things out' },
     {
       line: 'asp serve --port 0 --data memory --seed alice.bot,bob.bot --json',
-      about: 'for a test: a free port, no traces',
+      about: 'for a test: a free port, nothing on disk',
     },
     {
       line: 'asp serve --host 0.0.0.0 --public-url https://asp.example.org --behind-proxy',
-      about: 'for others, behind a proxy',
+      about: 'a public service, behind a proxy',
     },
-    { line: 'asp serve --config /etc/asp/serve.json --print-config', about: 'shows what a configuration means' },
+    { line: 'asp serve --config /etc/asp/serve.json --print-config', about: 'check a configuration' },
   ],
   effect: 'local',
   stdout: 'the base URL, once it accepts requests',

@@ -458,6 +458,6 @@ export function requireUseOfBus(settings: Settings): void {
   showBus(bus);
   if (database === undefined)
     throw usageError('--bus connects services that share a database, so it needs --database.', {
-      why: 'a service with a data folder of its own has no other service to notify.',
+      why: 'a service with its own data folder has no other service to notify.',
     });
 }

@@ -284,7 +284,7 @@ function isInItsWay({ code }: OperatorError, { port }: Ports, { running, data }:
 function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError {
   return new CliError('ASP_PORT_IN_USE', {
     message: `The local service is already running at ${url} (process ${pid}).`,
-    why: 'use it, stop it with asp serve stop, or run a second one beside it: asp serve --port 0 --data <folder>.',
+    why: 'use it, stop it with asp serve stop, or run a second one: asp serve --port 0 --data <folder>.',
     next: ['asp', 'serve', 'status'],
     cause,
   });
@@ -308,7 +308,7 @@ function translateFileError(error: unknown): unknown {
     ENOTDIR: 'it, or a folder above it, is a file.',
   };
   if (!Object.hasOwn(why, code)) return error;
-  return new CliError('ASP_CONFIG', { message: 'The data folder cannot be used.', why: why[code], cause: error });
+  return new CliError('ASP_CONFIG', { message: 'asp cannot use the data folder.', why: why[code], cause: error });
 }
 
 const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];

@@ -12,7 +12,7 @@ const SYSTEM_FOLDER = '/etc/systemd/system';
 const SYSTEM_DATA = '/var/lib/asp';
 const SYSTEM_USER = 'asp';
 /** Only units with this first line are replaced or removed. */
-const MARK = '# Written by asp serve install, which replaces it; asp serve uninstall removes it.';
+const MARK = '# Written by asp serve install, which may replace it. Remove it with asp serve uninstall.';
 /** How long a service may take to stop, without `--drain-delay`. */
 const STOP_S = 35;
 
@@ -71,7 +71,7 @@ export async function uninstall(
     for (const words of after) await mustRun(context, place, words);
   }
   await context.output.document({ ...facts, removed: isThere && !isDry }, (safe) => safe.unit);
-  if (!isThere) await context.output.note('It is not there. Nothing was changed.');
+  if (!isThere) await context.output.note('There is no such unit. Nothing was changed.');
   if (isDry) for (const one of commands) await context.output.note(`Would run: ${quoteArgs(one)}`);
 }
 
@@ -96,7 +96,7 @@ function findPlace({ machine, environment }: Context, isSystem: boolean): Place 
 
 function noSystemd(why: string): CliError {
   return new CliError('ASP_CONFIG', {
-    message: 'systemd does not manage services here.',
+    message: 'systemd does not run services here.',
     why: `${why} asp serve --detach runs a service in the background without it.`,
   });
 }
@@ -208,7 +208,7 @@ async function planUnit(context: Context, place: Place, { user, config }: Wishes
   const [node = '', script = ''] = context.machine.commandLine;
   if (/[/\\]_npx[/\\]/.test(script))
     throw new CliError('ASP_CONFIG', {
-      message: 'asp runs from a temporary folder of npx, which does not last.',
+      message: 'asp runs from a temporary folder of npx, which will be deleted.',
       next: ['npm', 'install', '--global', 'asp-cli'],
     });
   const data = place.isSystem && settings.data === undefined ? ['--data', SYSTEM_DATA] : [];

@@ -32,7 +32,7 @@ export async function readDelivery(
     subject: sessionId,
     ...errorContext,
     messages: { NOT_FOUND: `${sessionId}: what became of messages is not known.` },
-    reasons: { NOT_FOUND: 'the service does not say it, or this agent has not joined the session.' },
+    reasons: { NOT_FOUND: 'the service does not report it, or this agent has not joined the session.' },
     next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
   };
   try {
@@ -97,7 +97,7 @@ export async function waitForState(
       if (silent !== false && silent.length === missing.length)
         throw new CliError('ASP_PARTIAL', {
           message: `${joinHandles(silent)} ${silent.length === 1 ? 'does' : 'do'} not say what is taken. Your message was sent.`,
-          why: 'wait for the delivery or for the reply instead.',
+          why: 'wait for delivery or for the reply instead.',
           outcome: 'applied',
           next,
         });

@@ -29,7 +29,7 @@ export const sessionList = command({
   options: [
     {
       flags: '--state <state>',
-      about: 'only active or ended ones, or those you are invited to and have not joined',
+      about: 'only active or ended sessions, or pending invitations',
       choices: ['active', 'ended', 'invited'],
     },
     { flags: '--with <handle>', about: 'only sessions that this agent is in' },
@@ -143,7 +143,7 @@ export const sessionShow = command({
   path: 'session show',
   summary: 'show a session and its participants',
   arguments: [SESSION],
-  options: [{ flags: '--delivery', about: 'and what became of your last message, for each recipient' }],
+  options: [{ flags: '--delivery', about: 'also show how far your last message got, for each recipient' }],
   examples: [
     { line: 'asp session show sess_…', about: 'topic, state and participants' },
     { line: "asp session show sess_… --json | jq '.participants'", about: 'the object as the service sends it' },
@@ -230,7 +230,7 @@ export const sessionCreate = command({
   arguments: [{ usage: '[handles...]', about: 'agents to invite' }],
   options: [
     { flags: '--topic <text>', about: 'the topic' },
-    { flags: '-m, --message <text>', about: 'the first message, sent with the creation; - reads standard input' },
+    { flags: '-m, --message <text>', about: 'the first message; - reads standard input' },
     STRICT,
   ],
   examples: [
@@ -382,7 +382,7 @@ export const sessionInvite = command({
       change,
       `Invited ${invited.length === 0 ? 'no one' : invited.join(', ')} to ${session_id}`,
     );
-    if (isStrict) refuseOmissions(omitted, 'The rest was done.');
+    if (isStrict) refuseOmissions(omitted, 'The rest of the command succeeded.');
   },
 });
 
@@ -508,10 +508,10 @@ export const sessionWait = command({
   path: 'session wait',
   summary: 'wait until something happens in a session',
   details: [
-    'joined, left and ended succeed at once if the session is already in that state; message and reply count from',
-    'now on, or after --after. A reply is a message from another agent; one that answers a different message than the one',
-    'you sent as --after, or named, is skipped. Prints the text of the message, otherwise the session id. Exit 8 if it does',
-    'not come in time.',
+    'joined, left and ended succeed at once if the session is already in that state; message and reply consider only',
+    'new events, or those after --after. A reply is a message from another agent; replies to a message other than the',
+    'one you named, or sent as --after, are skipped. Prints the text of the message, otherwise the session id. Exits',
+    'with 8 if it times out.',
   ].join('\n'),
   arguments: [SESSION],
   options: [

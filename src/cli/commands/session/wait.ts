@@ -93,7 +93,7 @@ async function wait(context: Context, options: WaitOptions): Promise<Met> {
   }
   if (!context.signal.aborted)
     throw await notFound(
-      `${sessionId}: the event can no longer come.`,
+      `${sessionId}: the event can no longer happen.`,
       'the session ended, or this agent left it.',
       next,
     );

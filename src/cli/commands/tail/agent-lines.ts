@@ -104,7 +104,7 @@ class PacedLines implements AgentLines {
       fitted([
         `[asp] You are ${this.#me}.`,
         news,
-        'New messages of other agents follow, one line each. What they say is not from your user.',
+        'New messages from other agents follow, one line each. They are not from your user.',
       ]),
     );
   }
@@ -214,7 +214,7 @@ class PacedLines implements AgentLines {
 
   #lineFor(shown: EventEnvelope, { senders, messages }: News, relation: Relation): string {
     const { session_id: id } = shown;
-    if (!isSessionId(id)) return '[asp] a message in a session whose id is damaged.';
+    if (!isSessionId(id)) return '[asp] a message in a session with a malformed id.';
     const sender = `${describeSender(getHandle(shown), relation)}, not your user,`;
     const message = findText(shown, this.#me);
     if (message === undefined) {

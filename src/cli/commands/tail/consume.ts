@@ -117,7 +117,7 @@ function prettyText(event: EventEnvelope, style: Style, isOneSession: boolean): 
 }
 
 const TRIES = 5;
-const PARTIAL = 'the events before it are done; a cursor file continues with this one.';
+const PARTIAL = 'the events before it were handled; a cursor file continues with this one.';
 const FIRST_WAIT_MS = 500;
 
 /** Runs `command` for each event and passes on its output. */

@@ -34,7 +34,7 @@ const FOLLOW_OPTIONS = [
   { flags: '-f, --follow', about: 'the default of tail', isHidden: true },
   {
     flags: '--idle <duration>',
-    about: 'stop when nothing arrives for this long, after all waiting events (exit 8 if --count was not reached)',
+    about: 'stop when nothing arrives for this long, after all pending events (exit 8 if --count was not reached)',
   },
   { flags: '--keep', about: 'keep running when the sessions have ended' },
   {
@@ -46,8 +46,7 @@ const FOLLOW_OPTIONS = [
   { flags: '--join', about: 'join every session that the agent is invited to' },
   {
     flags: '--for-agent',
-    about:
-      'print short lines for the monitor of a coding agent, which each line wakes; with --join, joins no strangers',
+    about: 'print short lines that wake the monitor of a coding agent; with --join, ignores invitations from strangers',
   },
 ] as const satisfies readonly Option[];
 
@@ -68,10 +67,10 @@ export const sessionTail = command({
     'With sessions: their last 10 events, then new ones, until all have ended. Each event is printed once and in order,',
     'even across reconnects; stderr reports events that could not be loaded.',
     '',
-    '--for-agent tells a coding agent of messages and invitations: at most 480 characters for each, at most one line in two',
-    'seconds. The first line says who the agent is and what is unread. Each other line says who wrote, how that agent is',
-    'related to yours, and how to answer, and ends with the text as a JSON string. It names the command that reads what',
-    'does not fit. Nothing that a message says can look like a line of its own or like the beginning of one.',
+    '--for-agent tells a coding agent about messages and invitations, with at most 480 characters each and at most one',
+    'line in two seconds. The first line says who the agent is and what is unread. Each other line says who wrote, how',
+    'that agent is related to yours, and how to answer, and ends with the text as a JSON string. If the text does not',
+    'fit, the line names the command that reads the rest. A message cannot forge a line or the beginning of one.',
   ].join('\n'),
   arguments: [{ usage: '[sessions...]', about: SESSION_ABOUT }],
   options: [...EVENT_OPTIONS, ...FOLLOW_OPTIONS],
@@ -83,7 +82,7 @@ export const sessionTail = command({
     { line: 'asp tail --join --not-me --cursor-file inbox.json --exec ./answer.sh', about: 'a small bot' },
     {
       line: 'asp tail --type message --jq \'"\\(.payload.sender): \\(.payload.content)"\'',
-      about: 'a line of your own for each message',
+      about: 'your own format for each message',
     },
     { line: 'asp tail sess_… --pretty', about: 'for people' },
     { line: 'asp tail --for-agent --join', about: 'for the monitor of a coding agent' },
@@ -162,7 +161,7 @@ async function readEventOptions(
   const beginning = (['last', 'after', 'since'] as const).find((option) => args.isSet(option));
   if (sessionIds.length === 0 && beginning !== undefined)
     throw usageError(`--${beginning} needs a session.`, {
-      why: 'a tail of all sessions starts where the last connection ended, or at the position in --cursor-file.',
+      why: 'without a session, tail starts where the last connection ended, or at the position in --cursor-file.',
       next: ['asp', 'session', 'list'],
     });
   const time = (option: 'since' | 'until'): number | undefined => {
@@ -218,7 +217,7 @@ function readForwardUrl(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))) return url.href;
-  throw usageError(`--forward '${text}' is not an https address.`, { why: 'http is for this machine only.' });
+  throw usageError(`--forward '${text}' is not an https address.`, { why: 'http works only on this machine.' });
 }
 
 export type EventOptions = Awaited<ReturnType<typeof readEventOptions>>;

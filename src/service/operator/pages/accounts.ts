@@ -60,7 +60,7 @@ export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
   const path = prefix === '' ? PATH : `${PATH}?q=${encodeURIComponent(prefix)}`;
   const nothing = renderEmpty(
     'No account found',
-    html`<p>No account has a name that begins like this.</p><p><a href="${PATH}">All accounts</a></p>`,
+    html`<p>No username begins with this.</p><p><a href="${PATH}">All accounts</a></p>`,
   );
   const field: Field = {
     id: 'q',
@@ -151,7 +151,7 @@ function renderFacts(account: OperatorAccount, now: number): Html {
 }
 
 function renderOperator({ username }: OperatorAccount): Html {
-  return html`<section class="card stack-tight" aria-labelledby="operator"><h2 id="operator">An operator</h2>
+  return html`<section class="card stack-tight" aria-labelledby="operator"><h2 id="operator">This account is an operator</h2>
 <p>No operator can change this account here. On the machine of the service, <code class="mono wrap">asp serve account operator ${username} no</code> makes it an ordinary account.</p></section>`;
 }
 
@@ -161,15 +161,15 @@ function renderActions({ context }: Visit, account: OperatorAccount, csrf: strin
   const isSuspended = state === 'suspended';
   const signsInLocally = isLocal && servesPagesHere(context.settings);
   const access = isSuspended
-    ? html`<p class="soft">No one can act for this account. If you resume it, its people sign in again, and programs with API credentials continue.</p>
+    ? html`<p class="soft">No one can act for this account. If you resume it, people have to sign in again, and programs with API credentials continue.</p>
 <div class="row-actions">${renderButton({ path: `${path}/resume`, csrf, label: 'Resume account' })}</div>`
-    : html`<p class="soft">Suspending signs out all browsers and apps at once and refuses all tokens. You can undo it.</p>
+    : html`<p class="soft">Suspending signs out all browsers and apps at once and invalidates all tokens. You can undo it.</p>
 <div class="row-actions">${renderButton({ path: `${path}/suspend`, csrf, label: 'Suspend account', kind: 'danger' })}</div>`;
   const reset = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
-<p class="soft">A link with which the owner sets a new password, once, within an hour.</p>
+<p class="soft">Create a link that lets the owner set a new password, once, within an hour.</p>
 <div class="row-actions">${renderButton({ path: `${path}/password-link`, csrf, label: 'Create link' })}</div></section>`;
   const trust = html`<section class="card stack-tight" aria-labelledby="trust"><h2 id="trust">Trust</h2>
-<p class="soft">Trusted accounts may have open agents, and the limits of an account do not apply to them.</p>
+<p class="soft">Trusted accounts may have open agents, and account limits do not apply to them.</p>
 <div class="row-actions">${tier === 'trusted' ? renderButton({ path: `${path}/distrust`, csrf, label: 'Stop trusting' }) : renderButton({ path: `${path}/trust`, csrf, label: 'Trust account' })}</div></section>`;
   return html`<section class="card stack-tight" aria-labelledby="access"><h2 id="access">Access</h2>${access}</section>
 ${!isSuspended && !signsInLocally && reset}${!isLocal && trust}
@@ -180,7 +180,7 @@ ${!isSuspended && !signsInLocally && reset}${!isLocal && trust}
 async function requireOrdinary(visit: Visit): Promise<OperatorAccount> {
   const account = await readOperatorAccount(visit.context, visit.part('account'));
   if (account.is_operator)
-    throw new ServiceError('VALIDATION_ERROR', 'This account is an operator, which only asp serve account can change.');
+    throw new ServiceError('VALIDATION_ERROR', 'This account is an operator. Only asp serve account can change it.');
   return account;
 }
 

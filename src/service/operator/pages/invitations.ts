@@ -17,7 +17,7 @@ const DAYS = ['1', '7', '30'] as const;
 
 const SIGN_UP: Readonly<Record<ServiceContext['settings']['accountPolicy']['signUp'], string>> = {
   open: 'Everyone can sign up here, so no one needs an invitation.',
-  invite: 'Only someone with an invitation can sign up here. Each is for one person.',
+  invite: 'People need an invitation to sign up here. Each is for one person.',
   off: 'No one can sign up here, with or without an invitation.',
 };
 
@@ -34,7 +34,7 @@ export async function showInvitations(visit: Visit): Promise<DashboardAnswer> {
   );
   const nothing = renderEmpty(
     'No invitations',
-    html`<p>An invitation is a link with which one person can sign up.</p>`,
+    html`<p>An invitation is a link that lets one person sign up.</p>`,
   );
   const rows = renderList(PATH, listed, (row) => renderInvitation(toInvitation(row, now), csrf, now), nothing);
   const heading = { title: 'Invitations', about: SIGN_UP[context.settings.accountPolicy.signUp] };

@@ -9,9 +9,9 @@ export const ROTATE_PATH = `${OPERATOR_AREA}/keys/rotate`;
 const QUESTION = {
   title: 'Rotate the signing keys?',
   consequences: [
-    'A new key is published now. It signs as soon as everyone who checks tokens can know it.',
-    'Tokens that the present key has signed stay valid until they expire. No one is signed out.',
-    'The service does this by itself from time to time. Do it now if someone may know the present key.',
+    'A new key is published now. It takes over once everyone who checks tokens has had time to load it.',
+    'Tokens signed by the current key stay valid until they expire. No one is signed out.',
+    'The service does this automatically from time to time. Do it now if the current key may have leaked.',
   ],
   label: 'Rotate keys',
 } as const;

@@ -20,11 +20,11 @@ export async function showLog(visit: Visit): Promise<DashboardAnswer> {
       read: ([beforeId], limit) => listOperatorActions(query, beforeId, limit),
     }),
   );
-  const nothing = renderEmpty('Nothing yet', html`<p>What operators do from now on is listed here.</p>`);
+  const nothing = renderEmpty('Nothing yet', html`<p>Actions of operators appear here.</p>`);
   const now = context.clock.now();
   const heading = {
     title: 'Log',
-    about: 'What operators did here and with asp serve on the machine of the service. Entries are kept for a year.',
+    about: 'Actions of operators, here and with asp serve on the machine that runs the service. Entries are kept for a year.',
   };
   return page(
     renderAreaPage('log', { heading, body: renderList(PATH, listed, (row) => renderAction(row, now), nothing) }),

@@ -61,7 +61,7 @@ export function createOverview(sources: OverviewSources): (visit: Visit) => Prom
     const body = html`<div class="tiles">${renderService(visit, sources, isReady, now)}${renderContents(contents, now)}</div>
 ${renderRecent(recent)}
 <div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}</div>`;
-    const heading = { title: 'Overview', about: 'The state of this service. Reload the page to see what is new.' };
+    const heading = { title: 'Overview', about: 'The state of this service. Reload the page to update it.' };
     return page(renderAreaPage('overview', { heading, note: visit.note, body }));
   };
 }
@@ -153,7 +153,7 @@ function renderRecent({ minutes }: Recent): Html {
     },
     {
       title: 'Response time',
-      about: 'Time in which 95 % of the requests of a minute were answered',
+      about: 'Response time of the fastest 95 % of requests in each minute',
       series: usual(({ responseMs = 0 }) => Math.min(responseMs, LONGEST_MS)),
       format: formatTime,
       remark: '95 % of requests',

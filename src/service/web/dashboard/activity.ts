@@ -12,9 +12,9 @@ const BEFORE_ALL = 'Z';
 function renderActivities(listed: Listed<ActivityRow>, now: number): View {
   const heading = renderHeading({
     title: 'Activity',
-    about: 'Sign-ins, and changes to your account, its agents and who may act for them. Entries are kept for 90 days.',
+    about: 'Sign-ins, and changes to your account, your agents and who can act for them. Entries are kept for 90 days.',
   });
-  const nothing = renderEmpty('No activity', html`<p>What happens from now on is listed here.</p>`);
+  const nothing = renderEmpty('No activity', html`<p>Sign-ins and changes appear here.</p>`);
   const list = renderList(PATH, listed, (row) => renderActivity(row, now), nothing);
   const main = html`<div class="stack">${renderTrail('Settings', '/dashboard/settings')}${heading}${list}</div>`;
   return { title: 'Activity', section: undefined, main };

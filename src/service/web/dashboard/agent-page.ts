@@ -21,16 +21,16 @@ function renderPublicAgent(row: AgentRecordRow, host: string, { baseUrl, webUrl 
   const skills = parseSkills(row);
   const whom: Html =
     row.inbound_policy === 'open'
-      ? html`Send it a message from a terminal:`
-      : html`Only agents on its allowlist can start a session with it. If yours is one of them:`;
+      ? html`Send a message to this agent from a terminal:`
+      : html`Only agents on the allowlist can start a session with this agent. If yours is one of them:`;
   const main = html`<div class="stack">
 <div class="identity">${renderAgentFace(handle, 'large')}<div class="who"><h1>${strangersText(name)}</h1><span class="mono wrap">${handle}</span></div></div>
 ${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
 <p class="soft small">By ${strangersText(ownerName)} <span class="mono wrap">@${owner}</span></p>
 ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card))}</section>`}
-<section class="stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
-<section class="stack-tight" aria-labelledby="share"><h2 id="share">Share it</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
+<section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
+<section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;
   return layOut({ title: handle, host, main });
 }
@@ -54,7 +54,7 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
     const host = getHost(server);
     if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
-      const title = 'There is nothing here';
+      const title = 'Page not found';
       const message = 'This agent does not exist, or only its owner can see it.';
       return reply
         .code(404)

@@ -116,11 +116,11 @@ ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="l
 <div class="stack">
 <section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Connect a terminal as this agent:</p>
 ${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCommand({ baseUrl, handle: agent.canonical_handle }, 'tail')])}
-<p class="soft small">For a server that runs by itself, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
+<p class="soft small">For a server, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
 ${renderGrants(page)}
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
-${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPath(agent.canonical_handle)}">Public page</a> <span class="soft">that you can share</span></p>`}
+${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPath(agent.canonical_handle)}">Public page</a> <span class="soft">to share</span></p>`}
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${getPath(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
@@ -146,15 +146,15 @@ function renderStatus({ agent, csrf, waitingCount, grants, now }: OverviewPage):
     ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
     : renderButton({ path, csrf, label: 'Pause', values: { paused: 'true' } });
   const label = agent.paused
-    ? 'No one can invite it. Its current sessions continue.'
+    ? 'No one can invite this agent. Its current sessions continue.'
     : agent.is_online
-      ? 'Connected. It receives messages as they arrive.'
-      : 'Messages are kept until it connects.';
+      ? 'Connected and receiving messages as they arrive.'
+      : 'Messages are kept until the agent connects.';
   const lastUses = grants.flatMap(({ lastUsedAt }) => (lastUsedAt === null ? [] : [lastUsedAt]));
   const lastSeen =
     !agent.is_online && lastUses.length > 0 && html` Last seen ${renderTime(Math.max(...lastUses), now)}.`;
   const count = waitingCount === COUNTED_MAX ? `${COUNTED_MAX} or more sessions` : sessionsInWords(waitingCount);
-  const waiting = waitingCount > 0 && html` Something waits for it in ${count}.`;
+  const waiting = waitingCount > 0 && html` It has unread events in ${count}.`;
   return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${label}${lastSeen}${waiting}</p></section>`;
 }
 
@@ -167,7 +167,7 @@ function renderAccess({ agent, csrf, mayBeOpen, access, mistakes }: OverviewPage
 ${renderChoices(
   {
     name: 'inbound_policy',
-    legend: 'Who can start a session with it',
+    legend: 'Who can start a session with this agent',
     choices: [
       {
         value: 'allowlist',
@@ -176,8 +176,8 @@ ${renderChoices(
       },
       {
         value: 'hold',
-        label: 'Only agents on the allowlist, and show me who else tried',
-        about: html`To others it looks the same. You see who knocked and what they wrote, and decide. <a href="${getPath(agent)}/knocks">See who knocked</a>`,
+        label: 'Only agents on the allowlist, and show me who else tries',
+        about: html`Other agents cannot tell the difference. You see who knocked and what they wrote, and decide. <a href="${getPath(agent)}/knocks">See who knocked</a>`,
       },
       { value: 'open', label: 'Anyone', about, isDisabled: isRefused },
     ],
@@ -190,8 +190,8 @@ ${renderChoices(
     name: 'visibility',
     legend: 'Who can find this agent',
     choices: [
-      { value: 'public', label: 'Anyone', about: 'Others find it by search and can read its card.' },
-      { value: 'private', label: 'Only you', about: 'Others can invite it only if they know its handle.' },
+      { value: 'public', label: 'Anyone', about: 'Others can find this agent by search and read its card.' },
+      { value: 'private', label: 'Only you', about: 'Others can invite this agent only if they know its handle.' },
     ],
   },
   access.visibility,
@@ -229,8 +229,8 @@ export function renderProfile(page: ProfilePage): View {
   const body = html`<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField(displayName, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
-${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to it. Markdown.' }, mistakes)}
-<fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask it to do. Empty rows are left out.</p><div class="skills">${skills}</div></fieldset>
+${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
+<fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask this agent to do. Empty rows are ignored.</p><div class="skills">${skills}</div></fieldset>
 <div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
   return renderAgentPage(page, 'profile', body);
 }
@@ -254,8 +254,8 @@ export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'c
   const main = renderQuestion({
     title: html`Remove <span class="wrap">${agent.canonical_handle}</span>?`,
     consequences: [
-      'It leaves its active sessions, and no one can reach it anymore.',
-      'Its API credentials and connected apps are cut off at once.',
+      'The agent leaves its active sessions, and no one can reach it anymore.',
+      'API credentials and connected apps lose access at once.',
       'The handle can’t be used again. This cannot be undone.',
     ],
     path: `${getPath(agent)}/remove`,

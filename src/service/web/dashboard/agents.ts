@@ -62,7 +62,7 @@ function renderNoAgents(username: string, baseUrl: string): Html {
     'No agents yet',
     html`<p>Choose a name, and other agents can reach it as <span class="mono wrap">@${username}.name</span>.</p>
 <p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>
-<p>Or sign in from a terminal, and create one on the way:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
+<p>Or sign in from a terminal, and create one there:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}`,
   );
 }
 
@@ -86,7 +86,7 @@ function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: First
     [
       steps.has_session,
       'Send a first message',
-      html`<p class="soft small"><a href="/dashboard/new-session">Start a session</a> with any agent that lets yours in, here or from a terminal. To wait for one:</p>${renderCommand([aspCommand({ baseUrl, handle }, 'tail')])}`,
+      html`<p class="soft small"><a href="/dashboard/new-session">Start a session</a> with any agent that accepts yours, here or from a terminal. To wait for a message:</p>${renderCommand([aspCommand({ baseUrl, handle }, 'tail')])}`,
     ],
   ];
   if (all.every(([isDone]) => isDone === 1)) return undefined;
@@ -176,7 +176,7 @@ ${renderProblem('There is a problem', mistakes)}
 <form method="post" action="/dashboard/new-agent" class="card stack">${hidden({ csrf, key })}
 ${[name, displayName].map((field) => renderField(field, mistakes))}
 ${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
-<p class="soft small">At first, only your own agents can invite it. You can let others in on its page.</p>
+<p class="soft small">At first, only your own agents can invite this agent. You can let others in on its page.</p>
 <div class="row-actions"><button class="button primary">Create agent</button><a class="button plain" href="/dashboard/agents">Cancel</a></div>
 </form></div>`;
   return { title: mistakes.length > 0 ? 'Problem: New agent' : 'New agent', section: 'agents', main };
@@ -241,10 +241,10 @@ export function readMistakes(issues: readonly Issue[], known: Readonly<Record<st
       const id = `skill-${Number(index ?? 0) + 1}`;
       return {
         field: id,
-        message: 'Give each skill a name of 1 to 100 characters, and 1000 at most to say what it does.',
+        message: 'Give each skill a name of 1 to 100 characters, and a description of at most 1000.',
       };
     }
-    return known[String(field)] ?? { message: 'This form cannot be read.' };
+    return known[String(field)] ?? { message: 'This form is invalid.' };
   });
   const order = Object.values(known).map(({ field }) => field);
   const rank = ({ field }: Mistake): number => (order.includes(field) ? order.indexOf(field) : order.length);

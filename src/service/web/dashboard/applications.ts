@@ -56,8 +56,8 @@ export function renderApplications({ listed, now, baseUrl, mcpUrl, note }: Appli
   const end =
     hasSeveral && html`<p class="small"><a class="aside-link quiet-danger" href="${all}">Disconnect all…</a></p>`;
   const nothing = renderEmpty(
-    'Nothing is connected',
-    html`<p>An app asks you before it acts as one of your agents. The command line does so too:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}<p>A chat program that takes the URL of an MCP server gets this one: <code>${mcpUrl}</code></p>`,
+    'No connected apps',
+    html`<p>Apps ask you before they act as one of your agents. So does the command line:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}<p>If a chat program asks for the URL of an MCP server, use this one: <code>${mcpUrl}</code></p>`,
   );
   const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
   const main = html`<div class="stack">${heading}${renderNote(note)}${list}${end}</div>`;
@@ -94,7 +94,7 @@ export function renderDisconnect({
     consequences: [
       html`It ${renderGrantee(application)}. You allowed it ${renderTime(createdAt, now)}. Its connections are closed at once.`,
       'Existing access tokens expire within 15 minutes.',
-      'To act for you again, it must ask you.',
+      'It must ask you before it can act for you again.',
     ],
     path: `/dashboard/applications/${id}/disconnect`,
     csrf,
@@ -136,7 +136,7 @@ export async function showDisconnectAll(visit: Visit): Promise<DashboardAnswer> 
   const main = renderQuestion({
     title: 'Disconnect all apps?',
     consequences: [
-      'Every app that you allowed to act for you is signed out, and its connections are closed at once.',
+      'Every app you allowed to act for you is signed out, and its connections are closed at once.',
       'Existing access tokens expire within 15 minutes.',
       'Programs with API credentials continue to work.',
     ],

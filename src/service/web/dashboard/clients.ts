@@ -92,7 +92,7 @@ export function renderClients({ listed, now, note }: ClientsPage): View {
   });
   const nothing = renderEmpty(
     'No API credentials yet',
-    html`<p>Create one for a program that runs by itself: a build, a scheduled job, a back end.</p>
+    html`<p>Create one for a program that runs on its own: a build, a scheduled job, a back end.</p>
 <p><a class="button primary" href="${NEW_CLIENT.path}">Create an API credential</a></p>
 <p>Its secret is shown once, with the environment variables that the program needs.</p>`,
   );
@@ -162,7 +162,7 @@ ${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
 ${renderSelection(EXPIRY, page.expiry, mistakes)}
 <div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
-    'It needs an agent',
+    'You need an agent first',
     html`<p>An API credential acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
   const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
@@ -194,7 +194,7 @@ export function renderClient(page: ClientPage): View {
 <div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
 ${renderNote(note)}${renderProblem('There is a problem', mistakes)}${secret !== undefined && renderSecret(client, secret, baseUrl)}
 <div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown once, when it was created' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div>${renderExpiry(client, now)}</dl></section>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown only once, at creation' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div>${renderExpiry(client, now)}</dl></section>
 <section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div>
 ${renderRename(page)}
 <section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
@@ -223,10 +223,10 @@ function renderRename({ client, csrf, name, mistakes }: ClientPage): Html {
 }
 
 const OVERLAPS = [
-  { value: '86400', label: '24 hours', about: 'Enough to change every program that uses it.' },
+  { value: '86400', label: '24 hours', about: 'Enough time to update every program that uses it.' },
   { value: '604800', label: '7 days' },
   { value: '3600', label: '1 hour' },
-  { value: '0', label: 'Not at all', about: 'Choose this if someone else may know it.' },
+  { value: '0', label: 'Not at all', about: 'Choose this if the secret may have leaked.' },
 ] as const;
 
 export function renderRotateClient({ client, csrf, key }: { client: ShownClient; csrf: string; key: string }): View {
@@ -488,9 +488,9 @@ function findMistakes(
 ): Mistake[] {
   const nameMistake = findNameMistake(name);
   const mistakes: Mistake[] = nameMistake === undefined ? [] : [nameMistake];
-  if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose the agent it acts as.' });
-  else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
-  if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one thing it may do.' });
+  if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose an agent to act as.' });
+  else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent with this name.' });
+  if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one permission.' });
   return mistakes;
 }
 

@@ -82,13 +82,13 @@ ${invited.map((agent) => renderInvitation(agent, composer))}
 ${writers.length > 0 && renderWriting(composer)}
 ${writers.length === 0 && renderUnsent(composer.typed)}
 ${isEnded && renderEnded(composer)}
-${!isEnded && writers.length === 0 && invited.length === 0 && html`<p class="soft small">None of your agents takes part in this session now. Someone in it can invite them again.</p>`}</section>`;
+${!isEnded && writers.length === 0 && invited.length === 0 && html`<p class="soft small">None of your agents is in this session anymore. Someone in the session can invite them again.</p>`}</section>`;
 }
 
 function renderInvitation({ handle }: OwnParticipationRow, { path, csrf, key }: Composer): Html {
   const values = { as: handle, key };
   const about = html`as ${handle}`;
-  return html`<div class="card between invitation"><p><b class="mono wrap">${handle}</b> is invited. Once it joins, it sees the whole conversation and can write.</p>
+  return html`<div class="card between invitation"><p><b class="mono wrap">${handle}</b> is invited. Once the agent joins, it can see the whole conversation and write.</p>
 <div class="row-actions">${renderButton({ path: `${path}/join`, csrf, label: 'Join', about, values, kind: 'primary' })}${renderButton({ path: `${path}/decline`, csrf, label: 'Decline', about, values })}</div></div>`;
 }
 

@@ -118,8 +118,8 @@ export function strayView(): View {
   return {
     title: 'Not found',
     section: undefined,
-    main: html`<div class="stack"><div class="head"><h1>There is nothing here</h1></div>
-<p class="soft">This page does not exist, or what it showed was removed.</p>
+    main: html`<div class="stack"><div class="head"><h1>Page not found</h1></div>
+<p class="soft">This page does not exist, or its content was removed.</p>
 <p><a class="button plain" href="/dashboard/agents">Your agents</a></p></div>`,
   };
 }
@@ -137,7 +137,7 @@ interface Refused {
 
 /** Why a form was refused as a whole, for people. */
 export function refusedView({ code, message, retry }: Refused): View {
-  const title = code === 'RATE_LIMITED' ? 'Too many changes' : 'This cannot be done';
+  const title = code === 'RATE_LIMITED' ? 'Too many changes' : 'This is not possible';
   const entries = retry?.entries.filter(([name]) => name !== 'csrf') ?? [];
   const form =
     retry &&
@@ -285,7 +285,7 @@ export function registerDashboard(
 ): Dashboard {
   const live = createLiveTranscripts(server);
   const lists = createLiveLists(server);
-  const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many forms with files are being sent.' });
+  const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many people are sending files right now.' });
   app.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
     await scope.register(multipart);
@@ -392,7 +392,7 @@ function logOutcome({ account, context, request }: Visit, outcome: string): void
 /** Errors of a form that are not mistakes of the person who filled it in. */
 const REFUSALS: readonly ErrorCode[] = ['RATE_LIMITED', 'FEATURE_NOT_AVAILABLE'];
 
-const SIGNED_IN_AGAIN = 'You have signed in again since this page was opened. Check what it says, then send it.';
+const SIGNED_IN_AGAIN = 'You signed in again after you opened this page. Check the form, then send it.';
 
 /** The contents of a form, without passwords. */
 function listKept(form: Parameters): Parameters['entries'] {
@@ -440,7 +440,7 @@ async function answerStray(
   if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
   const html = renderErrorPage({
     host: new URL(context.settings.addresses.webUrl).host,
-    title: 'There is nothing here',
+    title: 'Page not found',
     message: 'This page does not exist.',
     code: 'NOT_FOUND',
     onward: ONWARD,

@@ -77,7 +77,7 @@ async function* writeExport(visit: Visit): Text {
 function readSignedIn<T>({ context, browser }: Visit, read: (query: Query) => Promise<T>): Promise<T> {
   return context.database.read(async (query) => {
     const account = await findSignedInAccount(query, browser.hash, context.clock.now());
-    if (account === undefined) throw new Error('The browser was signed out while it downloaded.');
+    if (account === undefined) throw new Error('The browser was signed out during the download.');
     return read(query);
   });
 }
@@ -190,7 +190,7 @@ async function* eachPiece(visit: Visit, sessionId: string) {
   for (let hasMore = true; hasMore; ) {
     const piece = await readSignedIn(visit, async (query) => {
       const seen = await findSeenSession(query, visit.account.id, sessionId);
-      if (seen === undefined) throw new Error('A session of the account is gone.');
+      if (seen === undefined) throw new Error('A session of the account no longer exists.');
       const page = await readAccountRows(query, seen.view, after, PIECE_MAX_EVENTS, PIECE_MAX_CHARACTERS);
       return { session: seen.session, ...page };
     });

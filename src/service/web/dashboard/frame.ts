@@ -149,13 +149,13 @@ const NOTE = {
   unlisted: 'Removed from the allowlist.',
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
-  dismissed: 'Dismissed. If it knocks again, you see it again.',
+  dismissed: 'Dismissed. If the agent knocks again, it appears here again.',
   revoked: 'The API credential was revoked, and its connections are closed.',
   'password-changed': 'Your password was changed. All other browsers were signed out.',
   'password-changed-apps':
     'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
   'passkey-added': 'The passkey was added. You can sign in with it.',
-  'passkey-removed': 'The passkey was removed. It no longer signs in here.',
+  'passkey-removed': 'The passkey was removed. It can no longer sign in here.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
   started: 'The session was started.',
@@ -165,22 +165,22 @@ const NOTE = {
   answered: 'Your answer was sent.',
   'question-dismissed': 'The question was dismissed. It can still be answered in its session.',
   invited: 'The agents were invited.',
-  'partly-invited': 'Some agents were invited. The others can’t be invited, or are in the session already.',
-  'not-invited': 'No one was invited. These agents can’t be invited, or are in the session already.',
+  'partly-invited': 'Some agents were invited. The others can’t be invited, or are already in the session.',
+  'not-invited': 'No one was invited. These agents can’t be invited, or are already in the session.',
   left: 'Your agent has left the session.',
   ended: 'The session has ended.',
   reopened: 'The session is open again.',
-  'too-late': 'Nothing was changed: the session has changed in the meantime.',
-  'all-disconnected': 'All apps were disconnected. To act for you again, each must ask you.',
+  'too-late': 'Nothing was changed: the session changed in the meantime.',
+  'all-disconnected': 'All apps were disconnected. Each must ask you before it can act for you again.',
   'account-suspended': 'The account was suspended.',
   'account-resumed': 'The account was resumed. Its people must sign in again.',
   'account-trusted': 'The account is trusted.',
   'account-standard': 'The account is no longer trusted.',
   'account-removed': 'The account was removed.',
-  'invitation-revoked': 'The invitation was revoked. An account that was made with it stays.',
-  'keys-rotated': 'A new signing key was published. It signs soon.',
-  'keys-waiting': 'Nothing was changed: a new key is already published and signs soon.',
-  disconnected: 'The app was disconnected. To act for you again, it must ask you.',
+  'invitation-revoked': 'The invitation was revoked. If someone used it, their account stays.',
+  'keys-rotated': 'A new signing key was published. It takes over soon.',
+  'keys-waiting': 'Nothing was changed: a new key is already published and takes over soon.',
+  disconnected: 'The app was disconnected. It must ask you before it can act for you again.',
 } as const;
 export type NoteName = keyof typeof NOTE;
 
@@ -277,9 +277,9 @@ ${fields}<div class="row-actions"><button class="button danger">${label}</button
 }
 
 const HELP = {
-  'Every command, by subject': 'help',
-  'What an error means, and what helps': 'explain NOT_FOUND',
-  'Whether this machine can reach the service, and what to repair': 'doctor',
+  'Every command, by topic': 'help',
+  'What an error means, and how to fix it': 'explain NOT_FOUND',
+  'Whether this machine can reach the service, and what to fix': 'doctor',
 } as const;
 
 /** Help is in the program, so that it fits the version of its reader. */

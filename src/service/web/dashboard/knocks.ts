@@ -48,12 +48,12 @@ function renderKnocks(knocksPage: KnocksPage): View {
   const { agent, csrf, now, knocks } = knocksPage;
   const path = `${getPath(agent)}/knocks`;
   const isHolding = agent.inbound_policy === 'hold';
-  const about = html`<p class="soft small">They got the answer that every stranger gets. Allow one, and it can start sessions with this agent. Dismiss it, and it is listed again if it knocks again. Knocks are forgotten after ${String(LIFETIME_DAYS)} days.</p>`;
+  const about = html`<p class="soft small">They got the same answer as every stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears again when it knocks again. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
   const nothing = renderEmpty(
     'No one knocked',
     isHolding
       ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
-      : html`<p>This agent doesn’t remember the strangers that it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
+      : html`<p>This agent doesn’t remember the strangers it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
   );
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
   return renderAgentPage(knocksPage, 'knocks', html`<div class="stack">${knocks.length === 0 ? nothing : list}</div>`);

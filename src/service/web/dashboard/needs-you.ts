@@ -82,7 +82,7 @@ export async function listNeeds(
     })),
     ...asked.flat().map(({ question, path }) => ({
       key: `question ${path}`,
-      title: `Question of ${question.sender}`,
+      title: `Question from ${question.sender}`,
       text: question.text,
       path,
     })),
@@ -113,11 +113,11 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   });
   const heading = renderHeading({
     title: 'Needs you',
-    about: 'What your agents can’t decide or repair themselves, most recent first.',
+    about: 'Things your agents can’t decide or fix themselves, most recent first.',
   });
   const nothing = renderEmpty(
     'Nothing needs you',
-    html`<p>Questions and invitations that wait for an answer, strangers that an agent holds, credentials that expire and agents that don’t collect their messages appear here.</p>`,
+    html`<p>Questions, invitations, strangers that knocked, expiring credentials and agents that don’t collect their messages appear here.</p>`,
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
@@ -134,7 +134,7 @@ const NOTIFICATIONS = html`<section class="card stack-tight" id="notifications" 
 <p data-when="insecure" hidden>Browsers show notifications only for services with an https address.</p>
 <p data-when="unable" hidden>This browser can’t show notifications for a page.</p>
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
-<p data-when="unanswered" hidden>The browser was not allowed to show notifications. Turn the switch on to be asked again.</p>
+<p data-when="unanswered" hidden>You did not allow notifications. Turn on the switch to be asked again.</p>
 <p data-when="able" hidden>For new invitations, knocks and questions, while a page of this dashboard is open but out of view.</p></div></section>`;
 
 /** A question with a button for each of its choices. Any other answer is written in the session. */
@@ -157,7 +157,7 @@ async function renderAsked(
     csrf,
     path: `${path}/dismiss`,
     label: 'Dismiss',
-    about: html`the question of ${question.sender}`,
+    about: html`the question from ${question.sender}`,
     values: { question: String(sequence), ...FROM_NEEDS },
   });
   const shown = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
@@ -200,7 +200,7 @@ function renderExpiring({ id, name, handle, expires_at: expiresAt }: ClientOfAcc
       handle,
       title: strangersText(name),
       about: isOver
-        ? html`Programs that use this API credential have been refused since it expired ${renderTime(at, now)}.`
+        ? html`Programs with this API credential have been refused since it expired ${renderTime(at, now)}.`
         : html`This API credential stops working in ${String(Math.max(1, Math.ceil((at - now) / DAY_MS)))} days or less.`,
       badge: isOver ? 'Expired' : 'Expires soon',
       action: { label: 'Open credential', path: `/dashboard/clients/${id}` },

@@ -70,8 +70,8 @@ ${choice}${renderField(to, mistakes)}${renderField(about, mistakes)}
 ${renderArea({ id: 'text', name: 'text', label: 'First message (optional)', value: text, maxLength: TEXT_MAX_LENGTH, rows: 4, hint: 'Markdown works. You can attach files once the session has started.' }, mistakes)}
 <div class="row-actions"><button class="button primary">Start session</button><a class="button plain" href="/dashboard/sessions">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
-    'It needs an agent',
-    html`<p>A session is a conversation of agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
+    'You need an agent first',
+    html`<p>A session is a conversation between agents, and you have no agents yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
   const main = html`<div class="narrow stack">${renderTrail('Sessions', '/dashboard/sessions')}<h1>New session</h1>
 ${renderProblem('The session was not started', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
@@ -140,7 +140,10 @@ function findMistakes(agent: AgentRecordRow | undefined, invite: readonly string
   if (invite.length === 0) mistakes.push(invitee('Enter the handle of an agent.'));
   else if (wrong !== undefined) mistakes.push(invitee(`“${untrustedText(wrong)}” is not a handle.`));
   if (size > MESSAGE_BODY_MAX_BYTES)
-    mistakes.push({ field: 'text', message: 'The message is too long. Start the session, and attach it as a file.' });
+    mistakes.push({
+      field: 'text',
+      message: 'The message is too long. Start the session, then attach the text as a file.',
+    });
   return mistakes;
 }
 

@@ -65,7 +65,7 @@ const NAME: Field = {
   id: 'passkey-name',
   name: 'name',
   label: 'Name',
-  hint: 'To tell your passkeys apart, such as “Work laptop”.',
+  hint: 'A name to tell your passkeys apart, such as “Work laptop”.',
   autocomplete: 'off',
   maxLength: PASSKEY_NAME_MAX_LENGTH,
   isRequired: false,
@@ -107,7 +107,7 @@ ${content}</div>`,
   return toView(html`<div class="card stack">${about}${form}${NO_SCRIPT}</div>`, PASSKEY_SCRIPT);
 }
 
-const NO_SCRIPT = html`<noscript><p>Passkeys need JavaScript, because a page cannot ask for one without it.</p></noscript>`;
+const NO_SCRIPT = html`<noscript><p>Passkeys need JavaScript, and this browser doesn’t run it here.</p></noscript>`;
 
 /** An unattended browser must not be enough to add a way in. */
 function renderConfirmation(
@@ -135,8 +135,8 @@ ${renderField(CURRENT_PASSWORD, [])}<div class="actions single"><button class="b
   const byCommand =
     account.password_hash === null &&
     account.is_local === 1 &&
-    html`<p>Run <code>asp serve open</code> on the machine of the service, and come back within ten minutes.</p>`;
-  return html`<div class="card stack"><p class="soft">You signed in a while ago. Show that it is still you.</p>${byPassword}${byPasskey}${byCommand}</div>`;
+    html`<p>Run <code>asp serve open</code> on the machine that runs the service, and come back within ten minutes.</p>`;
+  return html`<div class="card stack"><p class="soft">You signed in a while ago. Confirm that it’s still you.</p>${byPassword}${byPasskey}${byCommand}</div>`;
 }
 
 function isConfirmedNow({ context, browser }: Visit, query: Query): Promise<boolean> {
@@ -173,7 +173,7 @@ export async function actNewPasskey(visit: Visit, form: Parameters): Promise<Das
       mistaken({ field: NAME.id, message: `Enter a name of ${PASSKEY_NAME_MAX_LENGTH} characters at most.` }),
     );
   if (!(await context.database.read((query) => isConfirmedNow(visit, query))))
-    return again(mistaken({ message: 'You signed in a while ago. Show that it is still you, then try again.' }));
+    return again(mistaken({ message: 'You signed in a while ago. Confirm that it’s still you, then try again.' }));
   const shownName = name === '' ? 'Passkey' : name;
   const addition = await addPasskey(context, browser, account, { text: form.one('credential') ?? '', name: shownName });
   if (addition !== 'added') return again(mistaken({ message: REFUSED[addition] }));
@@ -186,7 +186,7 @@ export async function showRemovePasskey(visit: Visit): Promise<DashboardAnswer> 
   const main = renderQuestion({
     title: html`Remove ${strangersText(name)}?`,
     consequences: [
-      'It no longer signs in here. Browsers that are signed in stay signed in.',
+      'It can no longer sign in here. Browsers that are signed in stay signed in.',
       'Your device may still offer it until you delete it there.',
     ],
     path: `${PATH}/${id}/remove`,

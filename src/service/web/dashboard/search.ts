@@ -50,7 +50,7 @@ function renderSearch({ q, found, mistakes, now }: SearchPage): View {
     name: 'q',
     label: 'Words in messages, topics, or agents',
     value: q,
-    hint: html`Whole words; several must all occur. A handle such as <code>@bob.helper</code> lists the sessions with it.`,
+    hint: html`Finds whole words; all of them must occur. A handle such as <code>@bob.helper</code> lists the sessions with it.`,
     autocomplete: 'off',
     maxLength: SEARCH_QUERY_MAX_LENGTH,
     hasFocus: found === undefined && mistakes.length === 0,
@@ -70,7 +70,7 @@ function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found
   if (isNothing && withHandle === false)
     return renderEmpty(
       'Nothing found',
-      html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or other words.</p>`,
+      html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or different words.</p>`,
     );
   const terms = new Set(toSearchTerms(q));
   const cut =

@@ -177,7 +177,7 @@ function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string 
 
 function renderNone({ request, listed, baseUrl, start }: SessionsPage): Html {
   const isAll = request.state === 'all';
-  if (listed.next !== null) return renderEmpty('Nothing found so far', html`<p>Look further on the next page.</p>`);
+  if (listed.next !== null) return renderEmpty('Nothing found so far', html`<p>Keep looking on the next page.</p>`);
   if (!isAll || isFiltered(request))
     return renderEmpty(
       isFiltered(request) ? 'No sessions match' : `No ${request.state} sessions`,
@@ -195,7 +195,7 @@ function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html
   const target = { baseUrl, handle: start.sender };
   const isAlone = start.recipient === undefined;
   const command = isAlone ? aspCommand(target, 'tail') : aspCommand(target, 'send', start.recipient, 'hello');
-  const about = isAlone ? 'To wait for one in a terminal' : 'To start one from a terminal';
+  const about = isAlone ? 'To wait for a session in a terminal' : 'To start a session from a terminal';
   return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
 }
 
@@ -322,7 +322,7 @@ function readFilter(query: Parameters): AskedFilter {
 
 function findMistakes({ agent, counterpart, from, to }: AskedFilter, isAgentThere: boolean): Mistake[] {
   const mistakes: Mistake[] = [];
-  if (agent !== '' && !isAgentThere) mistakes.push({ field: 'agent', message: 'You have no agent of this name.' });
+  if (agent !== '' && !isAgentThere) mistakes.push({ field: 'agent', message: 'You have no agent with this name.' });
   if (counterpart !== '' && !isHandle(counterpart))
     mistakes.push({ field: 'with', message: 'Enter a handle, such as @bob.helper.' });
   for (const [field, day] of [

@@ -74,11 +74,11 @@ ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderPasskeys(page)}
 ${renderBrowsers(page)}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
-<p class="soft">Sign-ins, and changes to your account, its agents and who may act for them.</p>
-<p class="small"><a class="aside-link" href="${PATH}/activity">See the activity of your account</a></p></section>
+<p class="soft">Sign-ins, and changes to your account, your agents and who can act for them.</p>
+<p class="small"><a class="aside-link" href="${PATH}/activity">See your account activity</a></p></section>
 ${renderExport(page)}
 <section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
-<p class="soft">Removes your agents and signs everything out. This cannot be undone.</p>
+<p class="soft">This removes your agents and signs you out everywhere. It cannot be undone.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${PATH}/delete">Delete your account…</a></p></section></div>`;
   return { title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings', section: undefined, main };
 }
@@ -123,7 +123,7 @@ function renderPasswordForm({ username, form: { mistakes, disconnectsApps }, csr
 <input type="text" name="username" value="${username}" autocomplete="username" hidden>
 ${fields}
 <div>${renderTick({ id: 'disconnect-apps', name: 'disconnect_apps', value: 'true', label: 'Disconnect all connected apps', isTicked: disconnectsApps })}
-<p class="soft small">All other browsers are signed out in any case. API credentials keep working.</p></div>
+<p class="soft small">All other browsers are always signed out. API credentials keep working.</p></div>
 <div class="row-actions"><button class="button primary">Change password</button></div></form>`;
 }
 
@@ -148,7 +148,7 @@ ${isThisOne ? html`<span class="badge good">This browser</span>` : end}</li>`;
 
 function renderExport({ csrf }: SettingsPage): Html {
   return html`<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
-<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not in it.</p>
+<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not included.</p>
 <div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
 }
 
@@ -237,7 +237,7 @@ export async function nameAgain(visit: Visit, form: Parameters, refusal: Refusal
   return refused(view, refusal);
 }
 
-const NO_NAME: Mistake = { field: 'display-name', message: 'Enter your name, 100 characters at most.' };
+const NO_NAME: Mistake = { field: 'display-name', message: 'Enter your name, up to 100 characters.' };
 const typedNameIn = (form: Parameters): string => (form.one('display_name') ?? '').trim();
 
 const BROWSERS_PATH = '/dashboard/settings';

@@ -81,7 +81,7 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
 const EMPTY: Mistake = { field: 'text', message: 'Write a message, or attach a file.' };
 const TOO_LONG: Mistake = { field: 'text', message: 'The message is too long. Attach it as a file.' };
 const cannotWrite = (handle = 'This agent'): Mistake => ({
-  message: `${untrustedText(handle)} can’t write in this session now. It may have left, or the session has ended.`,
+  message: `${untrustedText(handle)} can’t write in this session. It may have left, or the session may have ended.`,
 });
 
 const isNotFound = (error: unknown): boolean => error instanceof ServiceError && error.code === 'NOT_FOUND';
@@ -269,9 +269,9 @@ const LEAVE: Farewell = {
   verb: 'leave',
   title: 'Leave this session?',
   consequences: [
-    'The agent gets no more messages from it, and can’t write in it.',
-    'It can come back only if someone in the session invites it again.',
-    'You keep everything that it could see until now.',
+    'The agent no longer gets messages from this session, and can’t write in it.',
+    'The agent can come back only if someone in the session invites it again.',
+    'You keep everything that the agent could see until now.',
   ],
   label: 'Leave session',
   role: 'joined',
@@ -279,7 +279,7 @@ const LEAVE: Farewell = {
 const END: Farewell = {
   verb: 'end',
   title: 'End this session for everyone?',
-  consequences: ['No one can write in it anymore.', 'Those who are in it now can reopen it.'],
+  consequences: ['No one can write in this session anymore.', 'Agents that are in it now can reopen it.'],
   label: 'End session',
   role: 'writers',
 };

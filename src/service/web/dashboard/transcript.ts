@@ -212,8 +212,7 @@ function renderPicture(part: AnyPart, where: PartsContext): Html {
     return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${strangersLines(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
   }
   if (uri === undefined) return renderFile(part, where, PICTURE, 'Image');
-  if (!SHOWN_PICTURE.test(uri))
-    return html`<p class="soft small">An image that is not shown: ${strangersText(name)}</p>`;
+  if (!SHOWN_PICTURE.test(uri)) return html`<p class="soft small">Image not shown: ${strangersText(name)}</p>`;
   return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(measureDataUri(uri))}>`;
 }
 
@@ -604,7 +603,7 @@ function renderLater(transcript: TranscriptPage): Html {
 function renderLiveState(path: string): Html {
   return html`<div class="live-bar"><a class="button primary jump" id="jump" href="#end" hidden></a>
 <p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload for new messages</a></span>
-<span class="on">Live</span><span class="over">Ended. If someone reopens it, you see it here.</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
+<span class="on">Live</span><span class="over">Ended. If someone reopens the session, this page shows it.</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
 <span class="signed-out">Updates stopped because you are signed out. <a href="${path}">Sign in</a></span>
 <span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
@@ -635,7 +634,7 @@ function renderDelivery({ recipients }: ReplyOf<'getDelivery'>, path: string): H
     const link = answer !== null && html` in <a href="${path}?around=${answer}#e${answer}">message ${answer}</a>`;
     return html`<li class="between"><span class="mono wrap">${handle}</span><span>${STATE_WORD[state]}${link}</span></li>`;
   });
-  return html`<section class="card stack-tight" aria-labelledby="delivery"><h2 id="delivery">Delivery</h2><ul class="members small">${rows}${rows.length === 0 && html`<li class="soft">There was no one else to get it.</li>`}</ul></section>`;
+  return html`<section class="card stack-tight" aria-labelledby="delivery"><h2 id="delivery">Delivery</h2><ul class="members small">${rows}${rows.length === 0 && html`<li class="soft">No one else was in the session.</li>`}</ul></section>`;
 }
 
 const WIDENING = 16;

@@ -88,7 +88,7 @@ export function renderAllowlist(page: TrustPage<string>): View {
       values: { entry: String(removed) },
     };
   const body = html`<div class="stack measure">
-${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, whether or not they are on this list.</p>`}
+${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, on this list or not.</p>`}
 ${renderAddForm({ path, csrf, label: 'Add', field, mistakes })}
 ${renderList(path, page.listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ ...page, undo: undo || undefined }, 'allowlist', body);
@@ -113,7 +113,7 @@ export function renderBlocks(page: TrustPage<Block>): View {
   };
   const nobody = renderEmpty(
     'No one is blocked',
-    html`<p>A blocked agent cannot reach this one, whatever the policy says.</p>`,
+    html`<p>Blocked agents cannot reach this one, even if its policy is open.</p>`,
   );
   const body = html`<div class="stack measure">${renderAddForm({ path, csrf, label: 'Block', field, mistakes })}
 ${renderList(path, page.listed, renderRow, nobody)}</div>`;

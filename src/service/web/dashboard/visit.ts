@@ -218,7 +218,7 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     async findMistakeIn(password, field) {
       const checked = await checkPassword(server, request, { username: account.username, password });
       if (checked.kind === 'right') return undefined;
-      if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is not right.' });
+      if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is wrong.' });
       return tooMany('Too many attempts.', checked.waitS);
     },
     async findMistakeInPasskey(text) {
@@ -226,7 +226,7 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
       const checked = await checkPasskey(server, request, answer);
       if (checked.kind === 'right') return undefined;
       if (checked.kind === 'refused') return tooMany('Too many attempts.', checked.waitS);
-      return mistaken({ message: 'This passkey is not one of your account, or the page was open for too long.' });
+      return mistaken({ message: 'This passkey does not belong to your account, or the page was open for too long.' });
     },
   };
 }
