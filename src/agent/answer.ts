@@ -41,6 +41,8 @@ export interface Responder {
    * error when no message could be answered.
    */
   respond(event: Incoming, signal: AbortSignal, onTaken: () => void): Promise<Produced>;
+  /** Whether an event belongs to something that it does itself, such as a question of its own. It sees every new event. */
+  passesOver?(event: EventEnvelope): boolean;
   close(): Promise<void>;
 }
 

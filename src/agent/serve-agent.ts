@@ -51,6 +51,7 @@ export interface OpenedAgent {
   /** The counts of the limits are kept beside it; undefined: nowhere. */
   readonly progressPath: string | undefined;
   readonly respond: Responder['respond'];
+  readonly passesOver?: Responder['passesOver'];
   readonly findRelation: FindRelation;
   /** Gets every new event, before a message in it is answered. */
   readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;

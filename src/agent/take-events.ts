@@ -60,6 +60,7 @@ export interface AgentParts {
   readonly points: StartPoints;
   readonly queues: SessionQueues;
   readonly respond: Responder['respond'];
+  readonly passesOver?: Responder['passesOver'];
   readonly reports: TakenReports;
   readonly limits: Limits;
   readonly admits: Admits;
@@ -213,8 +214,8 @@ class Agent {
 
   /** A message for the agent to answer, including one that came with the invitation to a session that has ended. */
   async #findIncoming(event: EventEnvelope): Promise<Incoming | undefined> {
-    const { me, points, admits } = this.#parts;
-    if (points.isDone(event)) return undefined;
+    const { me, points, admits, passesOver } = this.#parts;
+    if (points.isDone(event) || passesOver?.(event) === true) return undefined;
     const message = isMessageEvent(event) ? event.payload : this.#oneShotOf(event);
     if (message === undefined || message.sender === me || isFailureNotice(message)) return undefined;
     if (!(await admits(message.sender))) return undefined;

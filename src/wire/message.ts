@@ -34,13 +34,16 @@ export const CHOICE_MAX_LENGTH = 80;
 /** Characters that a reader does not see, or that move the others around. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
 
+/** Whether a line holds characters that its reader does not see. */
+export const isHiding = (text: string): boolean => UNSEEN.test(text);
+
 /** Whether someone who reads the text sees all of it, so that a button with it sends what it shows. */
 export function isChoice(text: unknown): text is string {
   return (
     typeof text === 'string' &&
     text !== '' &&
     text.length <= CHOICE_MAX_LENGTH &&
-    !UNSEEN.test(text) &&
+    !isHiding(text) &&
     text === text.trim().replaceAll(/\s+/gu, ' ')
   );
 }

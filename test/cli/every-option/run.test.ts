@@ -16,6 +16,11 @@ async function textsIn(actor: Actor, sessionId: string): Promise<unknown[]> {
   return events.flatMap(({ payload }) => (payload.content === undefined ? [] : [payload.content]));
 }
 
+async function topicsOf(actor: Actor): Promise<unknown[]> {
+  const { sessions } = (await actor.get('/sessions')).json as { sessions: { topic: unknown }[] };
+  return sessions.map(({ topic }) => topic);
+}
+
 /** Bob's agent runs with these words. Once it answers, `ask` happens; after `isDone` and a little longer comes `look`. */
 async function running<Seen>(
   scene: Scene,
@@ -163,6 +168,34 @@ const TABLE: Table = {
         [`run --from anyone --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed],
         () => scene.alice.mustSend(id, 'permission read'),
         (told) => told > 0,
+        () => textsIn(scene.alice, id),
+      );
+    }),
+    '--ask': shown('--ask $alice', true, async (scene, typed) => {
+      const id = await scene.session();
+      const isAsked = async (): Promise<boolean> =>
+        (await topicsOf(scene.alice)).includes(`Permission for ${scene.bob.handle}`);
+      return running(
+        scene,
+        [`run --from anyone --grace 100ms --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed],
+        () => scene.alice.mustSend(id, 'permission read'),
+        async (told) => told > 0 || (await isAsked()),
+        isAsked,
+      );
+    }),
+    '--ask-wait': shown('--ask-wait 1s', ['permission read', 'read: no'], async (scene, typed) => {
+      const id = await scene.session();
+      let isOver = false;
+      return running(
+        scene,
+        [`run --from anyone --grace 100ms --ask $alice --acp`, [`node ${SDK_AGENT} ${join(scene.home, 'log')}`], typed],
+        async () => {
+          await scene.alice.mustSend(id, 'permission read');
+          void pause(5000).then(() => {
+            isOver = true;
+          });
+        },
+        (told) => told > 0 || isOver,
         () => textsIn(scene.alice, id),
       );
     }),

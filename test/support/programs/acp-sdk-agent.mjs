@@ -46,6 +46,21 @@ async function usePermission(client, sessionId, kind) {
   await say(client, sessionId, `${kind}: ${outcome.optionId ?? outcome.outcome}`);
 }
 
+/** Asks for a permission with a tool call and options of the message's choice, and says what came of it. */
+async function request(client, sessionId, { toolCall, options }) {
+  const { outcome } = await client.request(methods.client.session.requestPermission, {
+    sessionId,
+    toolCall: { toolCallId: 'call', ...toolCall },
+    options: options ?? [
+      { optionId: 'always', name: 'Always', kind: 'allow_always' },
+      { optionId: 'once', name: 'Once', kind: 'allow_once' },
+      { optionId: 'no', name: 'No', kind: 'reject_once' },
+    ],
+  });
+  note({ what: 'outcome', sessionId, outcome });
+  await say(client, sessionId, outcome.optionId ?? outcome.outcome);
+}
+
 agent({ name: 'scripted' })
   .onRequest(methods.agent.initialize, () => ({
     protocolVersion: PROTOCOL_VERSION,
@@ -73,6 +88,7 @@ agent({ name: 'scripted' })
     const words = said(text);
     const [verb, argument] = words.split(/\s/);
     if (verb === 'permission') await usePermission(client, sessionId, argument);
+    else if (verb === 'request') await request(client, sessionId, JSON.parse(words.slice('request '.length)));
     else if (verb === 'quiet') await say(client, sessionId, 'NO_REPLY');
     else if (verb === 'slow' && !text.includes('cut off')) await new Promise(() => setInterval(() => {}, 1000));
     else {

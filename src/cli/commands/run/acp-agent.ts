@@ -1,14 +1,25 @@
 import * as z from 'zod/mini';
 import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
-import type { FindRelation, Relation } from '../../../agent/relation.js';
-import { wait } from '../../../kit/clock.js';
+import type { FindRelation } from '../../../agent/relation.js';
+import { type Clock, wait } from '../../../kit/clock.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess, toShownText } from './acp-process.js';
 import { frameMessage, NO_REPLY } from './frame.js';
+import {
+  type AskingTurn,
+  addFacts,
+  answerRequest,
+  PERMISSION,
+  PermissionRequest,
+  type Questions,
+  ToolCall,
+} from './permission.js';
 import type { RunRules } from './run.js';
 import type { CommandGuard } from './run-command.js';
 
@@ -56,8 +67,6 @@ const Update = z.looseObject({
   update: z.looseObject({
     sessionUpdate: z.string(),
     content: z.optional(z.unknown()),
-    toolCallId: z.optional(z.unknown()),
-    kind: z.optional(z.unknown()),
   }),
 });
 const TextChunk = z.looseObject({ type: z.literal('text'), text: z.string() });
@@ -66,30 +75,18 @@ const UsageUpdate = z.looseObject({
   size: z.number(),
   cost: maybe(z.looseObject({ amount: z.number(), currency: z.string() })),
 });
-const PermissionRequest = z.looseObject({
-  sessionId: z.string(),
-  toolCall: z.looseObject({ toolCallId: z.string(), kind: maybe(z.string()), title: maybe(z.string()) }),
-  options: z.array(z.looseObject({ optionId: z.string(), kind: z.string() })),
-});
-
 type Failed = Exclude<AcpReply, { kind: 'result' }>;
 
 const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null };
 
 /** One turn, while it is under way. */
-interface Turn {
-  readonly eventId: string;
-  /** Of the message's sender; it decides what the turn may do. */
-  readonly relation: Relation;
+interface Turn extends AskingTurn {
   /** The program has shown that it has the prompt. */
   readonly onTaken: () => void;
-  readonly kinds: Map<string, string>;
   /** Everything said since the last tool call; what came before it was thinking aloud. */
   text: string;
   earlier: string;
   size: number;
-  allowed: number;
-  refused: number;
 }
 
 /** The program as long as it lives. */
@@ -109,11 +106,24 @@ class AcpAgent implements Responder {
   readonly #usage = new Map<string, Pick<TurnFacts, 'context_used' | 'context_size' | 'cost'>>();
   #connection: Promise<Connection> | undefined;
   #process: AcpProcess | undefined;
+  /** Permission requests that are not decided. */
+  readonly #answering = new Set<Promise<object>>();
   #isClosed = false;
 
   constructor(parts: AcpAgentParts, sessions: AcpSessions) {
     this.#parts = parts;
     this.#sessions = sessions;
+  }
+
+  /** No one waits for the answers to questions of a run that was killed. */
+  async endLeftQuestions(): Promise<void> {
+    const { context, signal } = this.#parts;
+    const { questions } = this.#sessions;
+    if (questions.left.length === 0) return;
+    const client = await context.client();
+    await Promise.allSettled(
+      questions.left.map((sessionId) => client.call('endSession', { path: { session_id: sessionId }, signal })),
+    );
   }
 
   connect(): Promise<Connection> {
@@ -143,9 +153,17 @@ class AcpAgent implements Responder {
     }
   };
 
+  readonly passesOver = (event: EventEnvelope): boolean => {
+    const { questions } = this.#sessions;
+    const isMine = isMessageEvent(event) && event.payload.sender === this.#parts.me;
+    if (isMine && event.payload.metadata?.[PERMISSION] !== undefined) questions.begin(event.session_id).catch(() => {});
+    return questions.has(event.session_id);
+  };
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#process?.end('it was stopped');
+    await Promise.allSettled(this.#answering);
     await this.#sessions.written();
   }
 
@@ -217,20 +235,13 @@ class AcpAgent implements Responder {
     const connection = await this.connect();
     const { process } = connection;
     const relation = await findRelation(payload.sender);
+    const over = new AbortController();
+    const limit = createTimeLimit(context.clock, rules.timeoutMs);
     const turn: Turn = {
-      ...{
-        eventId: event.event_id,
-        relation,
-        onTaken,
-        kinds: new Map(),
-        text: '',
-        earlier: '',
-        size: 0,
-        allowed: 0,
-        refused: 0,
-      },
+      ...{ eventId: event.event_id, sessionId, sender: payload.sender, relation, onTaken, calls: new Map() },
+      ...{ signal: over.signal, limit, text: '', earlier: '', size: 0, allowed: 0, refused: 0, asked: 0 },
     };
-    const stops: (() => void)[] = [];
+    const stops: (() => void)[] = [() => over.abort(), limit.end];
     let acpId: string | undefined;
     let stopped: string | undefined;
     const failed = (why: string, exitCode: number | null = null, stopReason?: string, tokens?: number): Produced => {
@@ -259,21 +270,20 @@ class AcpAgent implements Responder {
       const stop = (why: string): void => {
         stopped ??= why;
         process.notify('session/cancel', { sessionId: id });
+        over.abort();
       };
       const onAbort = (): void => stop('it was stopped');
       signal.addEventListener('abort', onAbort, { once: true });
-      stops.push(
-        () => signal.removeEventListener('abort', onAbort),
-        context.clock.schedule(rules.timeoutMs, () => {
-          stop(`the turn took longer than ${rules.timeoutMs / 1000} s`);
-          stops.push(
-            context.clock.schedule(CANCEL_WITHIN_MS, () => {
-              connection.endedFor = sessionId;
-              void process.end(stopped ?? '');
-            }),
-          );
-        }),
-      );
+      stops.push(() => signal.removeEventListener('abort', onAbort));
+      limit.start(() => {
+        stop(`the turn took longer than ${rules.timeoutMs / 1000} s`);
+        stops.push(
+          context.clock.schedule(CANCEL_WITHIN_MS, () => {
+            connection.endedFor = sessionId;
+            void process.end(stopped ?? '');
+          }),
+        );
+      });
       signal.throwIfAborted();
       this.#turns.set(opened, turn);
       const reply = await process.request('session/prompt', { sessionId: opened, prompt });
@@ -354,9 +364,11 @@ class AcpAgent implements Responder {
       turn.earlier = turn.text;
       turn.text = '';
     }
-    const { toolCallId, kind } = update;
-    if (typeof toolCallId === 'string' && typeof kind === 'string' && turn.kinds.size < TOOL_CALLS_MAX)
-      turn.kinds.set(toolCallId, kind);
+    const { data: call } = ToolCall.safeParse(update);
+    if (call === undefined) return;
+    const { toolCallId } = call;
+    if (turn.calls.has(toolCallId) || turn.calls.size < TOOL_CALLS_MAX)
+      turn.calls.set(toolCallId, addFacts(turn.calls.get(toolCallId), call));
   }
 
   #takeUsage(acpId: string, update: object): void {
@@ -365,32 +377,54 @@ class AcpAgent implements Responder {
     const cost = data.cost ? { amount: data.cost.amount, currency: toShownText(data.cost.currency) } : null;
     this.#usage.delete(acpId);
     this.#usage.set(acpId, { context_used: data.used, context_size: data.size, cost });
-    const [oldest] = this.#usage.keys();
-    if (this.#usage.size > SESSIONS_MAX && oldest !== undefined) this.#usage.delete(oldest);
+    dropOldest(this.#usage);
   }
 
-  /** Only the kinds that the operator named for this sender are granted, once each: no message has a say in it. */
   async #answer(method: string, params: unknown): Promise<object | undefined> {
     if (method !== 'session/request_permission') return undefined;
-    const { context, rules } = this.#parts;
-    const { sessionId, toolCall, options } = PermissionRequest.parse(params);
-    const turn = this.#turns.get(sessionId);
-    const kind = toolCall.kind ?? turn?.kinds.get(toolCall.toolCallId);
-    const find = (wanted: string) => options.find((option) => option.kind === wanted);
-    const granted =
-      turn !== undefined && kind !== undefined && rules.allow.get(turn.relation)?.has(kind)
-        ? find('allow_once')
-        : undefined;
-    const chosen = granted ?? find('reject_once') ?? find('reject_always');
-    if (turn !== undefined) turn[granted === undefined ? 'refused' : 'allowed'] += 1;
-    const what = `${toShownText(kind ?? 'of no kind')}: ${toShownText(toolCall.title ?? toolCall.toolCallId)}`;
-    const prefix = `${turn?.eventId ?? 'outside a turn'}: the agent asked for permission (${what}).`;
-    if (granted === undefined) await context.output.note(`${prefix} It was refused.`);
-    else await context.output.detail(`${prefix} --allow granted it for this sender (${turn?.relation}).`);
-    return {
-      outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
-    };
+    const request = PermissionRequest.parse(params);
+    const { context, me, rules } = this.#parts;
+    const answering = answerRequest(
+      { context, me, rules, questions: this.#sessions.questions },
+      this.#turns.get(request.sessionId),
+      request,
+    );
+    this.#answering.add(answering);
+    return answering.finally(() => this.#answering.delete(answering));
   }
+}
+
+/** A time limit that stands still while it is paused, however often. */
+function createTimeLimit(clock: Clock, limitMs: number) {
+  let leftMs = limitMs;
+  let beganAt = 0;
+  let pauses = 0;
+  let onTime: (() => void) | undefined;
+  let cancel = (): void => {};
+  const run = (): void => {
+    beganAt = clock.monotonic();
+    if (onTime !== undefined) cancel = clock.schedule(leftMs, onTime);
+  };
+  return {
+    start(action: () => void): void {
+      onTime = action;
+      run();
+    },
+    pause(): void {
+      pauses += 1;
+      if (pauses > 1) return;
+      cancel();
+      leftMs -= clock.monotonic() - beganAt;
+    },
+    resume(): void {
+      pauses -= 1;
+      if (pauses === 0) run();
+    },
+    end(): void {
+      onTime = undefined;
+      cancel();
+    },
+  };
 }
 
 /** A program may never answer: what was stopped is not waited for. */
@@ -413,6 +447,7 @@ const wantsSignIn = (why: string): CliError =>
 export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
   const agent = new AcpAgent(parts, await openAcpSessions(parts));
   try {
+    await agent.endLeftQuestions();
     await orAborted(parts.signal, agent.connect());
   } catch (error) {
     await agent.close();
@@ -426,12 +461,14 @@ interface AcpSessions {
   find(sessionId: string): string | undefined;
   /** Notes a turn that begins; true when the session's last turn was about the same event, so that it was cut off. */
   begin(sessionId: string, acpId: string, eventId: string): boolean;
+  readonly questions: Questions;
   written(): Promise<void>;
 }
 
 const SessionsJson = z.looseObject({
   command: z.string(),
   sessions: z.record(z.string(), z.looseObject({ id: z.string(), event: z.string() })),
+  questions: z.optional(z.array(z.string())),
 });
 
 /** Names of another program's sessions mean nothing to this one: the file of another command is not reused. */
@@ -440,13 +477,32 @@ async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<
   const { command } = rules;
   const { data } = SessionsJson.safeParse(parsed(await readIfPresent(path)));
   const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
+  const left = data?.questions ?? [];
+  /** Whether the question of each session is open. */
+  const questions = new Map(left.map((sessionId) => [sessionId, false]));
   let isDirty = false;
   let writing: Promise<void> | undefined;
   const writeAll = async (): Promise<void> => {
     while (isDirty) {
       isDirty = false;
-      await replaceFile(path, `${JSON.stringify({ command, sessions: Object.fromEntries(sessions) })}\n`);
+      const open = [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : []));
+      const kept = { command, sessions: Object.fromEntries(sessions), questions: open };
+      await replaceFile(path, `${JSON.stringify(kept)}\n`);
     }
+  };
+  const written = async (): Promise<void> => {
+    while (isDirty || writing !== undefined) {
+      writing ??= writeAll().finally(() => {
+        writing = undefined;
+      });
+      await writing;
+    }
+  };
+  const putQuestion = async (sessionId: string, isOpen: boolean): Promise<void> => {
+    questions.set(sessionId, isOpen);
+    dropOldest(questions);
+    isDirty = true;
+    await written();
   };
   return {
     find: (sessionId) => sessions.get(sessionId)?.id,
@@ -454,20 +510,24 @@ async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<
       const isRepeated = sessions.get(sessionId)?.event === event;
       sessions.delete(sessionId);
       sessions.set(sessionId, { id, event });
-      const [oldest] = sessions.keys();
-      if (sessions.size > SESSIONS_MAX && oldest !== undefined) sessions.delete(oldest);
+      dropOldest(sessions);
       isDirty = true;
       return isRepeated;
     },
-    async written() {
-      while (isDirty || writing !== undefined) {
-        writing ??= writeAll().finally(() => {
-          writing = undefined;
-        });
-        await writing;
-      }
+    questions: {
+      left,
+      has: (sessionId) => questions.has(sessionId),
+      begin: async (sessionId) => (questions.has(sessionId) ? undefined : putQuestion(sessionId, true)),
+      end: (sessionId) => putQuestion(sessionId, false),
     },
+    written,
   };
+}
+
+/** Of what is kept for each session. */
+function dropOldest(map: Map<string, unknown>): void {
+  const [oldest] = map.keys();
+  if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
 }
 
 function parsed(text: string | undefined): unknown {

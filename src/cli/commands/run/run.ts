@@ -1,7 +1,7 @@
 import type { Relation } from '../../../agent/relation.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readHandles, readTime } from '../../values.js';
+import { readHandle, readHandles, readTime } from '../../values.js';
 
 /** How far an agent may go before a person has to look; `asp mcp` has them too. */
 export const LIMIT_OPTIONS = [
@@ -73,6 +73,14 @@ const OPTIONS = [
     isRepeatable: true,
   },
   {
+    flags: '--ask <handle>',
+    about: 'with --acp: ask this agent about the other permission requests; only its answer grants one',
+  },
+  {
+    flags: '--ask-wait <duration>',
+    about: 'how long --ask waits before the request is refused (default 10m)',
+  },
+  {
     flags: '--from <handles|anyone>',
     about: 'who can invite the agent and get answers (default: agents of the same owner, and the allowlist)',
     isRepeatable: true,
@@ -135,6 +143,10 @@ export const run = command({
     `${KINDS.join(', ')}.`,
     'With same-owner= or allowlisted= before the kinds, it grants them only for messages from agents of the same',
     'owner, or from others on the allowlist; anyone= is the default.',
+    '--ask sends every other request as a question with choices to the agent that it names, usually one whose person',
+    'answers, in a session of its own. It appears on the page Needs you of the dashboard and in asp chat. The answer of that',
+    'agent counts for this one request. Without an answer in time, or if the session ends or the run stops, the request is',
+    'refused.',
     'The settings of the program decide what it does without asking. The JSON lines report tokens and costs under turn.',
     '',
     'Messages of one session are answered in order. The next run answers messages that arrive while none is running. Each',
@@ -161,6 +173,7 @@ export const run = command({
       line: 'asp run --acp "opencode acp" --allow read --allow same-owner=edit,execute',
       about: 'it may change files for agents of the same owner',
     },
+    { line: 'asp run --acp "opencode acp" --allow read --ask alice.phone', about: 'asks Alice about everything else' },
   ],
   effect: 'write',
   stdout: 'a line of JSON with the result of each message',
@@ -172,6 +185,7 @@ export const run = command({
 });
 
 const REPLIES_DEFAULT = 20;
+const ASK_WAIT_DEFAULT_MS = 10 * 60_000;
 const HOPS_DEFAULT = 50;
 const CONCURRENCY_DEFAULT = 4;
 const CONCURRENCY_MAX = 256;
@@ -187,16 +201,31 @@ function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
 /** What is run, and by what it is spoken to. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
   | { readonly protocol: 'exec' }
-  | { readonly protocol: 'acp'; readonly allow: Allowed }
+  | { readonly protocol: 'acp'; readonly allow: Allowed; readonly ask: AskRule | undefined }
 );
 
-function readRules(
-  command: string,
-  isAcp: boolean,
-  allow: Allowed,
-  limits: { readonly tries: number; readonly timeoutMs: number },
-): RunRules {
-  return { ...limits, command, ...(isAcp ? { protocol: 'acp', allow } : { protocol: 'exec' }) };
+/** Who answers the permission requests that are not granted, and how long that may take. */
+export interface AskRule {
+  readonly handle: string;
+  readonly waitMs: number;
+}
+
+function readRules(args: RunArgs, command: string): RunRules {
+  const limits = {
+    tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
+    timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
+  };
+  const allow = args.texts('allow');
+  const ask = args.text('ask');
+  if (args.isSet('ask-wait') && ask === undefined) throw usageError('--ask-wait needs --ask.');
+  if (args.text('acp') !== undefined) {
+    const waitMs = args.duration('ask-wait') ?? ASK_WAIT_DEFAULT_MS;
+    const rule = ask === undefined ? undefined : { handle: readHandle(ask), waitMs };
+    return { ...limits, command, protocol: 'acp', allow: readAllowed(allow), ask: rule };
+  }
+  if (allow.length > 0) throw usageError('--allow needs --acp.');
+  if (ask !== undefined) throw usageError('--ask needs --acp.');
+  return { ...limits, command, protocol: 'exec' };
 }
 
 /** Money, as people write it: 5 or 2.50. */
@@ -208,7 +237,9 @@ function readAmount(text: string | undefined): number {
 
 export type RunOptions = ReturnType<typeof parse>;
 
-function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
+type RunArgs = Args<(typeof OPTIONS)[number]>;
+
+function parse(args: RunArgs, nowMs: number) {
   const program = args.text('acp');
   const command = program ?? args.text('exec') ?? '';
   if (command.trim() === '')
@@ -218,15 +249,10 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     });
   if (program !== undefined && args.text('exec') !== undefined)
     throw usageError('--exec and --acp cannot be used together.');
-  if (program === undefined && args.texts('allow').length > 0) throw usageError('--allow needs --acp.');
-  const limits = {
-    tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
-    timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
-  };
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
-    rules: readRules(command, program !== undefined, readAllowed(args.texts('allow')), limits),
+    rules: readRules(args, command),
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),

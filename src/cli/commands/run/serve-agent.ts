@@ -8,7 +8,7 @@ import { type AnswerAll, type Stops, serveAgent } from '../../../agent/serve-age
 import { serviceTime } from '../../../agent/start-points.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
-import { CliError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
 import type { RunOptions } from './run.js';
 import { type CommandGuard, respondByCommand, startCommandGuard, waitForGuard } from './run-command.js';
@@ -68,8 +68,10 @@ async function followAndAnswer(
     if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
     progress.guardBy(guard.identity);
     await progress.written();
-    const relationsUntil = (signal: AbortSignal): FindRelation => createRelations({ context, client, me, signal });
     const { rules } = options;
+    if (rules.protocol === 'acp' && rules.ask?.handle === me)
+      throw usageError(`${me} cannot ask itself for permission.`, { why: '--ask names another agent.' });
+    const relationsUntil = (signal: AbortSignal): FindRelation => createRelations({ context, client, me, signal });
     const findRelation = relationsUntil(hard.signal);
     responder = await startResponder({ context, me, rules, guard, findRelation, progressPath: path, signal: soft });
     await answerAll({
@@ -78,6 +80,7 @@ async function followAndAnswer(
       progress,
       progressPath: path,
       respond: responder.respond,
+      passesOver: responder.passesOver,
       findRelation: relationsUntil(soft),
       async onReady() {
         await readyFile.write(readyText(context));

@@ -64,6 +64,8 @@ interface Question {
   readonly choices: readonly string[];
   readonly expected: string | undefined;
   readonly waitMs: number | undefined;
+  /** Only the agent that was asked can answer, and only within `waitMs` by the service's time. */
+  readonly isStrict?: boolean;
 }
 
 /** What most messages do without. */
@@ -94,6 +96,58 @@ export async function ask(context: Context, { choices, expected, waitMs, ...aske
     endsAfterReply: asked.target.kind === 'handles',
     question: { choices, expected, waitMs },
   });
+}
+
+/** A question for one agent, on which something depends that no one else may decide. */
+export interface StrictQuestion {
+  readonly handle: string;
+  readonly topic: string;
+  readonly text: string;
+  readonly choices: readonly string[];
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly waitMs: number;
+  /** Its session exists from now on. */
+  readonly onSent: (sessionId: string) => Promise<void>;
+}
+
+/** How long the end of a session is tried for after its question. */
+const END_WITHIN_MS = 5_000;
+
+/**
+ * The choice that the agent makes, in a session that begins with the question and ends with the wait, whatever comes of it;
+ * undefined if the agent could not process the question.
+ * @throws RequestError or CliError if there is no answer.
+ */
+export async function askStrictly(outer: Context, question: StrictQuestion): Promise<string | undefined> {
+  const { handle, topic, text, choices, metadata, waitMs, onSent } = question;
+  const { clock } = outer;
+  const late = (): Error => new Error('The wait is over.');
+  let sessionId: string | undefined;
+  const askWithin = async (signal: AbortSignal): Promise<string | undefined> => {
+    const context = { ...outer, signal };
+    const sent = await sendMessage(context, {
+      ...PLAIN_MESSAGE,
+      target: { kind: 'handles', handles: [handle] },
+      topic,
+      text: { kind: 'given', text },
+      metadata: { ...metadata, [CHOICES]: [...choices] },
+    });
+    if (sent === undefined) return undefined;
+    sessionId = sent.session_id;
+    await onSent(sessionId);
+    const reply = await listen(context, sent, { choices, expected: undefined, waitMs, isStrict: true });
+    return isFailureNotice(reply) ? undefined : findChoice(choices, messageText(reply));
+  };
+  try {
+    return await abortAfter(clock, waitMs, late, askWithin, outer.signal);
+  } finally {
+    const id = sessionId;
+    // A session that cannot be ended now has a question that no one waits for, and that says until when it counted.
+    if (id !== undefined)
+      await abortAfter(clock, END_WITHIN_MS, late, (signal) =>
+        endSession({ ...outer, signal }, id, 'The question is over').catch(() => {}),
+      );
+  }
 }
 
 /** A message as any command sends it. */
@@ -443,7 +497,8 @@ async function listen(context: Context, sent: SendResult, question: Question | u
   const sequence = sent.sequence ?? 0;
   const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
   // Read again, the message has its id.
-  const after = message_id === null ? Math.max(0, sequence - 1) : sequence;
+  const isStrict = question?.isStrict === true;
+  const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
   const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
   const next = [
     ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)],
@@ -461,11 +516,15 @@ async function listen(context: Context, sent: SendResult, question: Question | u
     const isReply = createReplyMatcher(client, asked);
     const items = client.tail({ sessions: [{ sessionId, after }], signal });
     const noteOutage = createOutageNotes(context);
+    let lastAt: number | undefined;
     for await (const item of items) {
       await noteOutage(item);
       if (item.kind === 'end') throw await endedBeforeReply(sessionId);
-      if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
+      if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
       const reply = item.event.payload;
+      if (reply.sender === me) lastAt ??= reply.created_at + (timeoutMs ?? 0);
+      const isLate = lastAt === undefined || reply.created_at > lastAt;
+      if (!(await isReply(reply)) || (isStrict && (reply.sender !== handle || isLate))) continue;
       if (question === undefined || (await isAnswer(context, question, reply))) return reply;
     }
     throw notInTime();
