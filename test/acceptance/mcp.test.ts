@@ -8,6 +8,7 @@ import { type VersionNegotiationMode, Client as WideClient } from '@modelcontext
 import { StdioClientTransport as WideTransport } from '@modelcontextprotocol/client/stdio';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { PROGRAM_FILE } from '../support/built-program-file.js';
@@ -64,6 +65,33 @@ function readResult(result: Readonly<Record<string, unknown>>): Result {
     text,
     value: isError ? json(text.split('\n')[0] ?? '') : (result['structuredContent'] as Result['value']),
   };
+}
+
+/** What every request of the newest revision says about its client. */
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+const hello = (id: number, method: string, params: object): string =>
+  `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`;
+
+/** The text of a resource, between its two lines. */
+function readContents({ contents }: { readonly contents: readonly object[] }): { text: string; body: string } {
+  const { text } = contents[0] as { text: string };
+  const [head = '', body = '', tail = '', ...more] = text.split('\n');
+  const nonce = /^=== (\S{16}) begin untrusted data/.exec(head)?.[1];
+  expect([tail, ...more]).toEqual([`=== ${nonce} end untrusted data ===`]);
+  return { text, body };
+}
+
+/** A client that subscribes as its revision has it, and what it was told. */
+interface Subscriber {
+  readonly told: string[];
+  read(uri: string): Promise<{ readonly contents: readonly object[] }>;
+  subscribe(uris: readonly string[]): Promise<void>;
+  unsubscribe(): Promise<void>;
 }
 
 describe('asp mcp › an agent as tools of a language model', () => {
@@ -123,6 +151,42 @@ describe('asp mcp › an agent as tools of a language model', () => {
           ),
         ),
     };
+  };
+
+  const SUBSCRIBERS: Readonly<Record<string, (handle: string) => Promise<Subscriber>>> = {
+    async '2026-07-28'(handle) {
+      const { client } = await connectWide(handle, { pin: '2026-07-28' });
+      const told: string[] = [];
+      client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+      let listening: { close(): Promise<void> } | undefined;
+      return {
+        told,
+        read: (uri) => client.readResource({ uri }),
+        async subscribe(uris) {
+          const opened = await client.listen({ resourceSubscriptions: [...uris] });
+          expect(opened.honoredFilter.resourceSubscriptions).toEqual(uris);
+          listening = opened;
+        },
+        unsubscribe: async () => listening?.close(),
+      };
+    },
+    async 'the SDK before it'(handle) {
+      const { client } = await connect(handle);
+      const told: string[] = [];
+      let subscribed: readonly string[] = [];
+      client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void told.push(params.uri));
+      return {
+        told,
+        read: (uri) => client.readResource({ uri }),
+        async subscribe(uris) {
+          subscribed = uris;
+          for (const uri of uris) await client.subscribeResource({ uri });
+        },
+        async unsubscribe() {
+          for (const uri of subscribed) await client.unsubscribeResource({ uri });
+        },
+      };
+    },
   };
 
   /** Reads on until a message says this. */
@@ -457,6 +521,145 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(body).not.toMatch(/[\u2028\u202e\u{e0041}\u3164\u0007\u001b]/u);
   });
 
+  it('the inbox and each session are resources, and to read them marks nothing as read', async () => {
+    const you = await connect('demo.you');
+    const { client, call } = await connectWide('alice.bot', { pin: '2026-07-28' });
+    while ((await call('read', { wait_s: 2 })).value.events.length > 0);
+    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'for you' })).value;
+    await client.callTool({ name: 'session_join', arguments: { session_id } });
+    await you.call('send', { to: session_id, text: 'and this' });
+    const { resources } = await client.listResources();
+    expect(resources.map(({ uri }) => uri)).toEqual(['asp://inbox']);
+    const { resourceTemplates } = await client.listResourceTemplates();
+    expect(resourceTemplates.map(({ uriTemplate }) => uriTemplate)).toEqual(['asp://sessions/{session_id}']);
+    const older = await connect('alice.bot');
+    expect((await older.client.listResources()).resources).toEqual(resources);
+    const readInbox = async () => json(readContents(await client.readResource({ uri: 'asp://inbox' })).body);
+    const listed = await until('the invitation and both messages', async () => {
+      const inbox = (await readInbox()) as { sessions: { unread: number }[] };
+      return inbox.sessions[0]?.unread === 3 ? inbox : undefined;
+    });
+    expect(listed).toEqual({
+      sessions: [{ session: { id: session_id }, unread_after: 0, unread: 3, from: ['@demo.you'] }],
+      has_more: false,
+    });
+    expect(await readInbox()).toEqual(listed);
+    const session = { uri: `asp://sessions/${session_id}` };
+    const seen = json<Result['value']>(readContents(await client.readResource(session)).body);
+    expect(seen.events.flatMap(({ payload }) => payload.content ?? [])).toEqual(['for you', 'and this']);
+    expect(json(readContents(await older.client.readResource(session)).body)).toEqual(seen);
+    expect(seen.next_cursor).toBe(String(seen.events.at(-1)?.sequence));
+    const showStates = async () =>
+      (await home.asp(['session', 'show', session_id, '--delivery', '-a', '@demo.you', '--json'])).stdout;
+    expect(await showStates()).not.toContain('"taken"');
+    const unread = (await call('read', { others_only: true })).value.events;
+    expect(unread[0]).toMatchObject({ type: 'session.invited', session_id });
+    expect(unread.at(-1)?.payload.content).toBe('and this');
+    expect(await readInbox()).toEqual({ sessions: [], has_more: false });
+    await until('the report', async () => (await showStates()).includes('"taken"'));
+  });
+
+  it('a resource has the end of a long session, cut as tools cut it', async () => {
+    const { call, client } = await connect('demo.you');
+    const { session_id } = (await call('session_create')).value;
+    for (let number = 0; number < 12; number += 1)
+      await call('send', { to: session_id, text: `${number} ${'x'.repeat(number < 10 ? 9_000 : 50)}` });
+    const { text, body } = readContents(await client.readResource({ uri: `asp://sessions/${session_id}` }));
+    expect(text.length).toBeLessThan(70_000);
+    const { events } = json<Result['value']>(body);
+    expect(events.at(-1)?.payload.content).toMatch(/^11 x/);
+    expect(events[0]?.sequence).toBeGreaterThan(2);
+    expect(events[0]?.payload.content).toMatch(/x… \[8000 of 9002 characters; for the rest, read session_id/);
+  });
+
+  it('what is not there, or not for this agent, is the same error', async () => {
+    const mine = (await (await connect('bob.bot')).call('session_create')).value.session_id;
+    const { client } = await connect('demo.you');
+    const wide = await connectWide('demo.you', { pin: '2026-07-28' });
+    for (const uri of [
+      ...[
+        `asp://sessions/${mine}`,
+        'asp://sessions/sess_01M7Y9G2R8BA6EEBGWJC9J4TKX',
+        'asp://sessions/',
+        'asp://inbox/',
+      ],
+      ...['asp://sessions/../inbox', 'file:///etc/passwd', 'nonsense', ''],
+    ])
+      for (const one of [client, wide.client])
+        await expect(one.readResource({ uri })).rejects.toMatchObject({ code: -32602, data: { uri } });
+    await expect(client.subscribeResource({ uri: 'file:///etc/passwd' })).rejects.toMatchObject({ code: -32602 });
+  });
+
+  it.each(Object.keys(SUBSCRIBERS))(
+    'a subscriber hears what others do in its sessions, and nothing else (%s)',
+    async (name) => {
+      const alice = await SUBSCRIBERS[name]?.('alice.bot');
+      if (alice === undefined) throw new Error(name);
+      const [you, bob] = [await connect('demo.you'), await connect('bob.bot')];
+      const create = async (handle: string) =>
+        (await you.call('session_create', { invite: [handle] })).value.session_id;
+      const ids = [await create('alice.bot'), await create('alice.bot')];
+      const foreign = await create('bob.bot');
+      for (const id of ids) await home.asp(['session', 'join', id, '-a', '@alice.bot']);
+      await bob.call('session_join', { session_id: foreign });
+      const [one, two, other] = [...ids, foreign].map((id) => `asp://sessions/${id}`) as [string, string, string];
+      await alice.read('asp://inbox');
+      await alice.subscribe(['asp://inbox', one, other]);
+      await you.call('send', { to: foreign, text: 'not for alice' });
+      await you.call('send', { to: ids[0], text: 'for alice' });
+      await until('both resources', async () => alice.told.includes('asp://inbox') && alice.told.includes(one));
+      await home.asp(['send', ids[0] ?? '', 'by alice', '-a', '@alice.bot']);
+      await until('the session again', async () => alice.told.filter((uri) => uri === one).length > 1);
+      const before = alice.told.filter((uri) => uri === 'asp://inbox').length;
+      for (let number = 0; number < 40; number += 1) await you.call('send', { to: ids[1], text: `${number}` });
+      await until('the inbox again', async () => alice.told.filter((uri) => uri === 'asp://inbox').length > before);
+      expect(alice.told).not.toContain(two);
+      expect(alice.told).not.toContain(other);
+      expect(alice.told.length).toBeLessThan(40);
+      await alice.unsubscribe();
+      await alice.read(one);
+      const told = alice.told.length;
+      await you.call('send', { to: ids[0], text: 'once more' });
+      await until('what is new', async () => readContents(await alice.read(one)).body.includes('once more'));
+      expect(alice.told).toHaveLength(told);
+    },
+  );
+
+  it('subscriptions are confirmed as far as they go, and their number is bounded', async () => {
+    const { client } = await connectWide('demo.you', { pin: '2026-07-28' });
+    const id = (number: number): string => `sess_01M7Y9G2R8BA6EEBGWJC9J4${String(number).padStart(3, '0')}`;
+    const many = Array.from({ length: 300 }, (_, number) => `asp://sessions/${id(number)}`);
+    const { honoredFilter } = await client.listen({
+      toolsListChanged: true,
+      resourceSubscriptions: ['file:///etc/passwd', many[0] ?? '', ...many],
+    });
+    expect(honoredFilter).toEqual({ resourceSubscriptions: many.slice(0, 100) });
+    for (let open = 1; open < 16; open += 1) await client.listen({ resourceSubscriptions: ['asp://inbox'] });
+    await expect(client.listen({ resourceSubscriptions: ['asp://inbox'] })).rejects.toThrow(/limit/i);
+    const older = await connect('demo.you');
+    for (const uri of many.slice(0, 100)) await older.client.subscribeResource({ uri });
+    await older.client.subscribeResource({ uri: many[0] ?? '' });
+    await expect(older.client.subscribeResource({ uri: many[100] ?? '' })).rejects.toMatchObject({ code: -32602 });
+    await older.client.unsubscribeResource({ uri: many[0] ?? '' });
+    await older.client.subscribeResource({ uri: many[100] ?? '' });
+  });
+
+  it('a client that leaves with a subscription open is not waited for', async () => {
+    const running = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });
+    const params = {
+      _meta: META,
+      notifications: { resourceSubscriptions: ['asp://inbox'] },
+    };
+    running.child.stdin?.write(hello(1, 'subscriptions/listen', params));
+    await running.until('stdout', /subscriptions\/acknowledged/);
+    const from = performance.now();
+    running.child.stdin?.end();
+    const { status, stdout } = await running.ended;
+    expect(status).toBe(0);
+    expect(performance.now() - from).toBeLessThan(4_500);
+    expect(json<{ id: number }>(stdout.trimEnd().split('\n').at(-1) ?? '').id).toBe(1);
+  });
+
   it('goes on when the service was away', async () => {
     const { call } = await connect('demo.you');
     const { session_id } = (await call('session_create')).value;
@@ -507,8 +710,6 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(existsSync(join(home.directory, 'out.txt'))).toBe(false);
   });
 
-  const hello = (id: number, method: string, params: object): string =>
-    `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`;
   const begin = hello(1, 'initialize', {
     protocolVersion: '2025-06-18',
     capabilities: {},
@@ -634,13 +835,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   });
 
   it('one process answers discovery and then an older handshake, and says which revisions it speaks', async () => {
-    const meta = (version: string) => ({
-      _meta: {
-        'io.modelcontextprotocol/protocolVersion': version,
-        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
-        'io.modelcontextprotocol/clientCapabilities': {},
-      },
-    });
+    const meta = (version: string) => ({ _meta: { ...META, 'io.modelcontextprotocol/protocolVersion': version } });
     const input = [
       hello(1, 'server/discover', meta('2099-01-01')),
       hello(2, 'server/discover', meta('2026-07-28')),

@@ -244,6 +244,19 @@ export function cutEvent(event: EventEnvelope, max: number): EventEnvelope {
     : event;
 }
 
+/** The last of these events that fit into one answer, in order, and where a read goes on after them. */
+export function cutToLast(events: readonly EventEnvelope[]): EventPage {
+  const last: EventEnvelope[] = [];
+  let chars = 0;
+  for (const event of events.slice(-READ_LIMIT_DEFAULT).reverse()) {
+    const cut = cutEvent(event, MESSAGE_CHARS_DEFAULT);
+    chars += JSON.stringify(cut).length;
+    if (last.length > 0 && chars > READ_CHARS_MAX) break;
+    last.unshift(cut);
+  }
+  return { events: last, next_cursor: String(last.at(-1)?.sequence ?? 0), has_more: false };
+}
+
 /** Some events, and the cursor of the next ones. */
 export const EventPage = z.looseObject({
   events: z.array(EventEnvelope),

@@ -34,8 +34,20 @@ export interface Delivery {
   readonly delivered: () => void;
 }
 
+/** A session with something unread from others. */
+interface UnreadSession {
+  readonly session: { readonly id: string };
+  /** Where it begins. */
+  readonly unread_after: number;
+  readonly unread: number;
+  /** Who caused it. */
+  readonly from: readonly string[];
+}
+
 /** The events of every session of the agent: first the unread ones, then new ones. */
 export interface Inbox {
+  /** The sessions with something unread from others, up to `limit`. Everything stays unread. */
+  listUnread(limit: number, signal: AbortSignal): Promise<{ sessions: readonly UnreadSession[]; has_more: boolean }>;
   /** Waits until there is an event, the time is up, or `signal` is aborted. */
   read(wanted: Wanted, signal: AbortSignal): Promise<Delivery>;
   /** Resolves when the read position is on disk; nothing is kept after that. */
@@ -46,6 +58,9 @@ export interface Inbox {
 const CONNECTING_MS = 5_000;
 
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
+
+/** An unread session names this many of its authors. */
+const FROM_MAX = 20;
 
 /** A start can ask for this many sessions with unread events without coming near a rate limit. */
 const UNREAD_SESSIONS_MAX = 200;
@@ -72,6 +87,7 @@ interface Log {
   /** Whether everything that was unread at the start is in the log. */
   isCaughtUp: boolean;
   readonly wakers: Set<() => void>;
+  readonly onEvent: (event: EventEnvelope) => void;
 }
 
 /**
@@ -79,7 +95,12 @@ interface Log {
  * has sent to this process as delivered. `signal` ends it for good. A fatal connection error is thrown by the next
  * read, which also reconnects.
  */
-export async function openInbox(context: Context, me: string, signal: AbortSignal): Promise<Inbox> {
+export async function openInbox(
+  context: Context,
+  me: string,
+  signal: AbortSignal,
+  onEvent: (event: EventEnvelope) => void,
+): Promise<Inbox> {
   const { client, clock, random } = context;
   const log: Log = {
     name: randomToken(random, 6).replace(/[^A-Za-z0-9]/g, '0'),
@@ -94,28 +115,41 @@ export async function openInbox(context: Context, me: string, signal: AbortSigna
     isConnected: false,
     isCaughtUp: false,
     wakers: new Set(),
+    onEvent,
   };
   void follow(log, client, signal);
+  /** Gives `work` the time that it may wait, and for the connection if there is none. */
+  const look = async <Found>(
+    waitMs: number,
+    cancelled: AbortSignal,
+    work: (until: AbortSignal) => Promise<Found>,
+  ): Promise<Found> => {
+    if (!log.isFollowing) void follow(log, client, signal);
+    const time = new AbortController();
+    const cancel = clock.schedule(Math.max(waitMs, log.isConnected ? 0 : CONNECTING_MS), () => time.abort());
+    try {
+      return await work(AbortSignal.any([cancelled, time.signal]));
+    } finally {
+      cancel();
+    }
+  };
   return {
     async read(wanted, cancelled) {
-      if (!log.isFollowing) void follow(log, client, signal);
       const start = parsePosition(log, wanted.after);
-      const time = new AbortController();
-      const waitMs = Math.max(wanted.waitMs, log.isConnected ? 0 : CONNECTING_MS);
-      const cancel = clock.schedule(waitMs, () => time.abort());
-      try {
-        const { events, position, missed } = await collect(
-          log,
-          start,
-          wanted,
-          AbortSignal.any([cancelled, time.signal]),
-        );
-        const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < getEnd(log), missed };
-        return { page, delivered: () => moveTo(log, position) };
-      } finally {
-        cancel();
-      }
+      const { events, position, missed } = await look(wanted.waitMs, cancelled, (until) =>
+        collect(log, start, wanted, until),
+      );
+      const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < getEnd(log), missed };
+      return { page, delivered: () => moveTo(log, position) };
     },
+    listUnread: (limit, cancelled) =>
+      look(0, cancelled, async (until) => {
+        while (!log.isConnected && !until.aborted) {
+          throwFailure(log);
+          await woken(log, until);
+        }
+        return groupUnread(log, limit);
+      }),
     close: async () => log.record?.close(),
   };
 }
@@ -209,13 +243,38 @@ async function collect(log: Log, start: number, wanted: Wanted, until: AbortSign
     }
     const isOver = until.aborted || (waitMs === 0 && log.isConnected);
     if (events.length > 0 || isOver) return { events, position, missed };
-    if (log.failure !== undefined) {
-      const { error } = log.failure;
-      log.failure = undefined;
-      throw error;
-    }
+    throwFailure(log);
     await woken(log, until);
   }
+}
+
+function throwFailure(log: Log): void {
+  if (log.failure === undefined) return;
+  const { error } = log.failure;
+  log.failure = undefined;
+  throw error;
+}
+
+function groupUnread({ me, events, dropped, position }: Log, limit: number) {
+  const sessions = new Map<string, { after: number; unread: number; from: Set<string> }>();
+  for (const { event } of events.slice(Math.max(0, position - dropped))) {
+    const actor = findActor(event);
+    if (actor === me) continue;
+    const group = sessions.get(event.session_id) ?? { after: event.sequence - 1, unread: 0, from: new Set() };
+    group.unread += 1;
+    if (actor !== undefined && group.from.size < FROM_MAX) group.from.add(actor);
+    sessions.set(event.session_id, group);
+  }
+  const first = [...sessions].slice(0, limit);
+  return {
+    sessions: first.map(([id, { after, unread, from }]) => ({
+      session: { id },
+      unread_after: after,
+      unread,
+      from: [...from],
+    })),
+    has_more: sessions.size > limit,
+  };
 }
 
 /** Takes events until there are enough of them, or enough text. */
@@ -298,6 +357,7 @@ function takeItem(log: Log, item: TailItem): void {
     log.dropped += 1;
   }
   noteUnread(log, received);
+  log.onEvent(event);
   wakeAll(log);
 }
 

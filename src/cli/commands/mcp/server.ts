@@ -1,4 +1,4 @@
-import type { JSONRPCMessage, RequestId, Server, Transport } from '@modelcontextprotocol/server';
+import type { JSONRPCMessage, McpRequestContext, RequestId, Server, Transport } from '@modelcontextprotocol/server';
 import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { within } from '../../../kit/clock.js';
@@ -6,6 +6,7 @@ import { toJsonLine } from '../../../kit/json-line.js';
 import { listTool } from '../../../wire/schemas/tool.js';
 import type { Context } from '../../context/context.js';
 import { openInbox } from './inbox.js';
+import { createSubscriptions, loadResources, SUBSCRIPTIONS_MAX, type Subscriptions } from './resources.js';
 import { openSendLimits } from './send-limits.js';
 import { createToolbox, openSharedFolder } from './toolbox.js';
 import { listTools } from './tools.js';
@@ -32,30 +33,35 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   ]);
   const stop = new AbortController();
   const soft = AbortSignal.any([signal, stop.signal]);
-  const inbox = await openInbox(context, me, soft);
+  const subscriptions = createSubscriptions(context, me, () => frames.written());
+  const inbox = await openInbox(context, me, soft, subscriptions.noteEvent);
+  const serveResources = await loadResources({ context, inbox, subscriptions, soft });
   const reports = isReadOnly ? undefined : createTakenReports(context, () => context.client());
   const sendLimits = await openSendLimits(context, me, limits);
   const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, soft });
   const listed = { tools: tools.map(listTool) };
   // A client that asks for the newest revision and then turns out to speak an older one gets two of these, one after the other.
-  const createServer = (): Server => {
+  const createServer = ({ era }: McpRequestContext): Server => {
     const server = new Server(
       { name: 'asp', version, title: `asp as ${me}` },
-      { capabilities: { tools: {} }, instructions: instructionsFor(me) },
+      { capabilities: { tools: {}, resources: { subscribe: true } }, instructions: instructionsFor(me) },
     );
+    serveResources(server, era);
     server.setRequestHandler('tools/list', () => listed);
     server.setRequestHandler('tools/call', ({ params }, { mcpReq }) =>
       toolbox.call(params.name, params.arguments ?? {}, { requestId: mcpReq.id, signal: mcpReq.signal }),
     );
     return server;
   };
-  const frames = createFrames(context, new ReadBuffer(), signal, toolbox.answered);
+  const frames = createFrames(context, new ReadBuffer(), subscriptions, toolbox.answered);
   const connection = serveStdio(createServer, {
     transport: frames,
+    maxSubscriptions: SUBSCRIPTIONS_MAX,
     onerror: (error) => void context.output.detail(error.message),
   });
   await context.output.note(`Serving ${tools.length} tools as ${me} on standard input and output.`);
   await frames.ended;
+  subscriptions.end();
   stop.abort(new Error('the client is gone'));
   const settled = frames.answered().then(() => toolbox.settled());
   await within(clock, FINISH_MS, settled, () => {});
@@ -85,15 +91,17 @@ interface Frames extends Transport {
   readonly ended: Promise<void>;
   /** Resolves when every request that was read has its answer: the package takes some turns before it begins one. */
   answered(): Promise<void>;
+  /** Resolves when everything that was sent so far has been handed over. */
+  written(): Promise<void>;
 }
 
 /**
  * Lines are escaped like all of ours: a frame is one line for every reader, and peer text cannot control a terminal.
  */
 function createFrames(
-  { streams, output }: Context,
+  { streams, output, signal }: Context,
   lines: LineReader,
-  signal: AbortSignal,
+  subscriptions: Subscriptions,
   onAnswer: (id: RequestId) => void,
 ): Frames {
   let resolveEnded = (): void => {};
@@ -102,15 +110,18 @@ function createFrames(
   });
   const open = new Set<RequestId>();
   let onIdle = (): void => {};
+  let last = Promise.resolve();
   const settle = (id: RequestId): void => {
     open.delete(id);
     if (open.size === 0) onIdle();
   };
   const note = (message: JSONRPCMessage): void => {
     if (!('method' in message)) return;
-    if ('id' in message) open.add(message.id);
+    // A subscription is answered when it ends.
+    if ('id' in message && message.method !== 'subscriptions/listen') open.add(message.id);
+    if ('id' in message) return;
     // What the client no longer wants gets no answer.
-    else if (message.method === 'notifications/cancelled') settle(message.params?.['requestId'] as RequestId);
+    if (message.method === 'notifications/cancelled') settle(message.params?.['requestId'] as RequestId);
   };
   const takeLines = async (): Promise<void> => {
     for (;;) {
@@ -118,7 +129,7 @@ function createFrames(
         const message = lines.readMessage();
         if (message === null) return;
         note(message);
-        frames.onmessage?.(message);
+        frames.onmessage?.(subscriptions.receive(message));
       } catch {
         await output.note('Skipped a line on standard input that is not a protocol message.');
       }
@@ -142,10 +153,15 @@ function createFrames(
       void readAll();
     },
     async send(message) {
-      await streams.stdout.write(`${toJsonLine(message)}\n`);
+      const isOver = streams.stdout.write(`${toJsonLine(message)}\n`);
+      last = isOver.catch(() => {});
+      await isOver;
       if ('result' in message) onAnswer(message.id);
-      if (!('method' in message) && message.id !== undefined) settle(message.id);
+      if ('method' in message || message.id === undefined) return;
+      subscriptions.forget(message.id);
+      settle(message.id);
     },
+    written: () => last,
     answered: () =>
       new Promise((resolve) => {
         onIdle = resolve;

@@ -298,7 +298,7 @@ function noteTaken({ me, reports }: Pick<ToolboxParts, 'me' | 'reports'>, events
 }
 
 /** Codes as services send them, without anything that could be read as a sentence. */
-const CODE = /^[A-Za-z0-9_]{1,40}$/;
+export const CODE = /^[A-Za-z0-9_]{1,40}$/;
 const OUT_OF_SIGHT = '(in the words of the service, below)';
 
 /** The error as every command prints it with `--json`, with advice in terms of tools. */

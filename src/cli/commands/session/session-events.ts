@@ -37,8 +37,8 @@ export async function* readSessionMessages(
 /** This many events are searched for the latest messages. */
 const LAST_WINDOW = 100;
 
-/** The messages among the last events of a session, in order. `last` is its last sequence, if known. */
-export async function readLastMessages(context: Context, sessionId: string, last?: number): Promise<Message[]> {
+/** The last events of a session, in order. `last` is its last sequence, if known. */
+export async function readLastEvents(context: Context, sessionId: string, last?: number): Promise<EventEnvelope[]> {
   const input = (after: number) => ({
     path: { session_id: sessionId },
     query: { after_sequence: Math.max(0, after), limit: LAST_WINDOW },
@@ -47,12 +47,18 @@ export async function readLastMessages(context: Context, sessionId: string, last
   const { last_sequence: end } = page;
   if (last === undefined && page.next_cursor !== null && end !== undefined)
     page = await read(context, 'replayEvents', input(end - LAST_WINDOW), unseenSession(sessionId));
-  const messages = page.events.filter(isMessageEvent).map(({ payload }) => payload);
-  const cursor = page.events.at(-1)?.sequence;
-  if (page.next_cursor === null || cursor === undefined) return messages;
-  for await (const message of readSessionMessages(context, sessionId, cursor)) {
-    messages.push(message);
-    if (messages.length > LAST_WINDOW) messages.shift();
+  const events = [...page.events];
+  const cursor = events.at(-1)?.sequence;
+  if (page.next_cursor === null || cursor === undefined) return events;
+  for await (const event of readSessionEvents(context, sessionId, cursor)) {
+    events.push(event);
+    if (events.length > LAST_WINDOW) events.shift();
   }
-  return messages;
+  return events;
+}
+
+/** The messages among them. */
+export async function readLastMessages(context: Context, sessionId: string, last?: number): Promise<Message[]> {
+  const events = await readLastEvents(context, sessionId, last);
+  return events.filter(isMessageEvent).map(({ payload }) => payload);
 }

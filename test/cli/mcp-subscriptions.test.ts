@@ -1,0 +1,130 @@
+import { Client } from '@modelcontextprotocol/client';
+import { InMemoryTransport, Server } from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+
+import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/resources.js';
+import { INBOX_URI, sessionUri } from '../../src/wire/mcp.js';
+import { createTestClock, type TestClock } from '../support/clock.js';
+
+const SESSION = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKX';
+const OTHER = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKY';
+
+interface Scene {
+  readonly subscriptions: Subscriptions;
+  readonly clock: TestClock;
+  /** What the client subscribed to. */
+  readonly own: Set<string>;
+  readonly told: string[];
+  /** Lets the client take what was written, or no longer. */
+  hold(): () => void;
+}
+
+/** A real server of an older revision and its client. */
+async function open(): Promise<Scene> {
+  const clock = createTestClock();
+  let written = Promise.resolve();
+  const subscriptions = createSubscriptions({ clock }, '@me.bot', () => written);
+  const server = new Server({ name: 'asp', version: '1' }, { capabilities: { resources: { subscribe: true } } });
+  const own = subscriptions.attach(server);
+  const client = new Client({ name: 'test', version: '1' });
+  const told: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  const [one, other] = InMemoryTransport.createLinkedPair();
+  await Promise.all([server.connect(one), client.connect(other)]);
+  return {
+    subscriptions,
+    clock,
+    own,
+    told,
+    hold() {
+      let release = (): void => {};
+      written = new Promise((resolve) => {
+        release = resolve;
+      });
+      return release;
+    },
+  };
+}
+
+const eventOf = (sender: string, session_id = SESSION) =>
+  ({
+    type: 'session.message',
+    session_id,
+    event_id: 'evt_1',
+    sequence: 1,
+    created_at: 1,
+    payload: { id: 'msg_1', session_id, sender, sequence: 1, content: 'hi', created_at: 1 },
+  }) as never;
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('A subscriber of asp mcp', () => {
+  it('hears of its inbox only when someone else did something', async () => {
+    const { subscriptions, clock, own, told } = await open();
+    own.add(INBOX_URI).add(sessionUri(SESSION));
+    subscriptions.noteEvent(eventOf('@me.bot'));
+    await settle();
+    expect(told).toEqual([sessionUri(SESSION)]);
+    subscriptions.noteEvent(eventOf('@you.bot', OTHER));
+    clock.advance(1_000);
+    await settle();
+    expect(told).toEqual([sessionUri(SESSION), INBOX_URI]);
+  });
+
+  it('hears at once, and then once a second, however much happens', async () => {
+    const { subscriptions, clock, own, told } = await open();
+    own.add(INBOX_URI);
+    for (let second = 1; second <= 3; second += 1) {
+      for (let count = 0; count < 1_000; count += 1) subscriptions.noteEvent(eventOf('@you.bot'));
+      await settle();
+      expect(told).toHaveLength(second);
+      for (let count = 0; count < 1_000; count += 1) subscriptions.noteEvent(eventOf('@you.bot'));
+      await settle();
+      expect(told).toHaveLength(second);
+      clock.advance(1_000);
+      await settle();
+      expect(told).toHaveLength(second + 1);
+      clock.advance(1_000);
+      told.pop();
+      await settle();
+    }
+    subscriptions.end();
+    subscriptions.noteEvent(eventOf('@you.bot'));
+    await settle();
+    expect(told).toHaveLength(3);
+  });
+
+  it('that does not read hears of everything once when it reads again', async () => {
+    const { subscriptions, clock, own, told, hold } = await open();
+    own.add(INBOX_URI).add(sessionUri(SESSION));
+    const release = hold();
+    for (let second = 0; second < 10; second += 1) {
+      for (let count = 0; count < 100; count += 1) subscriptions.noteEvent(eventOf('@you.bot'));
+      clock.advance(1_000);
+      await settle();
+    }
+    expect(told).toEqual([]);
+    release();
+    await settle();
+    clock.advance(1_000);
+    await settle();
+    expect(told).toEqual([INBOX_URI, sessionUri(SESSION), INBOX_URI, sessionUri(SESSION)]);
+  });
+
+  it('that closed its connection is forgotten', async () => {
+    const clock = createTestClock();
+    const subscriptions = createSubscriptions({ clock }, '@me.bot', async () => {});
+    const server = new Server({ name: 'asp', version: '1' }, { capabilities: { resources: { subscribe: true } } });
+    subscriptions.attach(server).add(INBOX_URI);
+    const [one] = InMemoryTransport.createLinkedPair();
+    await server.connect(one);
+    let sent = 0;
+    server.sendResourceUpdated = async () => {
+      sent += 1;
+    };
+    await server.close();
+    subscriptions.noteEvent(eventOf('@you.bot'));
+    await settle();
+    expect(sent).toBe(0);
+  });
+});
