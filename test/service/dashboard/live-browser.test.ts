@@ -138,6 +138,22 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('highlights code that arrives exactly as on a page that is loaded', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      for (const code of ['js\nlet a = "b"; // c', 'diff\n-old\n+new', 'cobol\nlet a'])
+        await bob.mustSend(session, `\`\`\`${code}\n\`\`\``);
+      const shown = (): Promise<string[]> =>
+        page.locator('.code code').evaluateAll((codes) => codes.map((one) => one.innerHTML));
+      await page.locator('.code').nth(2).waitFor();
+      const live = await shown();
+      expect(live.join('')).toMatch(/code-keyword.*code-string.*code-comment.*code-removed.*code-added/s);
+      await page.reload();
+      expect(await shown()).toEqual(live);
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+  });
+
   it('answers a question that arrives, by keyboard, and every open page takes the buttons away', {
     timeout: 120_000,
   }, async () => {

@@ -11,6 +11,9 @@ import { openStage, type Stage } from './stage.js';
 const SMALLEST_TARGET = 24;
 const LONG = 'a'.repeat(64);
 
+/** Every color of highlighted code. */
+const CODE = '```js\n// Why\nlet a = f("b", 1);\n```\n\n```diff\n-old\n+new\n```\n\n```json\n{"a": [1, null]}\n```';
+
 /** Every text whose contrast with what is behind it is too low, by the colours that the browser has computed. */
 const UNREADABLE = `(() => {
 const colour = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
@@ -87,11 +90,12 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       ],
       { b: 2 },
     );
+    await alice.mustSend(session, CODE);
     await alice.mustSend(session, [{ type: 'file', url: 'https://example.org/report.pdf', name: 'n'.repeat(180) }]);
     await operate(stage.operator, 'POST', '/agents', { handle: `@${alice.owner}.${LONG}` });
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [`@bob.${LONG}`] });
     await bob.post(`/sessions/${session}/messages`, {
-      content: '# Deploy?\n\n```js\nlet a = 1;\n```\n\n> quoted [link](https://example.org)',
+      content: `# Deploy?\n\n${CODE}\n\n> quoted [link](https://example.org)`,
       metadata: { choices: ['yes', 'w'.repeat(80)] },
     });
     const ended = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'bye' } });

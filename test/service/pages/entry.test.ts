@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { prepareCode } from '../../../src/service/web/dashboard/markdown.js';
 import { renderEntry } from '../../../src/service/web/dashboard/transcript.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
@@ -68,6 +69,8 @@ const findForeign = (markup: string): string[] => {
   return [...tags.filter((tag) => !KNOWN_TAG.test(tag)), ...(between.match(/[<>]/g) ?? [])];
 };
 
+const CODE_LANGUAGES = ['js', 'ts', 'json', 'bash', 'python', 'diff', 'sql', 'yaml', 'html', 'go', 'rust'];
+
 describe('Two thousand hostile texts', () => {
   const attacks = [
     '<script>alert(1)</script>',
@@ -98,6 +101,18 @@ describe('Two thousand hostile texts', () => {
       const where = { path: '/p', username: 'ada', through: 100, canReply: true, pictures };
       expect(findForeign(renderEntry({ event, where }, event).markup)).toEqual([]);
       expect(findForeign(renderEntry({ event, where: { ...where, isWhole: true } }).markup)).toEqual([]);
+    }
+  });
+
+  it.each(CODE_LANGUAGES)('stay text in code, which is highlighted: %s', async (language) => {
+    for (const text of texts) {
+      const content = `\`\`\`${language}\nconst a = "${text}"; // ${text}\n# ${text}\n\`\`\``;
+      const colorCode = await prepareCode([content]);
+      const where = { path: '/p', username: 'ada', through: 100, isWhole: true };
+      const colored = renderEntry({ event: eventOf({ content }), where: { ...where, colorCode } }).markup;
+      expect(findForeign(colored)).toEqual([]);
+      const plain = renderEntry({ event: eventOf({ content }), where }).markup;
+      expect(colored.replace(/<span class="code-[a-z]+">|<\/span>/g, '')).toBe(plain.replaceAll('</span>', ''));
     }
   });
 
@@ -133,6 +148,52 @@ describe('The text of a message', () => {
     const code = textOf('```ts\nconst a = 1 < 2;\n```');
     expect(code).toContain('<span>ts</span><button type="button" class="copy">Copy</button>');
     expect(code).toContain('<code>const a = 1 &lt; 2;\n</code>');
+  });
+
+  const codeOf = async (...contents: readonly string[]): Promise<string[]> => {
+    const colorCode = await prepareCode(contents);
+    const where = { path: '/p', username: 'ada', through: 100, isWhole: true, colorCode };
+    return contents.map((content) => {
+      const { markup } = renderEntry({ event: eventOf({ content }), where });
+      return /<code>([\s\S]*)<\/code>/.exec(markup)?.[1] ?? '';
+    });
+  };
+
+  it.each([
+    ['js', 'let a = 1;', '<span class="code-keyword">let</span> a = <span class="code-number">1</span>;'],
+    ['JSON', '{"a": true}', '<span class="code-name">&quot;a&quot;</span>'],
+    ['python', '# why', '<span class="code-comment"># why</span>'],
+    ['sh', 'if true; then', '<span class="code-keyword">if</span>'],
+    ['diff', '-old\n+new', '<span class="code-removed">-old</span>\n<span class="code-added">+new</span>'],
+    ['sql', 'SELECT 1', '<span class="code-keyword">SELECT</span>'],
+    ['yml', 'a: "b"', '<span class="code-string">&quot;b&quot;</span>'],
+    ['html', '<b>', '&lt;<span class="code-name">b</span>&gt;'],
+    ['go', 'func main() {', '<span class="code-name">main</span>'],
+    ['rs', 'fn main() {', '<span class="code-keyword">fn</span>'],
+  ])('highlights code in a language that it knows: %s', async (language, code, expected) => {
+    expect(await codeOf(`- see\n\n  \`\`\`${language} title\n  ${code.replace('\n', '\n  ')}\n  \`\`\``)).toEqual([
+      expect.stringContaining(expected),
+    ]);
+  });
+
+  it('does not load the highlighter for code in other languages', async () => {
+    for (const text of ['plain', '```\nlet a;\n```', '```cobol\nlet a;\n```', '```constructor\nlet a;\n```', '`js`'])
+      expect([text, await prepareCode([text])]).toEqual([text, undefined]);
+  });
+
+  it('leaves code plain that would keep everyone else waiting: long lines, and very much on one page', async () => {
+    const long = `let a = "${'a'.repeat(300)}";\n`;
+    const usual = 'let a = 1;\n'.repeat(1_000);
+    const codes = [long, usual, usual, usual, 'let b;\n'].map((code) => `\`\`\`js\n${code}\`\`\``);
+    const isColored = (await codeOf(...codes)).map((code) => code.includes('class="code-keyword"'));
+    expect(isColored).toEqual([false, true, true, false, true]);
+  });
+
+  it('reads no language inside another, where each step would double the work', async () => {
+    const nested = '<script>\nx = html`'.repeat(300);
+    const [html = '', js = ''] = await codeOf(`\`\`\`html\n${nested}\n\`\`\``, `\`\`\`js\n${nested}\n\`\`\``);
+    expect(html).not.toContain('code-string');
+    expect(js).not.toContain('code-name">script');
   });
 
   it('says which host a link leads to, whatever its text says', () => {

@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { measurePictures } from '../../attachments/picture-size.js';
 import { ServiceError } from '../../core/errors.js';
 import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -12,8 +11,8 @@ import {
   findOwnMessage,
   findSeenSession,
   listOwnAgents,
-  listPictures,
   placeOfEntries,
+  prepareEntries,
   readAgent,
   readSequence,
   readStatus,
@@ -163,8 +162,7 @@ export async function renderStep(
 ): Promise<object> {
   const { context } = server;
   const { username, browser } = viewer;
-  const pictures = await measurePictures(context.files, listPictures(events));
-  const entryContext = { ...placeOfEntries(seen, username), pictures };
+  const entryContext = { ...placeOfEntries(seen, username), ...(await prepareEntries(context, events)) };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {

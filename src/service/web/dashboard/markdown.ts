@@ -39,17 +39,61 @@ rules.link_close = (tokens, index) => {
   const { host, pathname } = isItsOwnText ? { host: '', pathname: '' } : new URL(href);
   return html`</a>${!isItsOwnText && html` <bdi class="soft small">(${host === '' ? pathname : host})</bdi>`}`.markup;
 };
-rules.fence = (tokens, index) => {
+rules.fence = (tokens, index, _options, env) => {
   const { content = '', info = '' } = tokens[index] ?? {};
   const [language = ''] = info.trim().split(/\s+/);
-  return html`<div class="code"><p class="between small soft"><span>${language.slice(0, 30)}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${content}</code></pre></div>
+  const colorCode = env?.['colorCode'] as ColorCode | undefined;
+  const code = colorCode?.(content, language) ?? content;
+  return html`<div class="code"><p class="between small soft"><span>${language.slice(0, 30)}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${code}</code></pre></div>
 `.markup;
 };
 
 /** A message's text, with its Markdown shown as what it means. Everything in it is escaped. */
-export function renderMarkdown(text: string): Html {
+export function renderMarkdown(text: string, colorCode?: ColorCode): Html {
   if (!isReadable(text)) return html`<p class="text as-written" dir="auto">${text}</p>`;
-  return html`<div class="text" dir="auto">${{ markup: markdown.render(text).trimEnd() }}</div>`;
+  return html`<div class="text" dir="auto">${{ markup: markdown.render(text, { colorCode }).trimEnd() }}</div>`;
+}
+
+/** The languages that are highlighted, by the names that people give them. */
+const LANGUAGE_OF = {
+  ...{ js: 'js', javascript: 'js', jsx: 'js', mjs: 'js', cjs: 'js', node: 'js' },
+  ...{ ts: 'ts', typescript: 'ts', tsx: 'ts' },
+  ...{ json: 'json', jsonc: 'json', jsonl: 'json', yaml: 'yaml', yml: 'yaml' },
+  ...{ bash: 'bash', sh: 'bash', shell: 'bash', zsh: 'bash', python: 'python', py: 'python' },
+  ...{ diff: 'diff', patch: 'diff', sql: 'sql', html: 'html', xml: 'html', svg: 'html' },
+  ...{ go: 'go', golang: 'go', rust: 'rust', rs: 'rust' },
+} as const;
+export type CodeLanguage = (typeof LANGUAGE_OF)[keyof typeof LANGUAGE_OF];
+
+function findLanguage(name: string): CodeLanguage | undefined {
+  const known = name.toLowerCase();
+  return Object.hasOwn(LANGUAGE_OF, known) ? LANGUAGE_OF[known as keyof typeof LANGUAGE_OF] : undefined;
+}
+
+/** Highlights code; undefined: it stays plain. */
+export type ColorCode = (code: string, language: string) => Html | undefined;
+
+/** Of all code on one page. The library takes up to 20 times as long for hostile code as for usual code. */
+const COLORED_MAX_LENGTH = 32 * 1024;
+/** The library starts again at each character of a long word. */
+const COLORED_LINE = /^.{0,300}$/gm;
+const FENCE = /(?<![`~])(?:`{3,}|~{3,})[ \t]{0,9}([A-Za-z]{1,10})/g;
+
+/** How to highlight the code on a page of these texts; undefined: it has none, and the library is not loaded. */
+export async function prepareCode(texts: readonly string[]): Promise<ColorCode | undefined> {
+  const hasCode = texts.some((text) =>
+    [...text.matchAll(FENCE)].some(([, name = '']) => findLanguage(name) !== undefined),
+  );
+  if (!hasCode) return undefined;
+  const { highlight } = await import('./highlight.js');
+  let left = COLORED_MAX_LENGTH;
+  return (code, name) => {
+    const language = findLanguage(name);
+    if (language === undefined || code.length > left) return undefined;
+    if (code.replace(COLORED_LINE, '').trim() !== '') return undefined;
+    left -= code.length;
+    return highlight(code, language);
+  };
 }
 
 function isReadable(text: string): boolean {

@@ -59,7 +59,7 @@ import {
   type Typed,
 } from './compose.js';
 import { type NoteName, renderNote, renderTrail, type View } from './frame.js';
-import { renderMarkdown } from './markdown.js';
+import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import { markSeen, pathOfSession, renderState, renderTopic } from './sessions.js';
 import { createFormKey, type DashboardAnswer, moved, page, type Refusal, refused, type Visit } from './visit.js';
 
@@ -84,6 +84,7 @@ interface PartsContext {
   readonly hasTrees?: boolean;
   /** The sizes of the attachments that can be shown. */
   readonly pictures?: ReadonlyMap<string, PictureSize> | undefined;
+  readonly colorCode?: ColorCode | undefined;
   readonly path: string;
   readonly sequence: number;
   readonly isWhole: boolean;
@@ -126,7 +127,7 @@ function renderPart(part: AnyPart, where: PartsContext): Html {
 
 function renderText(text: string, where: PartsContext): Html {
   const { shown, rest } = cut(text, where);
-  return html`${renderMarkdown(shown)}${rest}`;
+  return html`${renderMarkdown(shown, where.colorCode)}${rest}`;
 }
 
 function renderData(data: unknown, type: string, where: PartsContext): Html {
@@ -264,6 +265,8 @@ export interface EntryContext {
   readonly known?: ReadonlyMap<string, Pick<Message, 'sequence' | 'sender'>>;
   /** The sizes of the attachments that can be shown as pictures, by their ids. */
   readonly pictures?: ReadonlyMap<string, PictureSize>;
+  /** Highlights the code in messages. */
+  readonly colorCode?: ColorCode | undefined;
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
 }
@@ -337,8 +340,8 @@ function renderReference(message: Message, { path, known }: EntryContext): Html 
 
 function renderBubble({ sequence }: EventEnvelope, message: Message, where: EntryContext): Html {
   const { content, metadata } = message;
-  const { path, pictures, isWhole = false } = where;
-  const parts = { path, sequence, pictures, isWhole, hasTrees: isSmall([content, metadata]) };
+  const { path, pictures, colorCode, isWhole = false } = where;
+  const parts = { path, sequence, pictures, colorCode, isWhole, hasTrees: isSmall([content, metadata]) };
   const shown = metadata && withoutMarks(metadata);
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
@@ -775,8 +778,7 @@ export async function transcriptWith(
       answered: replyTo === undefined ? undefined : await findAnswered(view, found.view, replyTo),
     };
   });
-  const pictures = await measurePictures(context.files, listPictures(latest.events));
-  const where = { ...placeOfEntries(seen, account.username), pictures };
+  const where = { ...placeOfEntries(seen, account.username), ...(await prepareEntries(context, latest.events)) };
   const composer = composerFor(visit, seen, typed, answered);
   const shown = renderTranscript({
     session: seen.session,
@@ -870,14 +872,23 @@ async function findFirstSince(query: Query, view: AccountView, start: number): P
   return low;
 }
 
-/** The attachments that these events show as pictures. */
-export function listPictures(events: readonly EventEnvelope[]): string[] {
-  return events.flatMap((event) => {
+/** What these events need beside their text: the sizes of their pictures, and how their code is highlighted. */
+export async function prepareEntries(
+  { files }: Pick<ServiceContext, 'files'>,
+  events: readonly EventEnvelope[],
+): Promise<Required<Pick<EntryContext, 'pictures' | 'colorCode'>>> {
+  const parts = events.flatMap((event): readonly AnyPart[] => {
     const { initial_message: first } = event.payload as { initial_message?: Message };
-    const message = isMessageEvent(event) ? event.payload : first;
-    const parts = typeof message?.content === 'object' ? message.content.slice(0, SHOWN_PARTS_MAX) : [];
-    return listAttachmentIds(parts.filter(({ type }) => type === 'image'));
+    const { content = [] } = (isMessageEvent(event) ? event.payload : first) ?? {};
+    if (typeof content === 'string') return [{ type: 'text', text: content }];
+    return content.slice(0, SHOWN_PARTS_MAX) as readonly AnyPart[];
   });
+  const pictures = parts.filter(({ type }) => type === 'image');
+  const texts = parts.flatMap(({ text }) => (text === undefined ? [] : [text]));
+  return {
+    pictures: await measurePictures(files, listAttachmentIds(pictures)),
+    colorCode: await prepareCode(texts),
+  };
 }
 
 /** The forms of a session, for what the account's agents may do in it now. */
@@ -926,8 +937,8 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
       delivery: isMessageEvent(event) ? await findDelivery(context, account.id, seen, sequence, view) : undefined,
     };
   });
-  const pictures = await measurePictures(context.files, listPictures([event]));
-  const where = { ...placeOfEntries(seen, account.username), pictures, isWhole: true };
+  const prepared = await prepareEntries(context, [event]);
+  const where = { ...placeOfEntries(seen, account.username), ...prepared, isWhole: true };
   return page(renderWholeEvent(seen.session, { event, where }, delivery));
 }
 
