@@ -172,10 +172,9 @@ export function connect(options: ClientOptions): Client {
       const { tailSessions } = await import('./realtime/resume.js');
       const open = joinSignals(supplied.signal, life.signal);
       try {
-        yield* tailSessions(
-          { service, credential, transport, random, rest: context },
-          { ...supplied, signal: open.signal },
-        );
+        const from = { service, credential, transport, random, rest: context };
+        for await (const items of tailSessions(from, { ...supplied, signal: open.signal }))
+          for (const item of items) yield item;
       } finally {
         open.release();
       }

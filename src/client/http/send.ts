@@ -1,5 +1,4 @@
-import * as z from 'zod/mini';
-import type { $ZodType, $ZodTypes } from 'zod/v4/core';
+import type * as z from 'zod/mini';
 
 import { wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
@@ -8,6 +7,7 @@ import { RETRY_JITTER_MS } from '../../wire/limit.js';
 import { isRequestId, REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import { isLoopback } from './address.js';
+import { MISFIT, readAs } from './read-as.js';
 import { abortion, isRefusedConnection, MESSAGE_MAX_LENGTH, type Outcome, RequestError } from './request-error.js';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.js';
 
@@ -299,54 +299,8 @@ export function readDocument<Schema extends z.ZodMiniType>(
   schema: Schema,
   answer: HttpAnswer,
 ): z.output<Schema> | undefined {
-  const parsed = z.safeParse(schema, fillOptional(schema, parseJson(answer)));
-  return parsed.success ? parsed.data : undefined;
-}
-
-/**
- * `value` with its optional members as `schema` requires them (wire: Reading what others send): where the schema allows
- * null, an absent member becomes null; where it allows absence, null becomes absent; and a list that is null becomes
- * empty. Copies only what changes: a page of events seldom needs it.
- */
-function fillOptional(schema: $ZodType, value: unknown): unknown {
-  const { def } = (schema as $ZodTypes)._zod;
-  if (def.type === 'nullable' || def.type === 'optional' || def.type === 'default')
-    return value === null || value === undefined ? value : fillOptional(def.innerType, value);
-  if (def.type === 'array') {
-    if (value === null) return [];
-    return Array.isArray(value) ? fillItems(def.element, value) : value;
-  }
-  if (def.type !== 'object' || typeof value !== 'object' || value === null) return value;
-  const members = value as Readonly<Record<string, unknown>>;
-  let filled: Map<string, unknown> | undefined;
-  const copy = (): Map<string, unknown> => {
-    filled ??= new Map(Object.entries(members));
-    return filled;
-  };
-  for (const name of Object.keys(def.shape)) {
-    const member = def.shape[name] as $ZodType;
-    const entry = Object.hasOwn(members, name) ? members[name] : undefined;
-    const takes = (candidate: unknown): boolean => z.safeParse(member, candidate).success;
-    if (entry === undefined) {
-      if (!takes(undefined) && takes(null)) copy().set(name, null);
-    } else if (entry === null && !takes(null) && takes(undefined)) copy().delete(name);
-    else {
-      const full = fillOptional(member, entry);
-      if (full !== entry) copy().set(name, full);
-    }
-  }
-  return filled === undefined ? value : Object.fromEntries(filled);
-}
-
-function fillItems(element: $ZodType, items: readonly unknown[]): readonly unknown[] {
-  let filled: unknown[] | undefined;
-  for (const [index, item] of items.entries()) {
-    const full = fillOptional(element, item);
-    if (full === item) continue;
-    filled ??= [...items];
-    filled[index] = full;
-  }
-  return filled ?? items;
+  const document = readAs(schema, parseJson(answer));
+  return document === MISFIT ? undefined : document;
 }
 
 function parseJson(answer: HttpAnswer): unknown {

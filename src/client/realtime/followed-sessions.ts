@@ -1,6 +1,7 @@
 import { LIST_LIMIT_MAX, REPLAY_LIMIT_MAX } from '../../wire/limit.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Session } from '../../wire/schemas/session.js';
+import { RequestError } from '../http/request-error.js';
 import { callEndpoint, type RestContext } from '../rest/call.js';
 import type { TailItem } from './resume.js';
 
@@ -108,7 +109,7 @@ export class FollowedSessions {
   }
 }
 
-/** Small enough for a page of the largest messages to fit in an answer. */
+/** A page of the largest messages fits in an answer; one of `REPLAY_LIMIT_MAX` fits unless they are large. */
 const PAGE = 200;
 
 /** A position in a session: a sequence, and the epoch of the data in which it was read, if the service has epochs. */
@@ -135,10 +136,24 @@ export async function* replayPages(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ReplayPage> {
   let position: Position | undefined = { after, epoch };
+  let limit = PAGE;
+  let limitMax = REPLAY_LIMIT_MAX;
+  const read = async (from: Position): Promise<ReplayPage> => {
+    try {
+      return await readPage(rest, sessionId, from, limit, signal);
+    } catch (error) {
+      const mayBeTooLarge = error instanceof RequestError && error.code === 'ASP_BAD_ANSWER' && limit > PAGE;
+      if (!mayBeTooLarge) throw error;
+      limitMax = limit = PAGE;
+      return readPage(rest, sessionId, from, limit, signal);
+    }
+  };
   while (position !== undefined) {
-    const page: ReplayPage = await readPage(rest, sessionId, position, PAGE, signal);
+    const page: ReplayPage = await read(position);
     yield page;
     position = page.next === undefined ? undefined : { after: page.next, epoch: page.epoch };
+    // A backlog: each request costs as much as many events.
+    limit = limitMax;
   }
 }
 

@@ -38,14 +38,17 @@ interface Tail {
   beganAtMs: number;
 }
 
+type Items = readonly TailItem[];
+
 /**
  * Follows sessions for as long as the iterator is read. On every connection the socket opens first and queues events.
  * Then each session is replayed from its last delivered event, and then the queued events follow, minus those in the
  * replay. So each event is delivered once and in the order of its session, even if connections break (spec: Events; GET
- * …/events).
+ * …/events). Items that are there together, such as those of a page, come together: passing each through all these
+ * generators would cost more than reading and printing it.
  * @throws RequestError for errors that waiting cannot fix.
  */
-export async function* tailSessions(context: TailContext, options: TailOptions): AsyncGenerator<TailItem> {
+export async function* tailSessions(context: TailContext, options: TailOptions): AsyncGenerator<Items> {
   const { sessions, handle, signal } = options;
   const followed = new FollowedSessions({ handle, isEndReported: sessions !== undefined });
   const tail: Tail = { context, options, followed, beganAtMs: context.transport.clock.now() };
@@ -77,18 +80,18 @@ async function begin({ context, options, followed }: Tail): Promise<void> {
   }
 }
 
-async function* readOnce(tail: Tail): AsyncGenerator<TailItem> {
+async function* readOnce(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   if (options.sessions === undefined)
     for await (const { id } of listSessions(context.rest, options.signal))
       if (!followed.has(id)) followed.follow(id, { after: 0 });
   for (const sessionId of followed.ids) {
     yield* replayOne(tail, sessionId, 0);
-    yield followed.takeEnd(sessionId) ?? { kind: 'end', sessionId, reason: 'read' };
+    yield [followed.takeEnd(sessionId) ?? { kind: 'end', sessionId, reason: 'read' }];
   }
 }
 
-async function* follow(tail: Tail): AsyncGenerator<TailItem> {
+async function* follow(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   const { transport, random, credential } = context;
   const { signal } = options;
@@ -107,13 +110,13 @@ async function* follow(tail: Tail): AsyncGenerator<TailItem> {
   for await (const item of untilRefused(connections, refusal)) {
     if (item.kind === 'reconnecting') {
       brokeAtMs ??= transport.clock.monotonic();
-      yield item;
+      yield [item];
       continue;
     }
     try {
       yield* catchUp(tail, isReconnect, item.socket.epoch);
       const downMs = brokeAtMs === undefined ? 0 : Math.round(transport.clock.monotonic() - brokeAtMs);
-      yield { kind: 'ready', isReconnect, sessions: followed.size, downMs };
+      yield [{ kind: 'ready', isReconnect, sessions: followed.size, downMs }];
       brokeAtMs = undefined;
       isReconnect = true;
       yield* readLive(tail, item.socket);
@@ -157,7 +160,7 @@ const NOT_ALLOWED = [
 ];
 
 /** Polls named sessions without the event stream. @throws RequestError */
-async function* poll(tail: Tail): AsyncGenerator<TailItem> {
+async function* poll(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   const { clock } = context.transport;
   let isReconnect = false;
@@ -169,11 +172,11 @@ async function* poll(tail: Tail): AsyncGenerator<TailItem> {
       for (const sessionId of followed.ids) {
         yield* replayOne(tail, sessionId, 0);
         const end = followed.takeEnd(sessionId);
-        if (end !== undefined) yield end;
+        if (end !== undefined) yield [end];
       }
       if (brokeAtMs !== undefined) {
         const downMs = isReconnect ? Math.round(clock.monotonic() - brokeAtMs) : 0;
-        yield { kind: 'ready', isReconnect, sessions: followed.size, downMs, isPolling: true };
+        yield [{ kind: 'ready', isReconnect, sessions: followed.size, downMs, isPolling: true }];
       }
       isReconnect = true;
       brokeAtMs = undefined;
@@ -182,14 +185,14 @@ async function* poll(tail: Tail): AsyncGenerator<TailItem> {
       if (!isReconnect || !(error instanceof RequestError && error.isRetryable)) throw error;
       brokeAtMs ??= clock.monotonic();
       attempt += 1;
-      yield { kind: 'reconnecting', attempt, delayMs, reason: error.code };
+      yield [{ kind: 'reconnecting', attempt, delayMs, reason: error.code }];
     }
     await wait(clock, delayMs, options.signal);
   }
 }
 
 /** Events from before the socket was open. */
-async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefined): AsyncGenerator<TailItem> {
+async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefined): AsyncGenerator<Items> {
   const { options, followed, context } = tail;
   const isEverySession = options.sessions === undefined;
   if (isEverySession && isReconnect) {
@@ -203,7 +206,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
     if (upToDate.has(sessionId)) continue;
     yield* replayOne(tail, sessionId, 0);
     const end = followed.takeEnd(sessionId);
-    if (end !== undefined) yield end;
+    if (end !== undefined) yield [end];
   }
 }
 
@@ -216,46 +219,47 @@ async function findUpToDate({ context, options, followed }: Tail, epoch: string 
 }
 
 /** Sessions that changed while there was no connection: the beginning of the list sorted by latest change. */
-async function* catchUpWithEvery(tail: Tail): AsyncGenerator<TailItem> {
+async function* catchUpWithEvery(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   let quiet = 0;
   for await (const { id } of listSessions(context.rest, options.signal)) {
     const isKnown = followed.has(id);
     let hasNews = false;
-    for await (const item of replayOne(tail, id, isKnown ? 0 : tail.beganAtMs)) {
+    for await (const items of replayOne(tail, id, isKnown ? 0 : tail.beganAtMs)) {
       hasNews = true;
-      yield item;
+      yield items;
     }
     quiet = hasNews ? 0 : quiet + 1;
     if (quiet >= QUIET_MAX) return;
   }
 }
 
-async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): AsyncGenerator<TailItem> {
+async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   try {
     for await (const page of replayPages(context.rest, sessionId, followed.getPosition(sessionId), options.signal)) {
-      yield* enterEpoch(followed, sessionId, page);
+      const items: TailItem[] = enterEpoch(followed, sessionId, page);
       for (const event of page.events)
         if (followed.accept(event, page.epoch) && event.created_at >= sinceMs)
-          yield { kind: 'event', event, isReplay: true, epoch: page.epoch };
+          items.push({ kind: 'event', event, isReplay: true, epoch: page.epoch });
+      if (items.length > 0) yield items;
     }
   } catch (error) {
     if (!isGone(error)) throw error;
-    yield { kind: 'gap', sessionId, from: followed.getCursor(sessionId), to: null, reason: error.code };
+    yield [{ kind: 'gap', sessionId, from: followed.getCursor(sessionId), to: null, reason: error.code }];
     followed.drop(sessionId);
   }
 }
 
 /** After a restore of the service's data, events delivered after the restore point are void. */
-function* enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): Generator<TailItem> {
+function enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): TailItem[] {
   const { after, epoch } = page;
   const { after: from } = followed.getPosition(sessionId);
   followed.enter(sessionId, { after, epoch });
-  if (after < from) yield { kind: 'restored', sessionId, after, from, epoch };
+  return after < from ? [{ kind: 'restored', sessionId, after, from, epoch }] : [];
 }
 
-async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailItem> {
+async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<Items> {
   const { followed, options } = tail;
   const named = options.sessions === undefined ? undefined : new Set(options.sessions.map((start) => start.sessionId));
   for await (const event of socket.events) {
@@ -265,9 +269,9 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
     if (isKnown && !followed.isIn(event.session_id, socket.epoch)) yield* replayOne(tail, event.session_id, 0);
     if (isKnown && event.sequence > followed.getCursor(event.session_id) + 1) yield* fillHole(tail, event);
     if (!followed.accept(event, socket.epoch)) continue;
-    yield { kind: 'event', event, isReplay: false, epoch: socket.epoch };
     const end = followed.takeEnd(event.session_id);
-    if (end !== undefined) yield end;
+    const item: TailItem = { kind: 'event', event, isReplay: false, epoch: socket.epoch };
+    yield end === undefined ? [item] : [item, end];
   }
 }
 
@@ -275,22 +279,23 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<TailIte
  * A gap in the sequences is normal if eligibility hides events, but the missing events may also have become visible by
  * joining, or be lost: the tail requests them. It reports those it cannot load.
  */
-async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<TailItem> {
+async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   const { session_id: sessionId } = event;
   const from = followed.getCursor(sessionId);
   try {
     for await (const page of replayPages(context.rest, sessionId, followed.getPosition(sessionId), options.signal)) {
-      yield* enterEpoch(followed, sessionId, page);
-      for (const missed of page.events) {
-        if (missed.sequence >= event.sequence) return;
+      const items: TailItem[] = enterEpoch(followed, sessionId, page);
+      const missing = page.events.filter(({ sequence }) => sequence < event.sequence);
+      for (const missed of missing)
         if (followed.accept(missed, page.epoch))
-          yield { kind: 'event', event: missed, isReplay: true, epoch: page.epoch };
-      }
+          items.push({ kind: 'event', event: missed, isReplay: true, epoch: page.epoch });
+      if (items.length > 0) yield items;
+      if (missing.length < page.events.length) return;
     }
   } catch (error) {
     if (!isGone(error)) throw error;
-    yield { kind: 'gap', sessionId, from, to: event.sequence - 1, reason: error.code };
+    yield [{ kind: 'gap', sessionId, from, to: event.sequence - 1, reason: error.code }];
   }
 }
 

@@ -6,6 +6,7 @@ import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Credential } from '../credentials/credential.js';
 import { secureUrl } from '../http/address.js';
+import { MISFIT, readAs } from '../http/read-as.js';
 import { abortion, RequestError, toFailure } from '../http/request-error.js';
 import { errorOfAnswer, readRetryAfter } from '../http/send.js';
 import { listSecrets, redactSecrets, redactText, type Transport, VERIFIED_TLS } from '../http/transport.js';
@@ -280,8 +281,8 @@ function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => bo
 /** Frames that are not events (an answer to a ping, a future kind) are skipped. */
 function decode(data: RawData): EventEnvelope | undefined {
   try {
-    const parsed = EventEnvelope.safeParse(JSON.parse(data.toString()));
-    return parsed.success ? parsed.data : undefined;
+    const event = readAs(EventEnvelope, JSON.parse(data.toString()));
+    return event === MISFIT ? undefined : event;
   } catch {
     return undefined;
   }

@@ -155,3 +155,40 @@ describe('a tail that begins while the service is away', () => {
     expect(asked).toBe(1);
   });
 });
+
+describe('a backlog', () => {
+  const PAGE = 200;
+  const COUNT = 3 * PAGE;
+  /** Refuses to answer large pages with less than 65 MiB. */
+  const startService = (asked: number[]): Promise<number> =>
+    startBareService({
+      refusal: (request, response) => {
+        const url = new URL(request.url ?? '', 'http://127.0.0.1');
+        if (!url.pathname.startsWith('/v1/sessions/sess_1')) return false;
+        if (!url.pathname.endsWith('/events')) {
+          response.end('{"id":"sess_1","state":"active","participants":[],"created_at":1}');
+          return true;
+        }
+        const limit = Number(url.searchParams.get('limit'));
+        const after = Number(url.searchParams.get('after_sequence'));
+        asked.push(limit);
+        const last = Math.min(COUNT, after + limit);
+        const events = Array.from({ length: last - after }, (_, index) => ({ ...EVENT, sequence: after + index + 1 }));
+        const page = JSON.stringify({ events, next_cursor: last === COUNT ? null : String(last) });
+        response.write(page.slice(0, -1));
+        if (limit > PAGE) for (let count = 0; count < 65; count += 1) response.write(' '.repeat(1024 * 1024));
+        response.end('}');
+        return true;
+      },
+    });
+
+  it('whose large pages are too large is read in small ones', async () => {
+    const asked: number[] = [];
+    const client = clientOf(await startService(asked), { retries: 0 });
+    const sequences: number[] = [];
+    for await (const item of client.tail({ sessions: [{ sessionId: 'sess_1' }], isFollowing: false }))
+      if (item.kind === 'event') sequences.push(item.event.sequence);
+    expect(sequences).toEqual(Array.from({ length: COUNT }, (_, index) => index + 1));
+    expect(asked).toEqual([PAGE, 1_000, PAGE, PAGE]);
+  });
+});

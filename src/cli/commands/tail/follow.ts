@@ -90,6 +90,7 @@ function isWanted(event: EventEnvelope, filter: Filter): boolean {
   if (types.length > 0 && !types.includes(event.type)) return false;
   if (sinceMs !== undefined && event.created_at < sinceMs) return false;
   if (untilMs !== undefined && event.created_at > untilMs) return false;
+  if (from.length === 0 && notBy === undefined) return true;
   const actor = findActor(event);
   if (from.length > 0 && (actor === undefined || !from.includes(actor))) return false;
   return notBy === undefined || actor !== notBy;
@@ -188,7 +189,8 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     const follow = async (): Promise<void> => {
       const handle = await ownHandle(context, options);
       for await (const item of client.tail({ ...following(options, tail.cursorFile), handle, signal })) {
-        await takeItem(tail, item);
+        const taking = takeItem(tail, item);
+        if (taking !== undefined) await taking;
         if (stopped !== undefined || isOver(tail)) break;
       }
       await flushRecent(tail);
@@ -315,16 +317,25 @@ function following(options: FollowOptions, cursorFile: CursorFile | undefined): 
   return { sessions: sessionIds.map(getStart), isFollowing };
 }
 
-async function takeItem(tail: Tail, item: TailItem): Promise<void> {
+/** A promise only if something must be waited for: a backlog has many events. */
+function takeItem(tail: Tail, item: TailItem): void | Promise<void> {
+  if (item.kind !== 'event') return takeChange(tail, item);
+  const { event } = item;
+  const { lines, me, options } = tail;
+  if (event.type === 'session.joined' && findActor(event) === me) lines?.joined(event.session_id);
+  if (options.joins && me !== undefined && isInvitationFor(event, me)) return takeInvitation(tail, item);
+  return takeWanted(tail, item);
+}
+
+function takeWanted(tail: Tail, item: EventItem): void | Promise<void> {
+  if (!isWanted(item.event, tail.filter)) return noteTaken(tail, item);
+  if (tail.recent !== undefined && item.isReplay && !tail.isReady) return tail.recent.add(item);
+  return takeEvent(tail, item);
+}
+
+async function takeChange(tail: Tail, item: Exclude<TailItem, EventItem>): Promise<void> {
   const { context, options } = tail;
   switch (item.kind) {
-    case 'event':
-      if (item.event.type === 'session.joined' && findActor(item.event) === tail.me)
-        tail.lines?.joined(item.event.session_id);
-      if (await joinedNow(tail, item.event)) return noteTaken(tail, item);
-      if (!isWanted(item.event, tail.filter)) return noteTaken(tail, item);
-      if (tail.recent !== undefined && item.isReplay && !tail.isReady) return tail.recent.add(item);
-      return takeEvent(tail, item);
     case 'ready':
       await flushRecent(tail);
       if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
@@ -371,17 +382,17 @@ async function takeItem(tail: Tail, item: TailItem): Promise<void> {
   }
 }
 
-/** Joins if that is wanted. True if the messages of the session tell more than the invitation does. */
-async function joinedNow({ context, options, lines, me }: Tail, event: EventEnvelope): Promise<boolean> {
-  if (!options.joins || me === undefined || !isInvitationFor(event, me)) return false;
-  if (lines === undefined) {
+/** Joins. The invitation is printed unless the messages of the session tell more. */
+async function takeInvitation(tail: Tail, item: EventItem): Promise<void> {
+  const { context, lines } = tail;
+  const { event } = item;
+  const isToldByMessages = lines !== undefined && event.payload['initial_message'] === undefined;
+  if (isToldByMessages && (await lines.findRelation(findActor(event) ?? '')) !== 'anyone') {
     await join(context, event.session_id);
-    return false;
+    return noteTaken(tail, item);
   }
-  if (event.payload['initial_message'] !== undefined) return false;
-  if ((await lines.findRelation(findActor(event) ?? '')) === 'anyone') return false;
-  await join(context, event.session_id);
-  return true;
+  if (lines === undefined) await join(context, event.session_id);
+  return takeWanted(tail, item);
 }
 
 function noteTaken({ lines, consume, printer, cursorFile }: Tail, { event, epoch }: EventItem): void {
@@ -392,14 +403,17 @@ function noteTaken({ lines, consume, printer, cursorFile }: Tail, { event, epoch
   else printer.after(advance);
 }
 
-async function takeEvent(tail: Tail, item: EventItem): Promise<void> {
+function takeEvent(tail: Tail, item: EventItem): void | Promise<void> {
   const { options } = tail;
   if (options.count !== undefined && tail.printed >= options.count) return;
-  await (tail.lines?.add(item.event) ?? tail.consume?.(item.event) ?? tail.printer.add(item.event));
-  noteTaken(tail, item);
-  tail.printed += 1;
-  tail.noteActivity();
-  if (tail.printed === options.count) tail.stop('count');
+  const taken = (): void => {
+    noteTaken(tail, item);
+    tail.printed += 1;
+    tail.noteActivity();
+    if (tail.printed === options.count) tail.stop('count');
+  };
+  const taking = tail.lines?.add(item.event) ?? tail.consume?.(item.event) ?? tail.printer.add(item.event);
+  return taking === undefined ? taken() : taking.then(taken);
 }
 
 /**
