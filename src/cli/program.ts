@@ -74,6 +74,7 @@ import {
   serveKeysList,
   serveKeysRotate,
   serveOpen,
+  serveRetention,
   serveStatus,
   serveStop,
 } from './commands/serve/operate.js';
@@ -107,7 +108,7 @@ const COMMANDS: readonly Command[] = [
   ...[blockList, blockAdd, blockRemove],
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
   ...[serveInstall, serveUninstall],
-  ...[serveKeysList, serveKeysRotate],
+  ...[serveKeysList, serveKeysRotate, serveRetention],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],

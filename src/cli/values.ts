@@ -8,8 +8,8 @@ export function durationText(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
-export function readDuration(option: string, text: string): number {
-  const value = durationMs(text);
+export function readDuration(option: string, text: string, longestMs?: number): number {
+  const value = durationMs(text, longestMs);
   if (value === undefined)
     throw usageError(`${option} '${text}' is not a duration.`, {
       why: 'durations look like 500ms, 30s, 10m, 2h, 7d.',

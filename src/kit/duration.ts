@@ -10,10 +10,10 @@ const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const LONGEST_MS = 366 * 86_400_000;
 
 /** `500ms 30s 10m 2h 7d` in milliseconds, or undefined. */
-export function durationMs(text: string): number | undefined {
+export function durationMs(text: string, longestMs = LONGEST_MS): number | undefined {
   const match = DURATION.exec(text);
   const unit = UNIT_MS[match?.[2] ?? ''];
   if (match === null || unit === undefined) return undefined;
   const value = Math.round(Number(match[1]) * unit);
-  return value <= LONGEST_MS ? value : undefined;
+  return value <= longestMs ? value : undefined;
 }

@@ -8,6 +8,7 @@ import { forgetOldKeys } from './messaging/idempotency.js';
 import { forgetOldKnocks } from './messaging/knocks.js';
 import { startIndexing } from './messaging/search-messages.js';
 import type { SigningKeys } from './oauth/access-tokens.js';
+import { enforceRetention } from './operator/retention.js';
 import { findSchemaVersion } from './store/operator.js';
 import { reportProcess, takeTurn } from './store/postgres-processes.js';
 import { putProcess } from './store/processes.js';
@@ -172,7 +173,9 @@ interface Chore {
  * chore, and none whose clock is wrong: what is old by such a clock may be new. The returned function stops it.
  */
 export function startHousekeeping(context: ServiceContext, keys: SigningKeys, health: Health): () => Promise<void> {
-  const { clock, database, log } = context;
+  const { clock, database, log, settings } = context;
+  const { retentionMs } = settings;
+  let isStopping = false;
   const chores: Readonly<Record<string, Chore>> = {
     ...(database.keepLock !== undefined && {
       keep_lock: { everyMs: LOCK_LOOK_MS, work: async () => database.keepLock?.() },
@@ -182,6 +185,13 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
     keep_keys_fresh: { everyMs: MINUTE_MS, work: () => keys.keepFresh() },
     sweep_attachments: { everyMs: MINUTE_MS, work: () => sweepAttachments(context) },
     discard_orphans: { everyMs: 60 * MINUTE_MS, isDelayed: true, work: () => discardOrphans(context) },
+    ...(retentionMs !== undefined && {
+      delete_old_sessions: {
+        everyMs: 10 * MINUTE_MS,
+        isDelayed: true,
+        work: () => enforceRetention(context, retentionMs, () => isStopping),
+      },
+    }),
     sweep_authorizations: { everyMs: 10 * MINUTE_MS, work: () => sweepAuthorizations(context) },
     forget_idle_budgets: { everyMs: 10 * MINUTE_MS, work: () => forgetIdleBudgets(database) },
   };
@@ -204,6 +214,7 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
   );
   stops.push(startIndexing(context));
   return async () => {
+    isStopping = true;
     await Promise.all(stops.map((stop) => stop()));
   };
 }

@@ -191,6 +191,8 @@ export interface ServiceOptions {
   /** Maximum participants of a session, including those who left. */
   readonly participantsMax?: number;
   readonly presenceGraceMs?: number | undefined;
+  /** Ended sessions are deleted this long after their last event; undefined: never. */
+  readonly retentionMs?: number | undefined;
   /** Agents, and their accounts, that exist from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
@@ -501,6 +503,7 @@ function createContext(
       participantsMax: options.participantsMax ?? PARTICIPANTS_PER_SESSION_MAX,
       accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, ...options.accountPolicy },
       presenceGraceMs: options.presenceGraceMs,
+      retentionMs: options.retentionMs,
       isBehindProxy: options.isBehindProxy === true,
       isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
     },

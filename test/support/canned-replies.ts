@@ -256,6 +256,15 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   updateOperatorAccount: operatorAccountOf,
   removeOperatorAccount: ok,
   createPasswordLink: entryLinkOf,
+  readRetention: () => ({
+    retention_ms: 7_776_000_000,
+    age_ms: 7_776_000_000,
+    sessions: 3,
+    events: 40,
+    attachments: 1,
+    attachment_bytes: 512,
+    oldest_ended_at: TIME,
+  }),
   createInvitation: entryLinkOf,
   listInvitations: ({ text }) => ({
     invitations: [{ id: text, state: 'used', account: text, created_at: TIME, expires_at: TIME }],

@@ -72,6 +72,8 @@ export interface Settings {
   readonly accountPolicy: AccountPolicy;
   /** Undefined: closed sockets do not end participation. */
   readonly presenceGraceMs: number | undefined;
+  /** Ended sessions are deleted this long after their last event. Undefined: never. */
+  readonly retentionMs?: number | undefined;
   readonly isBehindProxy: boolean;
   /**
    * Behind a proxy that may not be trusted, all clients have this machine's address: limits by address would hit

@@ -1,6 +1,9 @@
 import { ServiceError } from './errors.js';
 import type { Budget, LimitName, RateLimits } from './rate-limits.js';
 
+/** What `--retention` deletes. */
+export type DeletedKind = 'sessions' | 'events' | 'attachments';
+
 /** Collects metrics. Its inputs never name an agent, an account, a session or message content. */
 export interface Meter {
   /** `route` is a route pattern, one of a fixed set. */
@@ -29,6 +32,8 @@ export interface Meter {
   signInFailed(): void;
   /** A refresh token was used twice, and its family has ended. */
   refreshTokenReused(): void;
+  /** What was deleted because of its age. */
+  deleted(counts: Readonly<Record<DeletedKind, number>>): void;
   /** Spans that were not exported. */
   spansDropped(count: number): void;
   /** An injected failure; `fault` is one of a fixed set. */
@@ -49,6 +54,7 @@ export const unmetered: Meter = {
   fileMissing: () => {},
   signInFailed: () => {},
   refreshTokenReused: () => {},
+  deleted: () => {},
   spansDropped: () => {},
   injected: () => {},
 };

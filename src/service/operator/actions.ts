@@ -1,8 +1,8 @@
-import type { OperatorOperation } from '../../wire/schemas/operator.js';
+import type { RecordedOperation } from '../../wire/schemas/operator.js';
 import { withoutMapping } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
-import { insertOperatorAction, updateOperatorActionOutcome } from '../store/operator-actions.js';
+import { concludeOperatorAction, insertOperatorAction } from '../store/operator-actions.js';
 
 /** Who acts as an operator, and from where. */
 export interface ActingOperator {
@@ -13,9 +13,9 @@ export interface ActingOperator {
 }
 
 export interface OperatorAction {
-  readonly operation: OperatorOperation;
+  readonly operation: RecordedOperation;
   readonly target: string;
-  /** The fields that it sets. */
+  /** The fields that it sets; or what it did, filled in as it goes. */
   readonly changes?: object;
 }
 
@@ -46,7 +46,7 @@ export async function actAsOperator<Answer>(
   const conclude = async (outcome: string): Promise<void> => {
     logOperatorAction(log, { operation, target, outcome, username, address });
     await database
-      .write((transaction) => updateOperatorActionOutcome(transaction, id, outcome))
+      .write((transaction) => concludeOperatorAction(transaction, id, { outcome, changes: JSON.stringify(changes) }))
       .catch((error) => log.error('operator_action_not_concluded', error, { operation }));
   };
   try {
@@ -60,7 +60,7 @@ export async function actAsOperator<Answer>(
 }
 
 interface LoggedAction {
-  readonly operation: OperatorOperation;
+  readonly operation: RecordedOperation;
   readonly target: string;
   readonly outcome: string;
   readonly username?: string;

@@ -78,7 +78,7 @@ async function writeArchive(
     await out.write(tarHeader({ name: `${ATTACHMENTS_FOLDER}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
     let attachments = 0;
     for (const { id, isClaimed } of snapshot.attachments) {
-      const source = await openAttachment(join(directory, ATTACHMENTS_FOLDER, id), isClaimed);
+      const source = await openAttachment(join(directory, ATTACHMENTS_FOLDER), id, isClaimed);
       if (source === undefined) continue;
       await append(out, `${ATTACHMENTS_FOLDER}/${id}`, source, modifiedAtS);
       attachments += 1;
@@ -108,13 +108,18 @@ async function append(out: FileHandle, name: string, source: FileHandle, modifie
   }
 }
 
-/** An attachment that no message refers to may be swept while this runs. */
-async function openAttachment(path: string, isClaimed: boolean): Promise<FileHandle | undefined> {
+/**
+ * An attachment that no message refers to may be swept while this runs, and the one of a session that is being deleted
+ * is in the trash.
+ */
+async function openAttachment(folder: string, id: string, isClaimed: boolean): Promise<FileHandle | undefined> {
+  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
   try {
-    return await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    return await open(join(folder, id), flags);
   } catch (error) {
-    if (!isClaimed && isFileError(error, 'ENOENT')) return undefined;
-    throw error;
+    if (!isFileError(error, 'ENOENT')) throw error;
+    if (isClaimed) return await open(join(folder, TRASH_FOLDER, id), flags);
+    return undefined;
   }
 }
 

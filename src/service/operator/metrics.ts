@@ -107,6 +107,12 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Refresh tokens that were used twice, which revoked their family.',
     registers,
   });
+  const deletions = new Counter({
+    name: 'asp_retention_deletions_total',
+    help: 'What was deleted because of its age, by kind.',
+    labelNames: ['kind'],
+    registers,
+  });
   const spans = new Counter({
     name: 'asp_trace_spans_dropped_total',
     help: 'Spans that could not be exported.',
@@ -118,6 +124,7 @@ function createMeter(registers: Registry[]): Meter {
     labelNames: ['fault'],
     registers,
   });
+  for (const kind of ['sessions', 'events', 'attachments']) deletions.inc({ kind }, 0);
   for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
@@ -139,6 +146,9 @@ function createMeter(registers: Registry[]): Meter {
     fileMissing: () => missing.inc(),
     signInFailed: () => failedSignIns.inc(),
     refreshTokenReused: () => reuses.inc(),
+    deleted(counts) {
+      for (const [kind, count] of Object.entries(counts)) deletions.inc({ kind }, count);
+    },
     spansDropped: (count) => spans.inc(count),
     injected: (fault) => faults.inc({ fault }),
   };

@@ -46,6 +46,7 @@ import {
 } from './accounts.js';
 import { actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
+import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
 
@@ -210,6 +211,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     createInvitation: (body) => createInvitation(context, body),
     listInvitations: () => listOperatorInvitations(context),
     revokeInvitation: (_, id) => revokeInvitation(context, id),
+    readRetention: (_, age) => readRetention(context, age),
     listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
     rotateSigningKeys: async () => {
       const rotated = await options.keys.rotateKeys();
@@ -249,7 +251,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
 /** Runs a request of the command line, and records changes. */
 async function report<Answer>(
   context: ServiceContext,
-  { operation, target, changes }: Required<OperatorAction>,
+  { operation, target, changes }: Required<OperatorAction> & { readonly operation: OperatorOperation },
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   if (OPERATOR_ENDPOINT[operation].method === 'GET') return work();

@@ -31,8 +31,13 @@ export async function insertAttachment(
   ]);
 }
 
+/** Undefined also while its session is being deleted: a download address outlives the session by minutes. */
 export function findAttachment(query: Query, attachmentId: string): Promise<AttachmentRow | undefined> {
-  return query.get<AttachmentRow>('SELECT * FROM attachment WHERE id = $1', attachmentId);
+  return query.get<AttachmentRow>(
+    `SELECT * FROM attachment WHERE id = $1
+       AND NOT EXISTS (SELECT 1 FROM deleted_session WHERE deleted_session.id = attachment.session_id)`,
+    attachmentId,
+  );
 }
 
 const KNOWN_PER_QUERY = 500;
@@ -103,13 +108,47 @@ export async function deletePendingAttachment(transaction: Transaction, attachme
     attachmentId,
   );
   if (deleted === undefined) return false;
+  await giveBackBytes(transaction, deleted.agent_id, deleted.size);
+  return true;
+}
+
+/** They no longer count for the account of the agent that uploaded them. */
+async function giveBackBytes(transaction: Transaction, agentId: string, bytes: number): Promise<void> {
   await transaction.run(
     `UPDATE account SET attachment_bytes = attachment_bytes - $2
      WHERE id = (SELECT account_id FROM agent WHERE agent.id = $1)`,
-    deleted.agent_id,
-    deleted.size,
+    agentId,
+    bytes,
   );
-  return true;
+}
+
+/** Attachments of a deleted session, by id. */
+export async function listAttachmentsOfSession(query: Query, sessionId: string, limit: number): Promise<string[]> {
+  const rows = await query.all<{ id: string }>(
+    'SELECT id FROM attachment WHERE session_id = $1 ORDER BY id LIMIT $2',
+    sessionId,
+    limit,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Those of a deleted session; returns how many there were. */
+export async function deleteAttachmentsOfSession(
+  transaction: Transaction,
+  sessionId: string,
+  ids: readonly string[],
+): Promise<number> {
+  const deleted = await transaction.all<Pick<AttachmentRow, 'agent_id' | 'size'>>(
+    `DELETE FROM attachment WHERE session_id = $1
+       AND id IN (SELECT asked.value FROM ${toValues(transaction.dialect, '$2')} AS asked)
+     RETURNING agent_id, size`,
+    sessionId,
+    JSON.stringify(ids),
+  );
+  const bytesOf = new Map<string, number>();
+  for (const { agent_id: agentId, size } of deleted) bytesOf.set(agentId, (bytesOf.get(agentId) ?? 0) + size);
+  for (const [agentId, bytes] of [...bytesOf].sort()) await giveBackBytes(transaction, agentId, bytes);
+  return deleted.length;
 }
 
 /** The facts that decide whether an agent may see the message of an attachment. */

@@ -1,5 +1,6 @@
 import type { Query, Transaction } from '../core/database.js';
 import { toValues } from './participants.js';
+import { whereSessionExists } from './sessions.js';
 
 /** A recipient's report on a message: a row for each message and recipient, written when the recipient reports. */
 export interface TakenRow {
@@ -33,7 +34,8 @@ export async function insertTaken(
 ): Promise<void> {
   await transaction.run(
     `INSERT INTO taken (session_id, sequence, agent_id, taken_at)
-     SELECT $1, CAST(asked.value AS BIGINT), $2, $3 FROM ${toValues(transaction.dialect, '$4')} AS asked WHERE true
+     SELECT $1, CAST(asked.value AS BIGINT), $2, $3 FROM ${toValues(transaction.dialect, '$4')} AS asked
+     ${whereSessionExists(transaction, '$1')}
      ON CONFLICT (session_id, sequence, agent_id) DO NOTHING`,
     sessionId,
     agentId,

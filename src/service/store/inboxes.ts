@@ -182,6 +182,9 @@ export interface DeliveryRow {
   readonly read_through: number;
 }
 
+/** PostgreSQL: an inbox that was deleted while this waited must not be inserted again. */
+const HOLD_ITS = { sqlite: '', postgres: ' FOR UPDATE OF its' } as const;
+
 /**
  * Moves delivery cursors forward, never back. An agent is no longer pending in a session once it got everything that
  * its inbox has.
@@ -199,7 +202,7 @@ export async function advanceDeliveries(transaction: Transaction, rows: readonly
      SELECT its.agent_id, its.session_id, its.session_state, its.changed_at, asked.read_through, asked.sent, 0
      FROM ${requested} CROSS JOIN inbox AS its
      WHERE its.agent_id = asked.agent_id AND its.session_id = asked.session_id
-     ORDER BY its.session_id, its.agent_id
+     ORDER BY its.session_id, its.agent_id${HOLD_ITS[transaction.dialect]}
      ON CONFLICT (agent_id, session_id) DO UPDATE SET
        delivered_sequence = CASE WHEN excluded.delivered_sequence > inbox.delivered_sequence
          THEN excluded.delivered_sequence ELSE inbox.delivered_sequence END,

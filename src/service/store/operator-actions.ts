@@ -35,12 +35,12 @@ export async function insertOperatorAction(
   ]);
 }
 
-export async function updateOperatorActionOutcome(
+export async function concludeOperatorAction(
   transaction: Transaction,
   id: string,
-  outcome: string,
+  { outcome, changes }: { readonly outcome: string; readonly changes: string },
 ): Promise<void> {
-  await transaction.run('UPDATE operator_action SET outcome = $2 WHERE id = $1', id, outcome);
+  await transaction.run('UPDATE operator_action SET outcome = $2, changes = $3 WHERE id = $1', id, outcome, changes);
 }
 
 /** The next `limit` before the one with `beforeId`, newest first. */

@@ -22,6 +22,33 @@ export async function countAll(query: Query): Promise<ServiceCounts> {
   return row ?? { accounts: 0, agents: 0, sessions: 0, sockets: 0 };
 }
 
+/** Ended sessions in which nothing has happened for some time. */
+export interface OldSessions {
+  readonly sessions: number;
+  readonly events: number;
+  readonly attachments: number;
+  readonly attachment_bytes: number;
+  /** When the first of them ended; null: there are none. */
+  readonly oldest_ended_at: number | null;
+}
+
+/** Those with no event after `before`. */
+export async function countOldSessions(query: Query, before: number): Promise<OldSessions> {
+  const old = `SELECT session.id, session.ended_at, session.last_sequence FROM session
+    JOIN event ON event.session_id = session.id AND event.sequence = session.last_sequence
+    WHERE session.state = 'ended' AND session.ended_at <= $1 AND event.created_at <= $1`;
+  const row = await query.get<OldSessions>(
+    `SELECT CAST(COUNT(*) AS BIGINT) AS sessions, CAST(COALESCE(SUM(last_sequence), 0) AS BIGINT) AS events,
+       MIN(ended_at) AS oldest_ended_at,
+       (SELECT CAST(COUNT(*) AS BIGINT) FROM (${old}) AS its JOIN attachment ON attachment.session_id = its.id) AS attachments,
+       (SELECT CAST(COALESCE(SUM(attachment.size), 0) AS BIGINT)
+        FROM (${old}) AS its JOIN attachment ON attachment.session_id = its.id) AS attachment_bytes
+     FROM (${old}) AS old`,
+    before,
+  );
+  return row ?? { sessions: 0, events: 0, attachments: 0, attachment_bytes: 0, oldest_ended_at: null };
+}
+
 /** The size of all attachments, including those of removed accounts, which stay with their messages. */
 export async function sumAttachmentBytes(query: Query): Promise<number> {
   const row = await query.get<{ bytes: number }>(

@@ -1,4 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
+import { whereSessionExists } from './sessions.js';
 
 /** A message that offers choices for its answer. */
 export interface QuestionRow {
@@ -75,7 +76,8 @@ export async function dismissQuestion(
   { session_id: sessionId, sequence }: Pick<QuestionRow, 'session_id' | 'sequence'>,
 ): Promise<void> {
   await transaction.run(
-    'INSERT INTO dismissed_question (account_id, session_id, sequence) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+    `INSERT INTO dismissed_question (account_id, session_id, sequence)
+     SELECT $1, $2, CAST($3 AS BIGINT) ${whereSessionExists(transaction, '$2')} ON CONFLICT DO NOTHING`,
     accountId,
     sessionId,
     sequence,

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 30;
+export const SCHEMA_VERSION = 31;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -61,7 +61,8 @@ const MESSAGE_WORD = `CREATE TABLE message_word (
  * Times are epoch milliseconds, booleans 0 or 1, JSON is text. Secrets are stored as SHA-256 only. `event.position`
  * orders the events of the whole service, for readers of all sessions; it never leaves the service. On SQLite it is the
  * order of commits, on PostgreSQL that of inserts, which commits may overtake. `inbox.is_pending` marks rows with
- * events past `delivered_sequence`, so that delivery finds its work by index.
+ * events past `delivered_sequence`, so that delivery finds its work by index. Tables that are too large to be deleted
+ * together with a session do not reference it (retention.ts).
  */
 const SCHEMA: readonly Statement[] = [
   `CREATE TABLE account (
@@ -207,6 +208,11 @@ const SCHEMA: readonly Statement[] = [
     created_at BIGINT NOT NULL,
     ended_at BIGINT
   )`,
+  `CREATE INDEX session_ended ON session (ended_at, id) WHERE state = 'ended'`,
+  // Sessions that no one can see anymore, until everything that belonged to them is deleted too.
+  `CREATE TABLE deleted_session (
+    id TEXT PRIMARY KEY
+  )`,
   `CREATE TABLE participant (
     session_id TEXT NOT NULL REFERENCES session (id),
     agent_id TEXT NOT NULL REFERENCES agent (id),
@@ -235,11 +241,12 @@ const SCHEMA: readonly Statement[] = [
     sequence BIGINT NOT NULL,
     PRIMARY KEY (account_id, session_id)
   )`,
+  `CREATE INDEX seen_session_by_session ON seen_session (session_id)`,
 
   // The news for each agent, by agent, filled behind the log (inboxes.ts).
   `CREATE TABLE inbox (
     agent_id TEXT NOT NULL REFERENCES agent (id),
-    session_id TEXT NOT NULL REFERENCES session (id),
+    session_id TEXT NOT NULL,
     session_state TEXT NOT NULL,
     changed_at BIGINT NOT NULL,
     last_sequence BIGINT NOT NULL,
@@ -251,20 +258,24 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX inbox_by_state ON inbox (agent_id, session_state, changed_at, session_id)`,
   `CREATE INDEX inbox_pending ON inbox (agent_id, session_id) WHERE is_pending = 1`,
 
-  eventTable({ sqlite: 'INTEGER PRIMARY KEY', postgres: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY' }),
+  // A position is never used again, also when the last event is deleted.
+  eventTable({
+    sqlite: 'INTEGER PRIMARY KEY AUTOINCREMENT',
+    postgres: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY',
+  }),
   `CREATE INDEX event_by_subject ON event (session_id, subject_agent_id, sequence) WHERE subject_agent_id IS NOT NULL`,
   `CREATE INDEX event_ended ON event (session_id, sequence) WHERE type = 'session.ended'`,
 
   // Recipients' reports on messages: sending a message writes nothing here, except the one row of an answer.
   `CREATE TABLE taken (
-    session_id TEXT NOT NULL REFERENCES session (id),
+    session_id TEXT NOT NULL,
     sequence BIGINT NOT NULL,
     agent_id TEXT NOT NULL REFERENCES agent (id),
     taken_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, sequence, agent_id)
   )`,
   `CREATE TABLE answer (
-    session_id TEXT NOT NULL REFERENCES session (id),
+    session_id TEXT NOT NULL,
     message_id TEXT NOT NULL,
     agent_id TEXT NOT NULL REFERENCES agent (id),
     sequence BIGINT NOT NULL,
@@ -273,7 +284,7 @@ const SCHEMA: readonly Statement[] = [
 
   // Messages that offer choices for their answer.
   `CREATE TABLE question (
-    session_id TEXT NOT NULL REFERENCES session (id),
+    session_id TEXT NOT NULL,
     sequence BIGINT NOT NULL,
     message_id TEXT NOT NULL,
     agent_id TEXT NOT NULL REFERENCES agent (id),
@@ -286,6 +297,7 @@ const SCHEMA: readonly Statement[] = [
     sequence BIGINT NOT NULL,
     PRIMARY KEY (account_id, session_id, sequence)
   )`,
+  `CREATE INDEX dismissed_question_by_session ON dismissed_question (session_id)`,
 
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,
@@ -294,11 +306,12 @@ const SCHEMA: readonly Statement[] = [
     content_type TEXT NOT NULL,
     size BIGINT NOT NULL,
     sha256 TEXT NOT NULL,
-    session_id TEXT REFERENCES session (id),
+    session_id TEXT,
     sequence BIGINT,
     created_at BIGINT NOT NULL
   )`,
   `CREATE INDEX attachment_pending ON attachment (created_at) WHERE session_id IS NULL`,
+  `CREATE INDEX attachment_by_session ON attachment (session_id, id) WHERE session_id IS NOT NULL`,
 
   `CREATE TABLE idempotency_record (
     actor_id TEXT NOT NULL,
@@ -415,6 +428,7 @@ const SCHEMA: readonly Statement[] = [
     PRIMARY KEY (agent_id, session_id)
   )`,
   `CREATE INDEX absence_by_age ON absence (since)`,
+  `CREATE INDEX absence_by_session ON absence (session_id)`,
 
   // The one secret of this service, from which keys are derived for each purpose.
   `CREATE TABLE service_key (
@@ -524,7 +538,7 @@ const SCHEMA: readonly Statement[] = [
 function eventTable(position: { readonly sqlite: string; readonly postgres: string }): Statement {
   const make = (type: string): string => `CREATE TABLE event (
       position ${type},
-      session_id TEXT NOT NULL REFERENCES session (id),
+      session_id TEXT NOT NULL,
       sequence BIGINT NOT NULL,
       id TEXT NOT NULL UNIQUE,
       type TEXT NOT NULL,

@@ -141,12 +141,14 @@ const TEXTS = {
     unindexed: 'event',
     isUnindexed: 'event.position > (SELECT indexed_position FROM search_progress)',
     settle: 'UPDATE search_progress SET indexed_position = $1',
+    isBehind: 'SELECT 1 AS found FROM search_progress WHERE indexed_position < $1',
   },
   postgres: {
     gather: 'json_agg',
     unindexed: 'search_queue JOIN event ON event.position = search_queue.position',
     isUnindexed: 'TRUE',
     settle: 'DELETE FROM search_queue WHERE position IN (SELECT value::bigint FROM json_array_elements_text($1::json))',
+    isBehind: 'SELECT 1 AS found FROM search_queue WHERE position <= $1 LIMIT 1',
   },
 } as const;
 
@@ -280,6 +282,53 @@ export async function indexTerms(
     event.position,
     listCodes(terms),
   );
+}
+
+/** A position in the index of a session. */
+export interface WordPosition {
+  readonly word: number;
+  readonly position: number;
+}
+
+export const FIRST_WORD: WordPosition = { word: -(2 ** 31), position: 0 };
+
+/**
+ * Deletes what the next `limit` entries after `after` say about a deleted session, whose events must still be there.
+ * Another session with the same code keeps its own. Returns the last entry; undefined: there were no more.
+ */
+export async function deleteWordsOfSession(
+  transaction: Transaction,
+  sessionId: string,
+  after: WordPosition,
+  limit: number,
+): Promise<WordPosition | undefined> {
+  const code = toCode(sessionId);
+  const entries = await transaction.all<WordPosition>(
+    `SELECT word, position FROM message_word WHERE session = $1 AND (word, position) > ($2, $3)
+     ORDER BY word, position LIMIT $4`,
+    code,
+    after.word,
+    after.position,
+    limit,
+  );
+  const last = entries.at(-1);
+  if (last === undefined) return undefined;
+  await transaction.run(
+    `DELETE FROM message_word WHERE session = $1 AND (word, position) > ($2, $3) AND (word, position) <= ($4, $5)
+       AND NOT EXISTS (SELECT 1 FROM event WHERE event.position = message_word.position AND event.session_id <> $6)`,
+    code,
+    after.word,
+    after.position,
+    last.word,
+    last.position,
+    sessionId,
+  );
+  return last;
+}
+
+/** Whether an event up to this position has not been indexed. */
+export async function isUnindexed(query: Query, position: number): Promise<boolean> {
+  return (await query.get(TEXTS[query.dialect].isBehind, position)) !== undefined;
 }
 
 /** In order of their codes. Two sessions with the same code are searched as one; the reader of a match knows which. */

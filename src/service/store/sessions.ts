@@ -199,6 +199,14 @@ export async function listSeen(
   return new Map(rows.map((row) => [row.session_id, row.sequence]));
 }
 
+/** PostgreSQL: a session that is being deleted counts as deleted. */
+const UNLESS_DELETED = { sqlite: '', postgres: ' FOR KEY SHARE' } as const;
+
+/** A condition for a row about a session whose writer does not hold the session. */
+export function whereSessionExists({ dialect }: Query, sessionId: string): string {
+  return `WHERE EXISTS (SELECT 1 FROM session WHERE session.id = ${sessionId}${UNLESS_DELETED[dialect]})`;
+}
+
 /** Someone has read up to there. It never goes back. */
 export async function putSeen(
   transaction: Transaction,
@@ -207,7 +215,8 @@ export async function putSeen(
   sequence: number,
 ): Promise<void> {
   await transaction.run(
-    `INSERT INTO seen_session (account_id, session_id, sequence) VALUES ($1, $2, $3)
+    `INSERT INTO seen_session (account_id, session_id, sequence)
+     SELECT $1, $2, CAST($3 AS BIGINT) ${whereSessionExists(transaction, '$2')}
      ON CONFLICT (account_id, session_id) DO UPDATE SET sequence = excluded.sequence
        WHERE excluded.sequence > seen_session.sequence`,
     accountId,

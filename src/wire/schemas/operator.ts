@@ -107,6 +107,20 @@ export const UpdateOperatorAccountRequest = z.strictObject({
 
 export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountRequest>;
 
+/** Ended sessions that are older than some age, which is null if nothing is deleted by age. */
+export const OperatorRetention = z.looseObject({
+  /** How long the service keeps ended sessions; null: for good. */
+  retention_ms: z.nullable(z.int()),
+  age_ms: z.nullable(z.int()),
+  sessions: z.int(),
+  events: z.int(),
+  attachments: z.int(),
+  attachment_bytes: z.int(),
+  oldest_ended_at: z.nullable(EpochMs),
+});
+
+export type OperatorRetention = z.infer<typeof OperatorRetention>;
+
 /** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
 export const EntryLink = z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs });
 
@@ -216,6 +230,8 @@ export const OPERATOR_ENDPOINT = {
     path: '/clients/{client}',
     reply: z.looseObject({ ok: z.literal(true) }),
   },
+  /** `age` is a number of milliseconds, or `configured`. */
+  readRetention: { method: 'GET', path: '/retention/{age}', reply: OperatorRetention },
   listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
   rotateSigningKeys: {
     method: 'POST',
@@ -228,3 +244,6 @@ export const OPERATOR_ENDPOINT = {
 
 /** The name of an operator endpoint. */
 export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;
+
+/** What the log of actions has entries for: also what the service does on the operator's behalf. */
+export type RecordedOperation = OperatorOperation | 'deleteOldSessions';

@@ -191,6 +191,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve restore': [local('serve restore $SHARED/backup.tar --data restored')],
   'serve install': [local('serve install --dry-run')],
   'serve uninstall': [local('serve uninstall --dry-run')],
+  'serve retention': [operator('serve retention')],
   'serve keys list': [operator('serve keys list')],
   'serve keys rotate': [operator('serve keys rotate')],
   'serve agent list': [operator('serve agent list')],

@@ -320,6 +320,11 @@ const TABLE: Table = {
         return status();
       }),
     ),
+    '--retention': shown(
+      '--retention 400d',
+      34_560_000_000,
+      served(MEMORY, async ({ run }) => (jsonOf(await run('serve retention --json')) as { age_ms: number }).age_ms),
+    ),
     '--drain-delay': shown(
       '--drain-delay 2s',
       [503, 200],
@@ -633,6 +638,12 @@ const TABLE: Table = {
       },
       'nobody',
     ),
+  },
+  'serve retention': {
+    '--older-than': shown('--older-than 90d', 7_776_000_000, async ({ asNobody }, typed) => {
+      const { age_ms: age } = jsonOf(await asNobody(['serve retention --json', typed])) as { age_ms: number | null };
+      return age;
+    }),
   },
   'serve invite create': {
     '--expires': shown('--expires 1h', true, async ({ asNobody }, typed) => {

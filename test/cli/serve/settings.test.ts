@@ -46,6 +46,7 @@ describe('the settings of a service', () => {
       'database-page': { value: 200 },
       'drain-delay': { value: 0 },
       'presence-grace': { value: null },
+      retention: { value: null },
       log: { value: 'errors' },
       'metrics-port': { value: null },
     });
@@ -119,6 +120,7 @@ describe('the settings of a service', () => {
     ['a short timeout', { 'database-lock-timeout': '1ms' }, /'1ms' is not from 1s to 10m/],
     ['a huge page', { 'database-page': 100_000 }, /'100000' is not a whole number from 10 to 5000/],
     ['a long drain delay', { 'drain-delay': '2h' }, /"drain-delay" in .*'2h' is longer than 1h/],
+    ['a short retention', { retention: '23h' }, /"retention" in .*'23h' is not from 1d to 3660d/],
     ['a bad duration', { 'presence-grace': 'soon' }, /is not a duration/],
     ['a list', [], /The configuration must be of type object/],
     ['text that is no JSON', '{', /is not JSON/],

@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +102,17 @@ describe('a backup', () => {
     const { sequence } = await again.mustSend(session, 'after the restore');
     expect(await again.mustReplay(session)).toHaveLength(sequence);
     await second.stop();
+  });
+
+  it('holds the files of a session that is deleted while it is being made: they are in the trash', async () => {
+    const [kept, trash] = [join(data, 'attachments', attachment), join(data, 'attachments', 'trash')];
+    mkdirSync(trash, { recursive: true });
+    renameSync(kept, join(trash, attachment));
+    expect(await backUp('deleting.tar')).toMatchObject({ attachments: 2 });
+    expect(await restoreBackup(join(folder, 'deleting.tar'), join(folder, 'deleting'))).toMatchObject({
+      attachments: 2,
+    });
+    renameSync(join(trash, attachment), kept);
   });
 
   it('unpacks with tar alone into data that a service starts on', async () => {

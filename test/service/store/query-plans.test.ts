@@ -8,14 +8,14 @@ import { loadSqlite, type SqliteConnection } from '../../../src/service/store/sq
 const STORE = new URL('../../../src/service/store/', import.meta.url);
 /** Walks that are meant: of a few rows, from the oldest on with a limit, of a list that was given. */
 const MAY_BE_WALKED: readonly RegExp[] = [
-  /^SCAN (search_progress|inbox_progress|service_key|signing_key|server_process)\b/,
+  /^SCAN (search_progress|inbox_progress|service_key|signing_key|server_process|deleted_session)\b/,
   /^SCAN (CONSTANT ROW|\d+ CONSTANT ROWS?)\b/,
   /^SCAN (absence USING INDEX absence_by_age|socket USING INDEX socket_by_process|account USING INDEX account_(with_password|local))$/,
   /^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:$/,
 ];
 /** What the command line of the operator asks, rarely and for everything. */
 const ASKED_FOR_EVERYTHING =
-  /^operator\.ts (countAll|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
+  /^operator\.ts (countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
 /** The databases themselves, and what asks only one of them. */
 const DATABASES = /^(insert|sqlite|postgres|prepare-postgres|schema|epochs|stored-limits)/;
 

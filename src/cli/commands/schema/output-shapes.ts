@@ -12,6 +12,7 @@ import {
   OperatorClient,
   OperatorClientSummary,
   OperatorKey,
+  OperatorRetention,
   OperatorStatus,
 } from '../../../wire/schemas/operator.js';
 import { Session } from '../../../wire/schemas/session.js';
@@ -342,6 +343,7 @@ export const COMMAND_OUTPUT = {
   'serve restore': restored,
   'serve install': shape({ unit: text, system: yes, commands: z.array(texts), text, written: yes }),
   'serve uninstall': shape({ unit: text, system: yes, commands: z.array(texts), removed: yes }),
+  'serve retention': OperatorRetention,
   'serve keys list': list(OperatorKey),
   'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),
   'serve agent list': list(OperatorAgent),

@@ -195,7 +195,7 @@ const DEFAULT_LIFETIME = '7d';
 
 export const serveInviteCreate = command({
   path: 'serve invite create',
-  summary: 'create an invitation for one person to sign up on the local service',
+  summary: 'invite one person to sign up on the local service',
   details: 'Needed if asp serve runs with --sign-up invite.',
   options: [{ flags: '--expires <duration>', about: `how long it is valid (default ${DEFAULT_LIFETIME})` }],
   examples: [

@@ -7,7 +7,10 @@ import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import type { Column } from '../../terminal/output.js';
 import { showProgress } from '../../terminal/progress.js';
-import { readHandle, readHandles } from '../../values.js';
+import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
+
+/** Of `asp serve --retention`. */
+const LONGEST_AGE_MS = 10 * 366 * 86_400_000;
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
 
@@ -60,6 +63,42 @@ function quotaText(quota: OperatorQuota | null): string {
   const { agents, clients, attachment_bytes: bytes, sessions_per_hour: sessions } = quota;
   return `${agents} agents, ${clients} clients, ${bytes} bytes of attachments, ${sessions} new sessions an hour for each account`;
 }
+
+export const serveRetention = command({
+  path: 'serve retention',
+  summary: 'show which old sessions --retention deletes next, or would',
+  details: [
+    'An ended session is deleted once nothing has happened in it for the time of asp serve --retention. Active sessions',
+    'are never deleted. This command deletes nothing.',
+  ].join('\n'),
+  options: [{ flags: '--older-than <duration>', about: 'a different age than that of --retention: 90d' }],
+  examples: [
+    { line: 'asp serve retention', about: 'what is due now' },
+    { line: 'asp serve retention --older-than 90d', about: 'before you start the service with --retention 90d' },
+  ],
+  effect: 'read',
+  stdout: 'the setting and what is due, one fact per line',
+  parse(args) {
+    const text = args.text('older-than');
+    return { ageMs: text === undefined ? undefined : readDuration('--older-than', text, LONGEST_AGE_MS) };
+  },
+  async run(context, { ageMs }) {
+    const age = ageMs === undefined ? 'configured' : String(ageMs);
+    const due = await (await findService(context)).call('readRetention', { path: { age } });
+    await context.output.document(due, (safe, style) =>
+      [
+        `${style.bold('retention')} ${safe.retention_ms === null ? 'off: nothing is deleted' : durationText(safe.retention_ms)}`,
+        ...(safe.age_ms === null
+          ? []
+          : [
+              `age       ${durationText(safe.age_ms)} after the last event of an ended session`,
+              `due       ${safe.sessions} sessions, ${safe.events} events, ${safe.attachments} attachments (${safe.attachment_bytes} bytes)`,
+            ]),
+        ...(safe.oldest_ended_at === null ? [] : [`oldest    ended ${toTime(safe.oldest_ended_at)}`]),
+      ].join('\n'),
+    );
+  },
+});
 
 const STOP_POLL_MS = 50;
 
@@ -155,7 +194,7 @@ export const serveKeysList = command({
 
 export const serveKeysRotate = command({
   path: 'serve keys rotate',
-  summary: 'publish a new signing key, which takes over once every client has had time to read it',
+  summary: 'publish a new signing key, which takes over after ten minutes',
   details: [
     'No token fails: the new key is published ten minutes before it signs, and the old one until its last token has',
     'expired. Keys also rotate automatically every 90 days.',
@@ -317,7 +356,7 @@ export const serveClientAdd = command({
 
 export const serveClientList = command({
   path: 'serve client list',
-  summary: 'list every client with a secret at the local service, and its agent',
+  summary: 'list every client with a secret at the local service',
   details: 'Includes clients that people created in the dashboard. Secrets are not shown: only hashes are stored.',
   examples: [
     { line: 'asp serve client list', about: 'a table, by agent' },
@@ -339,7 +378,7 @@ export const serveClientList = command({
 
 export const serveClientRevoke = command({
   path: 'serve client revoke',
-  summary: 'revoke a client of the local service, for example because its secret leaked',
+  summary: 'revoke a client of the local service',
   details: 'Its secret stops working, and its WebSockets close at once. Its agent stays. This cannot be undone.',
   arguments: [{ usage: '<client-id>', about: 'an id from asp serve client list' }],
   examples: [

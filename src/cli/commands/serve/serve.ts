@@ -73,6 +73,10 @@ const OPTIONS = [
     about: 'remove a participant that stays disconnected this long (default: never)',
   },
   {
+    flags: '--retention <duration>',
+    about: 'delete ended sessions this long after their last event, at least 1d (default: never)',
+  },
+  {
     flags: '--drain-delay <duration>',
     about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
   },

@@ -9,7 +9,7 @@ import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../
 import { hasBusSecret, readBusAddress } from '../../../service/messaging/bus-address.js';
 import type { ServiceOptions } from '../../../service/service.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
-import { PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
+import { IDEMPOTENCY_KEY_LIFETIME_S, PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { durationText, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
@@ -76,6 +76,8 @@ const PARTICIPANTS_MAX = 100_000;
 const QUOTA_MAX = 100_000;
 const DATABASE_CONNECTIONS = { min: 7, max: 1_000 };
 const DATABASE_TIMEOUT_MS = { min: 1_000, max: 10 * 60_000 };
+/** A key is forgotten before what was done with it. */
+const RETENTION_MS = { min: IDEMPOTENCY_KEY_LIFETIME_S * 1000, max: 10 * 366 * 86_400_000 };
 const DATABASE_PAGE_ROWS = { min: 10, max: 5_000 };
 export const ENVIRONMENT_PREFIX = 'ASP_SERVE_';
 
@@ -121,11 +123,14 @@ const word = (): Setting<string | undefined> => setting(z.string(), (text) => te
 
 const readQuota = (text: string, source: string): number => readCount(source, text, { min: 1, max: QUOTA_MAX });
 
-const time = (standard: number, { min = 0, max }: { readonly min?: number; readonly max: number }): Setting<number> =>
-  setting<number>(
+const time = <Standard extends number | undefined>(
+  standard: Standard,
+  { min = 0, max }: { readonly min?: number; readonly max: number },
+): Setting<Standard | number> =>
+  setting<Standard | number>(
     z.string(),
     (text, source) => {
-      const ms = readDuration(source, text);
+      const ms = readDuration(source, text, Number.MAX_SAFE_INTEGER);
       if (ms >= min && ms <= max) return ms;
       const range =
         min === 0 ? `longer than ${durationText(max)}` : `not from ${durationText(min)} to ${durationText(max)}`;
@@ -151,8 +156,8 @@ export const SETTING = {
     (text, source) => readCount(source, text, DATABASE_CONNECTIONS),
     DEFAULT_POSTGRES_LIMITS.connections,
   ),
-  'database-statement-timeout': time(DEFAULT_POSTGRES_LIMITS.statementTimeoutMs, DATABASE_TIMEOUT_MS),
-  'database-lock-timeout': time(DEFAULT_POSTGRES_LIMITS.lockTimeoutMs, DATABASE_TIMEOUT_MS),
+  'database-statement-timeout': time<number>(DEFAULT_POSTGRES_LIMITS.statementTimeoutMs, DATABASE_TIMEOUT_MS),
+  'database-lock-timeout': time<number>(DEFAULT_POSTGRES_LIMITS.lockTimeoutMs, DATABASE_TIMEOUT_MS),
   'database-page': setting<number>(
     z.int(),
     (text, source) => readCount(source, text, DATABASE_PAGE_ROWS),
@@ -183,7 +188,8 @@ export const SETTING = {
     (text, source) => readCount(source, text, { min: 2, max: PARTICIPANTS_MAX }),
     PARTICIPANTS_PER_SESSION_MAX,
   ),
-  'drain-delay': time(0, { max: 60 * 60_000 }),
+  retention: time<number | undefined>(undefined, RETENTION_MS),
+  'drain-delay': time<number>(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),
   'log-level': setting<LogLevel | undefined>(z.string(), choice(LOG_LEVELS, 'info').read, undefined),

@@ -399,6 +399,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     },
     participantsMax: settings['max-participants'],
     presenceGraceMs: settings['presence-grace'],
+    retentionMs: settings.retention,
     metricsPort: settings['metrics-port'],
     faults: inject === undefined ? undefined : readFaults('--inject', inject),
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },

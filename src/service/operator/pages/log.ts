@@ -1,4 +1,4 @@
-import type { OperatorOperation } from '../../../wire/schemas/operator.js';
+import type { RecordedOperation } from '../../../wire/schemas/operator.js';
 import { listOperatorActions, type OperatorActionRow } from '../../store/operator-actions.js';
 import { OPERATOR_AREA, renderEmpty, renderList } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, page, readListed, type Visit } from '../../web/dashboard/visit.js';
@@ -24,7 +24,8 @@ export async function showLog(visit: Visit): Promise<DashboardAnswer> {
   const now = context.clock.now();
   const heading = {
     title: 'Log',
-    about: 'Actions of operators, here and with asp serve on the machine that runs the service. Entries are kept for a year.',
+    about:
+      'Actions of operators, here and with asp serve on the machine that runs the service, and sessions deleted by age. Entries are kept for a year.',
   };
   return page(
     renderAreaPage('log', { heading, body: renderList(PATH, listed, (row) => renderAction(row, now), nothing) }),
@@ -32,9 +33,14 @@ export async function showLog(visit: Visit): Promise<DashboardAnswer> {
 }
 
 function renderAction(row: OperatorActionRow, now: number): Html {
-  const { operator_name: operator, outcome, address, browser_name: browser, created_at: at } = row;
+  const { operation, operator_name: operator, outcome, address, browser_name: browser, created_at: at } = row;
   const target = targetOf(row);
-  const by = operator === '' ? 'Command line' : html`<span class="mono wrap">@${operator}</span>`;
+  const by =
+    operation === 'deleteOldSessions'
+      ? 'The service'
+      : operator === ''
+        ? 'Command line'
+        : html`<span class="mono wrap">@${operator}</span>`;
   const from = address !== '' && html`, ${browser !== '' && html`${browser}, `}<span class="mono">${address}</span>`;
   return html`<li class="row"><div class="who grow"><b>${describeAction(row)}</b>${target !== '' && html`<span class="soft small mono wrap">${strangersText(target)}</span>`}</div>
 <div class="facts">${outcome !== 'done' && html`<span class="badges"><span class="badge warn">${describeOutcome(outcome)}</span></span>`}<span class="soft small">${by}${from}</span><span class="soft small">${renderTime(at, now)}</span></div></li>`;
@@ -47,7 +53,8 @@ function describeOutcome(outcome: string | null): string {
 
 type Change = Readonly<Record<string, unknown>>;
 
-const LABEL: Partial<Record<OperatorOperation, string>> = {
+const LABEL: Partial<Record<RecordedOperation, string>> = {
+  deleteOldSessions: 'Old sessions deleted',
   addOperatorAgent: 'Agent added',
   removeOperatorAgent: 'Agent removed',
   removeOperatorAccount: 'Account removed',
@@ -63,7 +70,7 @@ const LABEL: Partial<Record<OperatorOperation, string>> = {
 function describeAction({ operation, changes }: OperatorActionRow): string {
   const change = JSON.parse(changes) as Change;
   if (operation === 'updateOperatorAgent') return change['paused'] === true ? 'Agent paused' : 'Agent resumed';
-  if (operation !== 'updateOperatorAccount') return LABEL[operation as OperatorOperation] ?? operation;
+  if (operation !== 'updateOperatorAccount') return LABEL[operation as RecordedOperation] ?? operation;
   return `Account ${describeChange(change).join(', ') || 'unchanged'}`;
 }
 
@@ -76,8 +83,12 @@ function describeChange({ suspended, tier, operator }: Change): string[] {
 }
 
 /** What is in the address of a request, or in its body for something new. */
-function targetOf({ target, changes }: OperatorActionRow): string {
+function targetOf({ operation, target, changes }: OperatorActionRow): string {
   if (target !== '') return target;
+  if (operation === 'deleteOldSessions') {
+    const { sessions, events, attachments } = JSON.parse(changes) as Change;
+    return `${sessions} sessions, ${events} events, ${attachments} attachments`;
+  }
   const { handle, account } = JSON.parse(changes) as Change;
   return [handle, account].find((one) => typeof one === 'string') ?? '';
 }

@@ -1,8 +1,16 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 
-import type { Query, SharedDatabase } from '../../../../src/service/core/database.js';
+import type { Query, SharedDatabase, Transaction } from '../../../../src/service/core/database.js';
+import { findAttachment, listAttachmentsOfSession } from '../../../../src/service/store/attachments.js';
+import {
+  deleteRowsOfSession,
+  deleteSession,
+  FIRST_END,
+  holdSession,
+  listEnded,
+} from '../../../../src/service/store/deleted-sessions.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
-import { indexTerms, listCandidates } from '../../../../src/service/store/search.js';
+import { deleteWordsOfSession, FIRST_WORD, indexTerms, listCandidates } from '../../../../src/service/store/search.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
@@ -28,7 +36,15 @@ async function planOf(work: (query: Query) => Promise<unknown>): Promise<string>
       steps.push(...rows.map((row) => row['QUERY PLAN']));
       return [];
     };
-    await work({ ...query, all });
+    const get: Query['get'] = async (sql, ...parameters) => {
+      await all(sql, ...parameters);
+      return undefined;
+    };
+    const run: Query['run'] = async (sql, ...parameters) => {
+      await all(sql, ...parameters);
+      return 0;
+    };
+    await work({ ...query, all, get, run });
   });
   return steps.join('\n');
 }
@@ -47,4 +63,45 @@ it('the newest of a long session are read at the end of an index, not gathered a
   const plan = await planOf((query) => listCandidates(query, [ALL], ['heron'], Number.MAX_SAFE_INTEGER, 20));
   expect(plan).toContain('Index Only Scan Backward using message_word_pkey');
   expect(plan).not.toMatch(/Bitmap|Seq Scan on message_word/);
+});
+
+it('a session is found by its age, and deleted, without reading the tables that hold everyone’s', async () => {
+  await database.write(async (transaction) => {
+    await transaction.run(`INSERT INTO account (id, username, display_name, tier, is_local, created_at, updated_at)
+      VALUES ('acc', 'a', 'A', 'standard', 0, 1, 1)`);
+    await transaction.run(`INSERT INTO agent (id, account_id, handle, owner, name, display_name, visibility, inbound_policy,
+        can_initiate_sessions, is_paused, skills, created_at, updated_at)
+      SELECT 'agt_' || each, 'acc', '@a.b' || each, 'a', 'b' || each, 'B', 'public', 'open', 1, 0, '[]', 1, 1
+      FROM generate_series(1, 100) AS each`);
+    await transaction.run(`INSERT INTO session (id, state, last_sequence, created_at, ended_at)
+      SELECT 'sess_' || each, 'ended', 2, 1, each FROM generate_series(1, 20000) AS each`);
+    await transaction.run(`INSERT INTO participant (session_id, agent_id, handle, position, status, was_joined_at_end,
+        session_state, is_open)
+      SELECT 'sess_' || each, 'agt_' || (1 + (each + two) % 100), '@a.b', two, 'joined', 1, 'ended', 1
+      FROM generate_series(1, 20000) AS each CROSS JOIN generate_series(0, 1) AS two`);
+    await transaction.run(`INSERT INTO inbox (agent_id, session_id, session_state, changed_at, last_sequence,
+        delivered_sequence, is_pending)
+      SELECT agent_id, session_id, 'ended', 1, 2, 2, 0 FROM participant`);
+    await transaction.run(`INSERT INTO idempotency_record (actor_id, endpoint, key_hash, fingerprint, status, body, created_at)
+      SELECT agent_id, 'POST /sessions/' || session_id || '/messages', session_id, '', 201, '', 1 FROM participant`);
+    await transaction.run(`INSERT INTO event (session_id, sequence, id, type, created_at, payload)
+      SELECT session_id, position + 1, session_id || ' ' || position, 'session.joined', 1, '{}' FROM participant`);
+    await transaction.run(`INSERT INTO taken (session_id, sequence, agent_id, taken_at)
+      SELECT session_id, 1, agent_id, 1 FROM participant`);
+    await transaction.run(`INSERT INTO attachment (id, agent_id, filename, content_type, size, sha256, session_id, sequence, created_at)
+      SELECT 'att_' || session_id, agent_id, 'f', 't', 1, '', session_id, 1, 1 FROM participant WHERE position = 0`);
+  });
+  for (const table of ['session', 'participant', 'inbox', 'idempotency_record', 'event', 'taken', 'attachment'])
+    await database.aside.run(`ANALYZE ${table}`);
+  const plan = await planOf(async (query) => {
+    await listEnded(query, 500, FIRST_END, 200);
+    await holdSession(query as Transaction, 'sess_7');
+    await deleteSession(query as Transaction, 'sess_7');
+    await deleteRowsOfSession(query as Transaction, 'sess_7', 200);
+    await listAttachmentsOfSession(query, 'sess_7', 200);
+    await deleteWordsOfSession(query as Transaction, 'sess_7', FIRST_WORD, 200);
+    await findAttachment(query, 'att_sess_7');
+  });
+  expect(plan).toContain('session_ended');
+  expect(plan).not.toMatch(/Seq Scan on (session|participant|inbox|idempotency_record|event|taken|attachment)/);
 });

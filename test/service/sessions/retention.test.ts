@@ -1,0 +1,474 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/service/attachments/attachments.js';
+import type { AgentActor, ServiceContext } from '../../../src/service/core/context.js';
+import type { Query, Transaction, Work } from '../../../src/service/core/database.js';
+import { unmetered } from '../../../src/service/core/meter.js';
+import { reportTaken } from '../../../src/service/messaging/delivery-states.js';
+import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
+import { listSessions } from '../../../src/service/messaging/list-sessions.js';
+import { deleteOldSessions, isDeletionDue, nothingDeleted } from '../../../src/service/messaging/retention.js';
+import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
+import { enforceRetention } from '../../../src/service/operator/retention.js';
+import type { RunningService } from '../../../src/service/service.js';
+import { findAttachment } from '../../../src/service/store/attachments.js';
+import { deleteSession } from '../../../src/service/store/deleted-sessions.js';
+import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
+import { countOldSessions } from '../../../src/service/store/operator.js';
+import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
+import { dismissQuestion } from '../../../src/service/store/questions.js';
+import { putSeen } from '../../../src/service/store/sessions.js';
+import { actorOf } from '../../support/actors.js';
+import { request } from '../../support/http.js';
+import { discover } from '../../support/oauth.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+import { upload } from '../attachments/desk.js';
+import { actorAt, createServices } from '../attachments/services.js';
+import { must, openStage, type Stage } from './stage.js';
+
+const DAY_MS = 86_400_000;
+const AGE_MS = 30 * DAY_MS;
+const NEVER = (): boolean => false;
+
+let stage: Stage;
+let alice: AgentActor;
+let bob: AgentActor;
+beforeEach(async () => {
+  stage = await openStage();
+  const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
+  alice = await stage.addAgent(one, 'main', { inboundPolicy: 'open' });
+  bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
+});
+afterEach(() => stage.close());
+
+const indexAll = async (): Promise<void> => {
+  while (await indexMessages(stage.context));
+};
+
+/** A session of the two in which everything happens that leaves a row. */
+async function converse(words = 'a heron'): Promise<{ id: string; file: string }> {
+  const { session_id: id } = must(await stage.create(alice, { invite: [bob.handle], topic: words }));
+  must(await stage.join(bob, id));
+  const file = (await upload(stage, alice)).id;
+  const question = must(
+    await stage.send(alice, id, {
+      content: [
+        { type: 'text', text: words },
+        { type: 'file', attachment_id: file },
+      ],
+      metadata: { choices: ['yes', 'no'] },
+    }),
+  );
+  const { message_id: messageId, sequence } = question;
+  must(await stage.send(bob, id, { content: 'yes', metadata: { in_reply_to: messageId } }));
+  for (let count = 0; count < 5; count += 1) must(await stage.send(bob, id, { content: `${words} ${count}` }));
+  const request = { actorId: bob.agentId, endpoint: `POST /sessions/${id}/taken`, key: 'k', fingerprint: '' };
+  await withIdempotency(stage.context, request, async (transaction) => {
+    const input = { path: { session_id: id }, body: { sequences: [sequence] } };
+    return { status: 200, body: JSON.stringify(await reportTaken(stage.context, bob, input, transaction)) };
+  });
+  await stage.write(async (transaction) => {
+    await putSeen(transaction, bob.accountId, id, sequence);
+    await dismissQuestion(transaction, bob.accountId, { session_id: id, sequence });
+    await transaction.run('INSERT INTO absence (agent_id, session_id, since) VALUES ($1, $2, 1)', bob.agentId, id);
+  });
+  must(await stage.end(alice, id));
+  return { id, file };
+}
+
+/** Brings inboxes and the search index up to date, and lets time pass. */
+async function age(ms = AGE_MS): Promise<void> {
+  await stage.read(async () => {});
+  await indexAll();
+  stage.clock.advance(ms);
+}
+
+const run = async (context: ServiceContext = stage.context, isOver: () => boolean = NEVER) => {
+  const deleted = nothingDeleted();
+  await deleteOldSessions(context, AGE_MS, { deleted, isOver });
+  return deleted;
+};
+
+const COLUMNS = {
+  memory: `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c
+    WHERE m.type = 'table'`,
+  postgres: `SELECT table_name AS "table", column_name AS "column" FROM information_schema.columns
+    WHERE table_schema = current_schema()`,
+};
+
+/** The tables with rows about a session, by whatever column names it. */
+async function tracesOf(id: string): Promise<string[]> {
+  return stage.database.read(async (query) => {
+    const columns = await query.all<{ table: string; column: string }>(COLUMNS[TEST_STORE]);
+    const found: string[] = [];
+    for (const { table, column } of columns) {
+      const held = `CAST("${column}" AS TEXT) LIKE '%' || $1 || '%'`;
+      if ((await query.get(`SELECT 1 AS found FROM "${table}" WHERE ${held} LIMIT 1`, id)) !== undefined)
+        found.push(table);
+    }
+    return [...new Set(found)].sort();
+  });
+}
+
+const countOf = async (table: string): Promise<number> =>
+  Number((await stage.database.read((query) => query.get<{ n: number }>(`SELECT COUNT(*) AS n FROM ${table}`)))?.n);
+
+/** What agents find of a session; the same as for one that never existed: nothing. */
+async function lookFor(id: string, file: string): Promise<unknown> {
+  const list = await stage.read((query) => listSessions(stage.context, alice, { query: { limit: 50 } }, query));
+  return {
+    gets: [await stage.get(alice, id), await stage.get(bob, id)],
+    replays: [await stage.replay(alice, id, 3), await stage.replay(bob, id)],
+    listed: list.sessions.some((session) => session.id === id),
+    found: (
+      await stage.read((query) =>
+        searchMessages(stage.context, alice, { query: { q: 'heron', session_id: id, limit: 20 } }, query),
+      )
+    ).messages.length,
+    file: await stage.read(async (query) => (await findAttachment(query, file)) !== undefined),
+    download: await stage
+      .read((query) => getAttachment(stage.context, alice, { path: { attachment_id: file } }, query))
+      .then(() => 'ok')
+      .catch((error) => error.code),
+  };
+}
+
+const GONE = { ok: false, code: 'NOT_FOUND' };
+const NOTHING = {
+  gets: [GONE, GONE],
+  replays: [GONE, GONE],
+  listed: false,
+  found: 0,
+  file: false,
+  download: 'NOT_FOUND',
+};
+
+describe('Retention', () => {
+  it('deletes an ended session in which nothing has happened for the time, with every row about it', async () => {
+    const { id, file } = await converse();
+    await age();
+    expect(await tracesOf(id)).toEqual([
+      ...['absence', 'answer', 'attachment', 'dismissed_question', 'event', 'idempotency_record', 'inbox'],
+      ...['participant', 'question', 'seen_session', 'session', 'taken'],
+    ]);
+    expect(await countOf('message_word')).toBeGreaterThan(0);
+    expect(await run()).toEqual({ sessions: 1, events: 10, attachments: 1 });
+    expect(await tracesOf(id)).toEqual([]);
+    expect(await countOf('message_word')).toBe(0);
+    expect(await lookFor(id, file)).toEqual(NOTHING);
+    for (const outcome of [await stage.reopen(alice, id), await stage.leave(bob, id), await stage.end(alice, id)])
+      expect(outcome).toEqual(GONE);
+  });
+
+  it('counts before it deletes, and counts what it deletes', async () => {
+    await converse();
+    await age();
+    const before = stage.clock.now() - AGE_MS;
+    expect(await stage.read((query) => countOldSessions(query, before))).toEqual({
+      sessions: 1,
+      events: 10,
+      attachments: 1,
+      attachment_bytes: 5,
+      oldest_ended_at: before,
+    });
+    expect(await stage.read((query) => countOldSessions(query, before - 1))).toMatchObject({ sessions: 0, events: 0 });
+    expect([await isDeletionDue(stage.context, AGE_MS), await isDeletionDue(stage.context, AGE_MS + 1)]).toEqual([
+      true,
+      false,
+    ]);
+  });
+
+  it('never deletes an active session, however old, or one that was reopened', async () => {
+    const active = must(await stage.create(alice, { invite: [bob.handle], initial_message: { content: 'x' } }));
+    const { id } = await converse();
+    must(await stage.reopen(alice, id));
+    await age(400 * DAY_MS);
+    expect(await run()).toEqual(nothingDeleted());
+    for (const sessionId of [active.session_id, id])
+      expect(must(await stage.get(alice, sessionId))).toMatchObject({ state: 'active' });
+  });
+
+  it('leaves a session alone that is reopened after it was found', async () => {
+    const { id } = await converse();
+    await age();
+    const events = await stage.eventsOf(alice, id);
+    const { behind } = stage.database;
+    const reopening: Work = {
+      ...behind,
+      read: async (work) => {
+        const found = await behind.read(work);
+        if (!JSON.stringify(found).includes('is_quiet')) return found;
+        must(await stage.reopen(alice, id));
+        await age(0);
+        return found;
+      },
+    };
+    const database = { ...stage.database, behind: reopening };
+    expect(await run({ ...stage.context, database })).toEqual(nothingDeleted());
+    expect((await stage.eventsOf(alice, id)).slice(0, events.length)).toEqual(events);
+  });
+
+  it('counts the time from the last event, and a departure is one', async () => {
+    const { id } = await converse();
+    await age(AGE_MS - 1);
+    expect(await run()).toEqual(nothingDeleted());
+    must(await stage.leave(bob, id));
+    await age(1);
+    expect([await run(), (await stage.get(alice, id)).ok]).toEqual([nothingDeleted(), true]);
+    await age();
+    expect((await run()).sessions).toBe(1);
+  });
+
+  it('waits for a session whose events are not all in inboxes and in the search index', async () => {
+    const { id } = await converse();
+    stage.clock.advance(AGE_MS);
+    expect(await run()).toEqual(nothingDeleted());
+    await stage.read(async () => {});
+    expect(await run()).toEqual(nothingDeleted());
+    await indexAll();
+    expect([(await run()).sessions, await tracesOf(id)]).toEqual([1, []]);
+  });
+
+  it('leaves other sessions as they are, even one with the same code in the search index', async () => {
+    const old = await converse();
+    stage.clock.advance(1);
+    const { id } = await converse();
+    await age(AGE_MS - 1);
+    const wordsOf = (sessionId: string) =>
+      stage.database.read((query) =>
+        query.all<{ session: number }>(
+          `SELECT message_word.* FROM message_word JOIN event ON event.position = message_word.position
+           WHERE event.session_id = $1 ORDER BY word, event.position`,
+          sessionId,
+        ),
+      );
+    const code = (await wordsOf(old.id))[0]?.session ?? 0;
+    await stage.write((transaction) => transaction.run('UPDATE message_word SET session = $1', code));
+    const before = [await stage.eventsOf(alice, id), await wordsOf(id)];
+    expect((await run()).sessions).toBe(1);
+    expect(await tracesOf(old.id)).toEqual([]);
+    expect([await stage.eventsOf(alice, id), await wordsOf(id)]).toEqual(before);
+    expect(await countOf('message_word')).toBe(before[1]?.length);
+  });
+
+  it.each([0, 1, 2, 3, 5, 8, 13])(
+    'killed before its write %i: the session is there or not, and the next run deletes the rest',
+    async (step) => {
+      const { id, file } = await converse();
+      await age();
+      const whole = await lookFor(id, file);
+      let writes = 0;
+      const behind: Work = {
+        ...stage.database.behind,
+        write: async (work) => {
+          writes += 1;
+          if (writes > step) throw new Error('killed');
+          return stage.database.behind.write(work);
+        },
+      };
+      const outcome = await run({ ...stage.context, database: { ...stage.database, behind, pageRows: 4 } }).catch(
+        (error) => error.message,
+      );
+      expect(await lookFor(id, file)).toEqual(step === 0 ? whole : NOTHING);
+      expect(await isDeletionDue(stage.context, AGE_MS)).toBe(outcome === 'killed');
+      await run();
+      expect([await tracesOf(id), await countOf('message_word')]).toEqual([[], 0]);
+      expect(
+        await stage.read((query) => query.get('SELECT attachment_bytes FROM account WHERE id = $1', alice.accountId)),
+      ).toEqual({
+        attachment_bytes: 0,
+      });
+    },
+  );
+
+  it('stops between two batches when it is asked to, and continues next time', async () => {
+    for (let count = 0; count < 3; count += 1) await converse(`heron ${count}`);
+    await age();
+    let looks = 0;
+    const first = await run(stage.context, () => {
+      looks += 1;
+      return looks > 4;
+    });
+    expect(first.sessions).toBe(1);
+    expect(await countOf('deleted_session')).toBe(1);
+    const second = await run();
+    expect(first.events + second.events).toBe(30);
+    expect([await countOf('session'), await countOf('event'), await countOf('deleted_session')]).toEqual([0, 0, 0]);
+  });
+
+  it('does not use positions of the log again: what follows reaches inboxes and the search', async () => {
+    await converse();
+    await age();
+    const last = await stage.read((query) => query.get<{ p: number }>('SELECT MAX(position) AS p FROM event'));
+    await run();
+    expect(await countOf('event')).toBe(0);
+    const { session_id: id } = must(
+      await stage.create(alice, { invite: [bob.handle], initial_message: { content: 'a kingfisher' } }),
+    );
+    await age(0);
+    const next = await stage.read((query) => query.get<{ p: number }>('SELECT MIN(position) AS p FROM event'));
+    expect(Number(next?.p)).toBeGreaterThan(Number(last?.p));
+    const query = { q: 'kingfisher', limit: 20 };
+    const { messages } = await stage.read((reader) => searchMessages(stage.context, alice, { query }, reader));
+    expect(messages.map((message) => message.session_id)).toEqual([id]);
+    const inbox = await stage.read((reader) =>
+      reader.get('SELECT last_sequence FROM inbox WHERE agent_id = $1 AND session_id = $2', alice.agentId, id),
+    );
+    expect(inbox).toEqual({ last_sequence: 2 });
+  });
+
+  it('puts files in the trash for a week, for backups that refer to them, and leaves those of others', async () => {
+    const { file } = await converse();
+    const pending = (await upload(stage, bob)).id;
+    const { files } = stage.context;
+    await age(AGE_MS);
+    const recent = (await upload(stage, alice)).id;
+    const { session_id: id } = must(await stage.create(alice, { invite: [bob.handle] }));
+    must(await stage.send(alice, id, { content: [{ type: 'file', attachment_id: recent }] }));
+    await run();
+    expect((await files.list()).sort()).toEqual([pending, recent].sort());
+    expect((await files.listTrash()).map((discarded) => discarded.id)).toEqual([file]);
+    await sweepAttachments(stage.context);
+    await discardOrphans(stage.context);
+    expect([(await files.list()).sort(), (await files.listTrash()).length]).toEqual([[recent], 1]);
+    stage.clock.advance(7 * DAY_MS);
+    await discardOrphans(stage.context);
+    expect((await files.listTrash()).length).toBe(0);
+  });
+});
+
+describe('What arrives late about a deleted session', () => {
+  const LATE: readonly [string, (transaction: Transaction, id: string) => Promise<unknown>][] = [
+    ['how far someone has read', (transaction, id) => putSeen(transaction, bob.accountId, id, 9)],
+    [
+      'a dismissed question',
+      (transaction, id) => dismissQuestion(transaction, alice.accountId, { session_id: id, sequence: 2 }),
+    ],
+    [
+      'a delivery',
+      (transaction, id) =>
+        advanceDeliveries(transaction, [{ agent_id: bob.agentId, session_id: id, sent: 5, read_through: 10 }]),
+    ],
+    [
+      'a report',
+      (transaction, id) =>
+        import('../../../src/service/store/delivery-states.js').then(({ insertTaken }) =>
+          insertTaken(transaction, id, bob.agentId, [3, 4], 1),
+        ),
+    ],
+  ];
+  const rowsOf = (query: Query, id: string) =>
+    query.all(
+      `SELECT agent_id AS a, sequence AS b FROM taken WHERE session_id = $1 UNION ALL
+       SELECT account_id, sequence FROM seen_session WHERE session_id = $1 UNION ALL
+       SELECT account_id, sequence FROM dismissed_question WHERE session_id = $1 UNION ALL
+       SELECT agent_id, last_sequence FROM inbox WHERE session_id = $1`,
+      id,
+    );
+
+  it.each(LATE)('leaves no row: %s', async (_, write) => {
+    const { id } = await converse();
+    await age();
+    await run();
+    await stage.write((transaction) => write(transaction, id));
+    expect(await stage.read((query) => rowsOf(query, id))).toEqual([]);
+  });
+
+  it.runIf(TEST_STORE === 'postgres').each(LATE)('leaves no row if it waits for the deletion: %s', async (_, write) => {
+    const { id } = await converse();
+    await age();
+    let late: Promise<unknown> = Promise.resolve();
+    await stage.write(async (transaction) => {
+      const pid = (await transaction.get<{ pid: number }>('SELECT pg_backend_pid() AS pid'))?.pid ?? 0;
+      await transaction.run('DELETE FROM taken WHERE session_id = $1', id);
+      await deleteSession(transaction, id);
+      late = stage.write((other) => write(other, id));
+      const isWaiting = () =>
+        stage.database.read((query) =>
+          query.get('SELECT 1 AS found FROM pg_stat_activity WHERE $1::int = ANY(pg_blocking_pids(pid))', pid),
+        );
+      await until('the other write waits', async () => (await isWaiting()) !== undefined);
+    });
+    await late;
+    expect(await stage.read((query) => rowsOf(query, id))).toEqual([]);
+  });
+});
+
+describe('The operator sees it in the log of actions', () => {
+  const actions = () => stage.read((query) => listOperatorActions(query, 'Z', 10));
+
+  it('with what was deleted, once for a run that had something to do', async () => {
+    await converse();
+    await age();
+    const counts: unknown[] = [];
+    const meter = { ...unmetered, deleted: (count: object) => counts.push({ ...count }) };
+    for (let runs = 0; runs < 3; runs += 1) await enforceRetention({ ...stage.context, meter }, AGE_MS, NEVER);
+    const deleted = { sessions: 1, events: 10, attachments: 1 };
+    const [action, ...more] = await actions();
+    expect([more, counts]).toEqual([[], [deleted]]);
+    expect(action).toMatchObject({ operation: 'deleteOldSessions', operator_name: '', outcome: 'done' });
+    expect(JSON.parse(action?.changes ?? '')).toEqual(deleted);
+  });
+
+  it('also of a run that failed halfway', async () => {
+    await converse();
+    await age();
+    const files = { ...stage.context.files, discard: () => Promise.reject(new Error('the disk is away')) };
+    await expect(enforceRetention({ ...stage.context, files }, AGE_MS, NEVER)).rejects.toThrow('away');
+    const [action] = await actions();
+    expect([action?.outcome, JSON.parse(action?.changes ?? '')]).toEqual([
+      'failed',
+      { sessions: 1, events: 0, attachments: 0 },
+    ]);
+  });
+});
+
+describe('A service with --retention', () => {
+  it('deletes on its own, on one of several processes, and a reader with an old cursor gets the 404 of a session that never existed', async () => {
+    const services = createServices();
+    try {
+      const data = services.newData();
+      const options = { retentionMs: DAY_MS, metricsPort: 0 };
+      const all = [await services.start(data, options)];
+      if (TEST_STORE === 'postgres') all.push(await services.start(data, options));
+      const [first] = all as [RunningService];
+      const actor = await actorAt(first);
+      const id = await actor.mustCreate({});
+      const kept = await actor.mustCreate({});
+      const { sequence } = await actor.mustSend(id, 'heron');
+      await actor.post(`/sessions/${id}/end`, {});
+      const place = await discover(first.baseUrl);
+      const read = async (sessionId: string) => {
+        // Tokens expire while the clock is turned.
+        const { status, json } = await actorOf(place, actor.handle, actor.credentials).get(
+          `/sessions/${sessionId}/events?after_sequence=${sequence}`,
+        );
+        return [status, json];
+      };
+      expect((await read(id))[0]).toBe(200);
+      services.clock.advance(DAY_MS);
+      const countIn = async (service: RunningService): Promise<number> => {
+        const { text } = await request(service.metricsUrl ?? '');
+        return Number(/asp_retention_deletions_total\{kind="sessions"\} (\d+)/.exec(text)?.[1]);
+      };
+      const count = async (): Promise<number> => {
+        const counts = await Promise.all(all.map(countIn));
+        return counts.reduce((sum, one) => sum + one, 0);
+      };
+      await until(
+        'the deletion',
+        async () => {
+          await services.passMinutes(1);
+          return (await count()) > 0;
+        },
+        30_000,
+      );
+      expect(await read(id)).toEqual(await read('sess_01ARZ3NDEKTSV4RRFFQ69G5FAV'));
+      expect((await read(kept))[0]).toBe(200);
+      await services.passMinutes(25);
+      expect(await count()).toBe(1);
+    } finally {
+      await services.dispose();
+    }
+  });
+});
