@@ -16,7 +16,7 @@ export interface KnockRow {
 const toRange = (owner: string): { start: string; end: string } => ({ start: `@${owner}.`, end: `@${owner}/` });
 
 /**
- * Adds a knock to those of the same sender, and forgets the oldest beyond the bounds. It keeps the first text. No caller
+ * Adds a knock to those of the same sender that were not dismissed, and forgets the oldest beyond the bounds. It keeps the first text. No caller
  * needs an answer, so there is no wait.
  */
 export function putKnock(
@@ -28,7 +28,10 @@ export function putKnock(
   transaction.send(
     `INSERT INTO knock (agent_id, sender, text, times, first_at, last_at) VALUES ($1, $2, $3, 1, $4, $4)
      ON CONFLICT (agent_id, sender) DO UPDATE
-       SET text = COALESCE(knock.text, excluded.text), times = knock.times + 1, last_at = excluded.last_at`,
+       SET text = COALESCE(CASE WHEN knock.dismissed_at IS NULL THEN knock.text END, excluded.text),
+         times = CASE WHEN knock.dismissed_at IS NULL THEN knock.times ELSE 0 END + 1,
+         first_at = CASE WHEN knock.dismissed_at IS NULL THEN knock.first_at ELSE excluded.first_at END,
+         last_at = excluded.last_at, dismissed_at = NULL`,
     agentId,
     sender,
     text,
@@ -52,7 +55,7 @@ export function putKnock(
 /** Those of an agent after a moment, latest first. */
 export function listKnockRows(query: Query, agentId: string, after: number): Promise<KnockRow[]> {
   return query.all<KnockRow>(
-    'SELECT * FROM knock WHERE agent_id = $1 AND last_at > $2 ORDER BY last_at DESC, sender',
+    'SELECT * FROM knock WHERE agent_id = $1 AND last_at > $2 AND dismissed_at IS NULL ORDER BY last_at DESC, sender',
     agentId,
     after,
   );
@@ -73,7 +76,7 @@ export function listKnocksOfAccount(
 ): Promise<KnockOfAccountRow[]> {
   return query.all<KnockOfAccountRow>(
     `SELECT knock.*, agent.handle AS handle, agent.name AS agent_name FROM agent JOIN knock ON knock.agent_id = agent.id
-     WHERE agent.account_id = $1 AND agent.removed_at IS NULL AND knock.last_at > $2
+     WHERE agent.account_id = $1 AND agent.removed_at IS NULL AND knock.last_at > $2 AND knock.dismissed_at IS NULL
      ORDER BY knock.last_at DESC, knock.agent_id, knock.sender LIMIT $3`,
     accountId,
     after,
@@ -83,7 +86,33 @@ export function listKnocksOfAccount(
 
 /** False: there is none. */
 export async function deleteKnock(transaction: Transaction, agentId: string, sender: string): Promise<boolean> {
-  return (await transaction.run('DELETE FROM knock WHERE agent_id = $1 AND sender = $2', agentId, sender)) === 1;
+  const statement = 'DELETE FROM knock WHERE agent_id = $1 AND sender = $2 AND dismissed_at IS NULL';
+  return (await transaction.run(statement, agentId, sender)) === 1;
+}
+
+/** Takes a knock off the list. Each agent keeps the one that was dismissed last, so that it can be put back. */
+export async function dismissKnock(
+  transaction: Transaction,
+  agentId: string,
+  sender: string,
+  epochMs: number,
+): Promise<void> {
+  await transaction.run(
+    'DELETE FROM knock WHERE agent_id = $1 AND dismissed_at IS NOT NULL AND sender <> $2',
+    agentId,
+    sender,
+  );
+  await transaction.run(
+    'UPDATE knock SET dismissed_at = $3 WHERE agent_id = $1 AND sender = $2 AND dismissed_at IS NULL',
+    agentId,
+    sender,
+    epochMs,
+  );
+}
+
+/** Puts a dismissed knock back. */
+export async function restoreKnock(transaction: Transaction, agentId: string, sender: string): Promise<void> {
+  await transaction.run('UPDATE knock SET dismissed_at = NULL WHERE agent_id = $1 AND sender = $2', agentId, sender);
 }
 
 /** Deletes what one sender, or all agents of an owner left, without waiting for it. */

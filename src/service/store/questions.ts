@@ -83,3 +83,17 @@ export async function dismissQuestion(
     sequence,
   );
 }
+
+/** The account sees a question again that it dismissed. */
+export async function restoreQuestion(
+  transaction: Transaction,
+  accountId: string,
+  { session_id: sessionId, sequence }: Pick<QuestionRow, 'session_id' | 'sequence'>,
+): Promise<void> {
+  await transaction.run(
+    'DELETE FROM dismissed_question WHERE account_id = $1 AND session_id = $2 AND sequence = $3',
+    accountId,
+    sessionId,
+    sequence,
+  );
+}

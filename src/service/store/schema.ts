@@ -196,6 +196,7 @@ const SCHEMA: readonly Statement[] = [
     times BIGINT NOT NULL,
     first_at BIGINT NOT NULL,
     last_at BIGINT NOT NULL,
+    dismissed_at BIGINT,
     PRIMARY KEY (agent_id, sender)
   )`,
   `CREATE INDEX knock_by_age ON knock (last_at)`,

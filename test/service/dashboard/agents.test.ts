@@ -270,6 +270,26 @@ describe('The allowlist of an agent', () => {
     }
   });
 
+  it('a block is lifted with one button, and set again with one', async () => {
+    const { path } = await newAgent();
+    const list = `${path}/blocks`;
+    const press = (page: Page, button: RegExp) => ada.browser.submit(page, mustFindForm(page, button), {}, button);
+    const blocked = await ada.press(list, /^block$/i, { handle: '@eve.bot' });
+    const note = mustFindForm(blocked, /^unblock @eve\.bot$/i);
+    const lifted = await ada.browser.submit(blocked, note, {}, /^unblock @eve\.bot$/i);
+    expect([lifted.text.includes('The block was lifted.'), lifted.text.includes('No one is blocked')]).toEqual([
+      true,
+      true,
+    ]);
+    const again = await press(lifted, /^undo the unblocking of @eve\.bot$/i);
+    expect([pathOf(again), again.text.includes('Blocked.'), again.text.includes('@eve.bot')]).toEqual([
+      list,
+      true,
+      true,
+    ]);
+    expect((await ada.open(list)).forms.filter(({ action }) => action.endsWith('/remove'))).toHaveLength(1);
+  });
+
   it('an agent is blocked, whether or not there is one, and unblocked', async () => {
     const { path, handle } = await newAgent();
     const list = `${path}/blocks`;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, createActor } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import { openBrowser } from '../../support/browser.js';
+import { mustFindForm } from '../../support/person.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
@@ -57,11 +58,55 @@ describe('The knocks of an agent', () => {
     await knock(stranger, handle, 'first');
     const page = await ada.press(knocks, button);
     expect([pathOf(page), page.text.includes(note)]).toEqual([knocks, true]);
-    expect(page.text).not.toContain(stranger.handle);
+    expect((await ada.open(knocks)).text).not.toContain(stranger.handle);
     const answer = await stranger.post('/sessions', { invite: [handle], initial_message: { content: 'again' } });
     expect(answer.status).toBe(status);
     const { text } = await ada.open(knocks);
     expect(['first', 'again'].filter((one) => text.includes(one))).toEqual(later);
+  });
+
+  it('a dismissed one is put back with one button as it was, until it knocks again', async () => {
+    const { handle, knocks } = await newHolder();
+    const stranger = await newStranger();
+    await knock(stranger, handle, 'first');
+    await knock(stranger, handle, 'second');
+    const dismissed = await ada.press(knocks, /^dismiss/i);
+    expect(dismissed.text).toContain('No one knocked');
+    const undo = mustFindForm(dismissed, /^undo/i);
+    const back = await ada.browser.submit(dismissed, undo, {}, /^undo/i);
+    expect([pathOf(back), back.text.includes('It is on the list again.')]).toEqual([knocks, true]);
+    expect([back.text.includes('Knocked 2 times'), back.text.includes('first')]).toEqual([true, true]);
+    await ada.press(knocks, /^dismiss/i);
+    await knock(stranger, handle, 'third');
+    const { text } = await ada.open(knocks);
+    expect([text.includes('Knocked 2 times'), text.includes('first'), text.includes('third')]).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+
+  it('only the last dismissed one is kept, and it is counted nowhere', async () => {
+    const { handle, knocks } = await newHolder();
+    const [one, other] = [await newStranger(), await newStranger()];
+    await knock(one, handle, 'one');
+    const first = await ada.press(knocks, /^dismiss/i);
+    await knock(other, handle, 'other');
+    const second = await ada.press(knocks, /^dismiss/i);
+    const exported = await ada.press('/dashboard/settings', /download/i);
+    expect(exported.answer.text).not.toContain(one.handle);
+    for (const page of [first, second]) await ada.browser.submit(page, mustFindForm(page, /^undo/i), {}, /^undo/i);
+    const { text } = await ada.open(knocks);
+    expect([text.includes(one.handle), text.includes(other.handle)]).toEqual([false, true]);
+  });
+
+  it('one that was blocked can be unblocked at once', async () => {
+    const { handle, path, knocks } = await newHolder();
+    const stranger = await newStranger();
+    await knock(stranger, handle);
+    const blocked = await ada.press(knocks, /^block/i);
+    const back = await ada.browser.submit(blocked, mustFindForm(blocked, /^unblock/i), {}, /^unblock/i);
+    expect([pathOf(back), back.text.includes('No one is blocked')]).toEqual([`${path}/blocks`, true]);
   });
 
   it('a decision that is sent twice, or about someone else’s agent, changes nothing more', async () => {

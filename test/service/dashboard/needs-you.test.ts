@@ -285,6 +285,16 @@ describe('A question on the page of everything that waits', () => {
     expect((await owner.open(PATH)).text).toContain('third?');
   });
 
+  it('that was dismissed is put back with one button', async () => {
+    const { mine, owner } = await newOwner();
+    await ask(mine, 'really?');
+    const dismissed = await pressOn(owner, await owner.open(PATH), /^dismiss/i);
+    const back = await pressOn(owner, dismissed, /^undo/i);
+    expect([pathOf(back), countOn(back), back.text.includes('It is on the list again.')]).toEqual([PATH, '1', true]);
+    expect(back.text).toContain('really?');
+    expect(back.text).not.toContain('Undo');
+  });
+
   it('of a session that the account does not see is dismissed by no form', async () => {
     const { mine, owner } = await newOwner();
     const eve = await newOwner();

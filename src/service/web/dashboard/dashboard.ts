@@ -51,7 +51,7 @@ import {
 } from './clients.js';
 import { actExport, showSessionDownload } from './export.js';
 import { frameHeaders, HELP_PATH, NEEDS_PATH, renderFrame, renderHelp, type View } from './frame.js';
-import { actAllowKnock, actBlockKnock, actDismissKnock, showKnocks } from './knocks.js';
+import { actAllowKnock, actBlockKnock, actDismissKnock, actRestoreKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
@@ -80,6 +80,7 @@ import {
   actJoin,
   actLeave,
   actReopen,
+  actRestore,
   actSend,
   actTrust,
   inviteAgain,
@@ -178,6 +179,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/knocks`, show: showKnocks },
   { path: `${AGENT}/knocks/allow`, act: actAllowKnock, activity: 'allowlist-changed' },
   { path: `${AGENT}/knocks/dismiss`, act: actDismissKnock },
+  { path: `${AGENT}/knocks/restore`, act: actRestoreKnock },
   { path: `${AGENT}/knocks/block`, act: actBlockKnock, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
@@ -190,6 +192,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
   { path: `${SESSION}/answer`, act: actAnswer },
   { path: `${SESSION}/dismiss`, act: actDismiss },
+  { path: `${SESSION}/restore`, act: actRestore },
   { path: `${SESSION}/join`, act: actJoin },
   { path: `${SESSION}/decline`, act: actDecline },
   { path: `${SESSION}/invite`, act: actInvite, again: inviteAgain },

@@ -8,11 +8,11 @@ import { ServiceError } from '../../core/errors.js';
 import { readKnocks } from '../../messaging/knocks.js';
 import { addToAllowlist, blockAgent } from '../../messaging/trust-lists.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { forgetKnocks } from '../../store/knocks.js';
+import { dismissKnock, restoreKnock } from '../../store/knocks.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
-import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type View } from './frame.js';
+import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type SmallForm, type View } from './frame.js';
 import { type DashboardAnswer, getBackPath, movedWithNote, page, type Visit } from './visit.js';
 
 const LIFETIME_DAYS = KNOCK_LIFETIME_S / (24 * 60 * 60);
@@ -65,7 +65,26 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
     const agent = await requireAgent(visit, view);
     return { row: agent, knocks: await readKnocks(context, agent.id, view) };
   });
-  return page(renderKnocks({ agent: toAgent(row), csrf, note, mistakes: [], now: context.clock.now(), knocks }));
+  const now = context.clock.now();
+  return page(renderKnocks({ agent: toAgent(row), csrf, note, undo: undoDecision(visit), mistakes: [], now, knocks }));
+}
+
+/** Takes back what the note says was decided about a stranger, as far as that can be taken back. */
+export function undoDecision(visit: Visit, values: Readonly<Record<string, string>> = {}): SmallForm | undefined {
+  const { account, csrf, note, noteAbout = '' } = visit;
+  const [name = '', sender = ''] = noteAbout.split('/');
+  if (!isHandle(sender) || !isHandle(`@${account.username}.${name}`)) return undefined;
+  const path = `/dashboard/agents/${name}`;
+  if (note === 'dismissed')
+    return {
+      path: `${path}/knocks/restore`,
+      csrf,
+      label: 'Undo',
+      about: html`the dismissal of ${sender}`,
+      values: { ...values, sender },
+    };
+  if (note !== 'blocked') return undefined;
+  return { path: `${path}/blocks/remove`, csrf, label: 'Unblock', about: sender, values: { handle: sender } };
 }
 
 /** Decides about a stranger as the agent does, and goes back to the list. */
@@ -80,7 +99,8 @@ async function decide(
   await visit.context.database.write(async (transaction) => {
     await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), sender, transaction);
   });
-  return movedWithNote(visit, getBackPath(form, `/dashboard/agents/${visit.part('name')}/knocks`), note);
+  const name = visit.part('name');
+  return movedWithNote(visit, getBackPath(form, `/dashboard/agents/${name}/knocks`), note, `${name}/${sender}`);
 }
 
 export function actAllowKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -92,8 +112,14 @@ export function actAllowKnock(visit: Visit, form: Parameters): Promise<Dashboard
 
 /** Done as well if it was dismissed before, in another window. */
 export function actDismissKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return decide(visit, form, 'dismissed', async ({ agentId }, sender, transaction) =>
-    forgetKnocks(transaction, agentId, sender),
+  return decide(visit, form, 'dismissed', ({ agentId }, sender, transaction) =>
+    dismissKnock(transaction, agentId, sender, visit.context.clock.now()),
+  );
+}
+
+export function actRestoreKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return decide(visit, form, 'restored', ({ agentId }, sender, transaction) =>
+    restoreKnock(transaction, agentId, sender),
   );
 }
 

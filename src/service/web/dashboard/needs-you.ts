@@ -1,3 +1,4 @@
+import { isId } from '../../../wire/id.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
@@ -8,8 +9,16 @@ import { renderTick } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { findRoles } from './compose.js';
-import { FROM_NEEDS, NEEDS_PATH, renderButton, renderEmpty, renderHeading, renderNote } from './frame.js';
-import { renderKnock } from './knocks.js';
+import {
+  FROM_NEEDS,
+  NEEDS_PATH,
+  renderButton,
+  renderEmpty,
+  renderHeading,
+  renderNote,
+  type SmallForm,
+} from './frame.js';
+import { renderKnock, undoDecision } from './knocks.js';
 import { listInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
 import { findAnswered, findSeenSession } from './transcript.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
@@ -121,8 +130,18 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
-  const main = html`<div class="stack">${heading}${renderNote(note)}${sorted.length === 0 ? nothing : list}${NOTIFICATIONS}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note, undoOf(visit))}${sorted.length === 0 ? nothing : list}${NOTIFICATIONS}</div>`;
   return page({ title: 'Needs you', section: 'needs', main });
+}
+
+/** Takes back what the note says was dismissed or blocked. */
+function undoOf(visit: Visit): SmallForm | undefined {
+  const { csrf, note, noteAbout = '' } = visit;
+  if (note !== 'question-dismissed') return undoDecision(visit, FROM_NEEDS);
+  const [id = '', sequence = ''] = noteAbout.split('/');
+  if (!isId('session', id)) return undefined;
+  const values = { question: sequence, ...FROM_NEEDS };
+  return { path: `${pathOfSession(id)}/restore`, csrf, label: 'Undo', about: 'the dismissal', values };
 }
 
 const SWITCH = { id: 'notify', name: 'notify', value: 'true', label: 'Notify me in this browser', isTicked: false };

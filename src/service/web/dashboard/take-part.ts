@@ -12,7 +12,7 @@ import { withIdempotency } from '../../messaging/idempotency.js';
 import { declineInvitation } from '../../messaging/sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
-import { dismissQuestion } from '../../store/questions.js';
+import { dismissQuestion, restoreQuestion } from '../../store/questions.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
@@ -157,7 +157,21 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
 }
 
 /** The asker learns nothing of it, and the question can still be answered in the session. */
-export async function actDismiss(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+export function actDismiss(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return changeQuestion(visit, form, dismissQuestion, 'question-dismissed');
+}
+
+/** Takes back that a question was dismissed. */
+export function actRestore(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  return changeQuestion(visit, form, restoreQuestion, 'restored');
+}
+
+async function changeQuestion(
+  visit: Visit,
+  form: Parameters,
+  change: typeof dismissQuestion,
+  note: NoteName,
+): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const { seen, question } = await context.database.read(async (query) => {
     const seen = await requireSeen(visit, query);
@@ -165,8 +179,9 @@ export async function actDismiss(visit: Visit, form: Parameters): Promise<Dashbo
   });
   if (question === undefined) throw new ServiceError('NOT_FOUND');
   const row = { session_id: seen.session.id, sequence: question.sequence };
-  await context.database.write((transaction) => dismissQuestion(transaction, account.id, row));
-  return movedWithNote(visit, getBackPath(form, pathOfSession(seen.session.id)), 'question-dismissed');
+  await context.database.write((transaction) => change(transaction, account.id, row));
+  const about = `${row.session_id}/${row.sequence}`;
+  return movedWithNote(visit, getBackPath(form, pathOfSession(row.session_id)), note, about);
 }
 
 /** The session has changed, or the question has got another answer. */

@@ -26,6 +26,7 @@ import {
   renderCommand,
   renderEmpty,
   renderList,
+  type SmallForm,
   type View,
 } from './frame.js';
 import {
@@ -117,7 +118,18 @@ export function renderBlocks(page: TrustPage<Block>): View {
   );
   const body = html`<div class="stack measure">${renderAddForm({ path, csrf, label: 'Block', field, mistakes })}
 ${renderList(path, page.listed, renderRow, nobody)}</div>`;
-  return renderAgentPage(page, 'blocks', body);
+  return renderAgentPage({ ...page, undo: undoBlock(page) }, 'blocks', body);
+}
+
+/** Sessions that a blocked agent has left stay as they are, so lifting a block is not called undoing it. */
+function undoBlock({ agent, csrf, note, noteAbout = '' }: TrustPage<Block>): SmallForm | undefined {
+  if (!BlockRequest.safeParse({ handle: noteAbout }).success) return undefined;
+  const path = `${getPath(agent)}/blocks`;
+  const form = { csrf, values: { handle: noteAbout } };
+  if (note === 'blocked') return { ...form, path: `${path}/remove`, label: 'Unblock', about: noteAbout };
+  return note === 'unblocked'
+    ? { ...form, path, label: 'Undo', about: html`the unblocking of ${noteAbout}` }
+    : undefined;
 }
 
 function renderNamed(name: string, about: Html | false, action: Html): Html {
@@ -263,8 +275,12 @@ export async function actBlock(visit: Visit, form: Parameters): Promise<Dashboar
   const read = BlockRequest.safeParse({ handle: typed });
   if (!read.success) return blocksAgain(visit, form, mistaken(MALFORMED));
   if (typed === `@${account.username}.${part('name')}`) return blocksAgain(visit, form, mistaken(ITSELF));
-  return changeTrustList(visit, BLOCKS, 'blocked', (actor, transaction) =>
-    blockAgent(context, actor, { path: {}, body: read.data }, transaction),
+  return changeTrustList(
+    visit,
+    BLOCKS,
+    'blocked',
+    (actor, transaction) => blockAgent(context, actor, { path: {}, body: read.data }, transaction),
+    typed,
   );
 }
 
@@ -273,8 +289,12 @@ export async function blocksAgain(visit: Visit, form: Parameters, refusal: Refus
 }
 
 export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const input = { path: { blocked: form.one('handle') ?? '' } };
-  return changeTrustList(visit, BLOCKS, 'unblocked', (actor, transaction) =>
-    unblockAgent(visit.context, actor, input, transaction),
+  const handle = form.one('handle') ?? '';
+  return changeTrustList(
+    visit,
+    BLOCKS,
+    'unblocked',
+    (actor, transaction) => unblockAgent(visit.context, actor, { path: { blocked: handle } }, transaction),
+    BlockRequest.safeParse({ handle }).success ? handle : undefined,
   );
 }
