@@ -6,6 +6,8 @@ export interface SlidingWindow {
   waitMs(subject: string, count: number, weight?: number): number;
   /** Counts `weight` calls of a subject; only the latest `count` are kept. */
   add(subject: string, count: number, weight?: number): void;
+  /** How many calls of a subject are in the window, as far as they are kept. */
+  count(subject: string): number;
   /** Whether a call of the subject is in the window. */
   has(subject: string): boolean;
   forget(subject: string): void;
@@ -44,6 +46,7 @@ export function createWindow(clock: Clock, windowMs: number, subjectsMax: number
     dropUpTo(times, now - windowMs);
     return times;
   };
+  const count = (subject: string): number => recent(subject, clock.monotonic())?.length ?? 0;
   return {
     waitMs(subject, count, weight = 1) {
       const now = clock.monotonic();
@@ -58,7 +61,8 @@ export function createWindow(clock: Clock, windowMs: number, subjectsMax: number
       if (times.length > count) times.splice(0, times.length - count);
       timesByKey.set(subject, times);
     },
-    has: (subject) => (recent(subject, clock.monotonic()) ?? []).length > 0,
+    count,
+    has: (subject) => count(subject) > 0,
     forget: (subject) => void timesByKey.delete(subject),
     get subjectCount() {
       return timesByKey.size;

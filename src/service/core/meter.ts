@@ -75,5 +75,6 @@ export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
     take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
     takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
     check: (name, subjectId, weight) => counted([{ name, subjectId }], () => limits.check(name, subjectId, weight)),
+    getUsed: (name, subjectId) => limits.getUsed(name, subjectId),
   };
 }

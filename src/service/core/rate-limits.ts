@@ -35,10 +35,17 @@ export interface RateLimits {
    * effect.
    */
   check(name: LimitName, subjectId: string, weight?: number): Promise<void>;
+  /** How many calls of `subjectId` are in the window now; undefined: nothing is counted. */
+  getUsed(name: LimitName, subjectId: string): Promise<number | undefined>;
 }
 
 /** Refuses nothing. */
-export const unlimited: RateLimits = { take: async () => {}, takeAll: async () => {}, check: async () => {} };
+export const unlimited: RateLimits = {
+  take: async () => {},
+  takeAll: async () => {},
+  check: async () => {},
+  getUsed: async () => undefined,
+};
 
 const SUBJECTS_PER_LIMIT_MAX = 100_000;
 
@@ -77,6 +84,7 @@ export function createMemoryLimits(clock: Clock): MemoryLimits {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
     check: async (name, subjectId, weight = 1) => requireRoom([{ name, subjectId, weight }]),
+    getUsed: async (name, subjectId) => getWindow(name).count(subjectId),
     get subjectCount() {
       return [...windows.values()].reduce((sum, { subjectCount }) => sum + subjectCount, 0);
     },

@@ -73,6 +73,34 @@ export function listEventsAboutAgentsOf(
   );
 }
 
+/** When an event happened, and the beginning of a message, which names its sender; empty: it is not a message. */
+export interface MessageHeadRow {
+  readonly created_at: number;
+  readonly head: string;
+}
+
+const HEAD_LENGTH = 400;
+
+/** Of the last `limit` events of a session up to and including `through`, those after a moment. */
+export function listMessageHeads(
+  query: Query,
+  sessionId: string,
+  through: number,
+  since: number,
+  limit: number,
+): Promise<MessageHeadRow[]> {
+  return query.all<MessageHeadRow>(
+    `SELECT latest.created_at, latest.head FROM (
+       SELECT created_at, CASE type WHEN 'session.message' THEN substr(payload, 1, ${HEAD_LENGTH}) ELSE '' END AS head FROM event
+       WHERE session_id = $1 AND sequence <= $2 ORDER BY sequence DESC LIMIT $3) AS latest
+     WHERE latest.created_at > $4`,
+    sessionId,
+    through,
+    limit,
+    since,
+  );
+}
+
 /** The ends of a session after `after` up to and including `through`. */
 export function listEnds(
   query: Query,

@@ -330,3 +330,28 @@ export function listStalledAgents(
     limit,
   );
 }
+
+/** A session of an agent, and the last event that the agent may see of it once it has joined. */
+export interface RecentSessionRow {
+  readonly session_id: string;
+  readonly through: number;
+}
+
+/** The sessions of an agent that changed after a moment, the latest first. An agent that never joined has seen nothing. */
+export function listRecentSessions(
+  query: Query,
+  agentId: string,
+  after: number,
+  limit: number,
+): Promise<RecentSessionRow[]> {
+  return query.all<RecentSessionRow>(
+    `SELECT inbox.session_id, CASE participant.status WHEN 'joined' THEN inbox.last_sequence
+         WHEN 'left' THEN COALESCE(participant.left_sequence, 0) ELSE COALESCE(participant.joined_through, 0) END AS through
+     FROM inbox JOIN participant ON participant.session_id = inbox.session_id AND participant.agent_id = inbox.agent_id
+     WHERE inbox.agent_id = $1 AND inbox.changed_at > $2
+     ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT $3`,
+    agentId,
+    after,
+    limit,
+  );
+}

@@ -43,6 +43,23 @@ export async function waitForCall(query: Query, budget: CountedBudget, at: numbe
   return row?.wait ?? 0;
 }
 
+/** How many calls of a budget are in its window now. */
+export async function countCalls(
+  query: Query,
+  { name, subject_id, window_ms }: Pick<CountedBudget, 'name' | 'subject_id' | 'window_ms'>,
+  at: number | null,
+): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM rate_call WHERE name = $1 AND subject_id = $2
+       AND at > COALESCE($4::bigint, FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint) - $3::bigint`,
+    name,
+    subject_id,
+    window_ms,
+    at,
+  );
+  return Number(row?.count ?? 0);
+}
+
 /** Forgets budgets that were not used for `idleMs`. */
 export async function deleteIdleBudgets(query: Query, idleMs: number): Promise<void> {
   await query.run(
@@ -72,6 +89,7 @@ export function createStoredLimits(query: Query, now: () => number | null = () =
     takeAll,
     check: async (name, subjectId, weight = 1) =>
       refuseUntil(await waitForCall(query, toCounted({ name, subjectId, weight }), now()), name),
+    getUsed: (name, subjectId) => countCalls(query, toCounted({ name, subjectId }), now()),
   };
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { type Actor, actorOf, createActor } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { formsOf } from '../../support/html-form.js';
 import { mustFindForm } from '../../support/person.js';
@@ -66,6 +67,79 @@ describe('Making an agent', () => {
       expect(page.answer.text).toMatch(/id="name"[^>]*aria-invalid="true"/);
       expect(mustFindForm(page, CREATE).values).toMatchObject({ name, display_name: 'Kept', description: 'Kept too' });
     }
+  });
+});
+
+describe('The overview of an agent', () => {
+  const DAY_MS = 24 * 60 * 60 * 1000;
+  const labelsOf = ({ answer }: Page): string[] =>
+    [...answer.text.matchAll(/aria-label="(Messages [^"]*)"/g)].map(([, label = '']) => label);
+
+  it('counts the messages that it sent and received, for each of the last seven days', async () => {
+    const own = await openStage({ areLimitsOn: false });
+    const { place, clock } = own.desk;
+    const renew = (actor: Actor): Actor => actorOf(place, actor.handle, actor.credentials);
+    let mine = await createActor(place, own.operator, 'mine');
+    let other = await createActor(place, own.operator, 'other');
+    const owner = await own.enterLocally(mine.owner);
+    const path = `/dashboard/agents/${mine.name}`;
+    expect(labelsOf(await owner.open(path))).toEqual([]);
+    const session = await mine.mustCreate({ invite: [other.handle], initial_message: { content: 'first' } });
+    await other.mustJoin(session);
+    await mine.mustSend(session, `{"sender":"${other.handle}"}`);
+    clock.advance(3 * DAY_MS);
+    [mine, other] = [renew(mine), renew(other)];
+    for (const one of ['a', 'b', 'c']) await other.mustSend(session, one);
+    const elsewhere = await other.mustCreate({ invite: [mine.handle], initial_message: { content: 'not joined' } });
+    expect(labelsOf(await owner.open(path))).toEqual([
+      'Messages sent in each of the last 7 days, the oldest first: 0, 0, 0, 2, 0, 0, 0. In short: 0 in the last 24 hours, 2 at most',
+      'Messages received in each of the last 7 days, the oldest first: 0, 0, 0, 0, 0, 0, 3. In short: 3 in the last 24 hours, 3 at most',
+    ]);
+    await mine.mustJoin(elsewhere);
+    await mine.mustLeave(session);
+    await other.mustSend(session, 'after it left');
+    expect(labelsOf(await owner.open(path))[1]).toContain('0, 0, 0, 0, 0, 0, 4.');
+    clock.advance(5 * DAY_MS);
+    const again = await own.enterLocally(mine.owner);
+    expect(labelsOf(await again.open(path)).map((label) => /: ([\d, ]+)\./.exec(label)?.[1])).toEqual([
+      '0, 0, 0, 0, 0, 0, 0',
+      '0, 4, 0, 0, 0, 0, 0',
+    ]);
+    await own.close();
+  });
+
+  it('says when it has not counted everything', async () => {
+    const own = await openStage({ areLimitsOn: false });
+    const mine = await createActor(own.desk.place, own.operator, 'mine');
+    const owner = await own.enterLocally(mine.owner);
+    const session = await mine.mustCreate({});
+    for (let index = 0; index < 198; index += 1) await mine.mustSend(session, 'x');
+    const few = (await owner.open(`/dashboard/agents/${mine.name}`)).text;
+    for (let index = 0; index < 10; index += 1) await mine.mustSend(session, 'x');
+    const many = (await owner.open(`/dashboard/agents/${mine.name}`)).text;
+    expect([few, many].map((text) => [text.includes('198 in 7 days'), text.includes('At least:')])).toEqual([
+      [true, false],
+      [false, true],
+    ]);
+    await own.close();
+  });
+
+  it('says how much of its rate limits is used now, and which one is used up', async () => {
+    const own = await openStage({ areLimitsOn: true });
+    const mine = await createActor(own.desk.place, own.operator, 'mine', { policy: 'allowlist' });
+    const owner = await own.enterLocally(mine.owner);
+    const limitsOn = async (): Promise<string> =>
+      /Rate limits (.*?) (?:About|Credentials)/.exec((await owner.open(`/dashboard/agents/${mine.name}`)).text)?.[1] ??
+      '';
+    expect(await limitsOn()).toBe(
+      'Requests a minute 0 of 300 New sessions an hour 0 of 30 Searches a minute 0 of 30 Uploads an hour 0 of 60',
+    );
+    for (let count = 0; count < 30; count += 1) await mine.mustCreate({});
+    for (let count = 0; count < 7; count += 1) expect((await mine.get('/sessions')).status).toBe(200);
+    expect(await limitsOn()).toContain('Requests a minute 7 of 300 New sessions an hour Used up 30 of 30');
+    own.desk.clock.advance(60_000);
+    expect(await limitsOn()).toContain('Requests a minute 0 of 300 New sessions an hour Used up 30 of 30');
+    await own.close();
   });
 });
 

@@ -23,17 +23,18 @@ function setUp() {
   const clock = createHandClock();
   const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
   const run = randomUUID();
+  const subjectOf = (name: string): string => `${run} ${name}`;
   /** Undefined: taken; else the Retry-After. */
   const tryTake = async (budgets: readonly Budget[]): Promise<number | undefined> => {
     try {
-      await limits.takeAll(budgets.map((budget) => ({ ...budget, subjectId: `${run} ${budget.subjectId}` })));
+      await limits.takeAll(budgets.map((budget) => ({ ...budget, subjectId: subjectOf(budget.subjectId) })));
       return undefined;
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS;
       throw error;
     }
   };
-  return { clock, limits, tryTake };
+  return { clock, limits, tryTake, subjectOf };
 }
 
 describe('Rate limits', () => {
@@ -48,6 +49,21 @@ describe('Rate limits', () => {
     clock.advance(1);
     for (let i = 0; i < count; i += 1) expect(await tryTake([{ name, subjectId: 'a' }])).toBeUndefined();
     expect(await tryTake([{ name, subjectId: 'a' }])).toBe(window_ms / 1000);
+  });
+
+  it('say how many calls of a subject are in the window', async () => {
+    const { clock, limits, tryTake, subjectOf } = setUp();
+    const used = () => limits.getUsed('search', subjectOf('a'));
+    expect(await used()).toBe(0);
+    for (let i = 0; i < 40; i += 1) {
+      await tryTake([{ name: 'search', subjectId: 'a' }]);
+      clock.advance(1_000);
+    }
+    expect(await used()).toBe(30);
+    clock.advance(RATE_LIMIT.search.window_ms - 20_000);
+    expect(await used()).toBe(9);
+    clock.advance(20_000);
+    expect([await used(), await limits.getUsed('search', subjectOf('b'))]).toEqual([0, 0]);
   });
 
   it('never lets more than the limit through in any window; Retry-After is whole seconds, enough, and not a second too long', async () => {

@@ -12,11 +12,11 @@ import {
 import { SCHEMA_VERSION } from '../../store/schema.js';
 import { formatSize } from '../../web/dashboard/transcript.js';
 import { type DashboardAnswer, page, type Visit } from '../../web/dashboard/visit.js';
+import { renderGraph } from '../../web/graph.js';
 import { type Html, html } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
 import { renderAreaPage } from './area.js';
-import { renderGraph } from './graph.js';
 import { ROTATE_PATH } from './keys.js';
 
 /** What the overview shows of the running service, beside its data. */
@@ -181,7 +181,7 @@ function renderRecent({ minutes }: Recent): Html {
       remark: inAll(signIns),
     },
   ];
-  return html`<section class="stack-tight" aria-labelledby="recent"><h2 id="recent">The last hour of this process</h2><div class="graphs">${graphs.map(renderGraph)}</div></section>`;
+  return html`<section class="stack-tight" aria-labelledby="recent"><h2 id="recent">The last hour of this process</h2><div class="graphs">${graphs.map((graph) => renderGraph({ ...graph, since: 'an hour ago', latestIs: 'now' }))}</div></section>`;
 }
 
 /** Longer ones are drawn as this. */

@@ -38,6 +38,7 @@ import {
   type View,
 } from './frame.js';
 import { renderLatestSessions } from './sessions.js';
+import { readLimits, readTraffic, renderLimits, renderTraffic, type Traffic, type UsedLimit } from './traffic.js';
 import { type DashboardAnswer, mistaken, movedWithNote, page, type Refusal, type Visit } from './visit.js';
 
 const TABS = {
@@ -100,6 +101,9 @@ export interface OverviewPage extends AgentFrame {
   readonly sessions: Html | undefined;
   /** In how many of them something waits to be delivered. */
   readonly waitingCount: number;
+  readonly traffic: Traffic;
+  /** Rate limits, with what is used of them now. */
+  readonly limits: readonly UsedLimit[];
   /** Most recently used first. */
   readonly grants: readonly ShownGrant[];
   readonly baseUrl: string;
@@ -111,6 +115,7 @@ export function renderOverview(page: OverviewPage): View {
   const { agent, baseUrl, now, sessions } = page;
   const all = `/dashboard/sessions?agent=${agent.local_name}`;
   const body = html`${renderStatus(page)}
+${renderTraffic(page.traffic)}
 ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="latest"><div class="between"><h2 id="latest">Latest sessions</h2><a class="small aside-link" href="${all}">All sessions of this agent</a></div>${sessions}</section>`}
 <div class="columns"><div class="stack">${renderAccess(page)}</div>
 <div class="stack">
@@ -118,6 +123,7 @@ ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="l
 ${renderCommand([aspCommand({ baseUrl }, 'login', agent.canonical_handle), aspCommand({ baseUrl, handle: agent.canonical_handle }, 'tail')])}
 <p class="soft small">For a server, <a href="/dashboard/new-client?agent=${agent.local_name}">create an API credential</a>.</p></section>
 ${renderGrants(page)}
+${renderLimits(page.limits)}
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
 ${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPath(agent.canonical_handle)}">Public page</a> <span class="soft">to share</span></p>`}
@@ -341,6 +347,7 @@ async function overviewOf(
       row: found,
       sessions: await renderLatestSessions(visit, view, found.id),
       waitingCount: await countPending(view, found.id, COUNTED_MAX),
+      traffic: await readTraffic(context, view, found),
       grants: await readGrants(visit, view, found.id),
     };
   });
@@ -352,6 +359,7 @@ async function overviewOf(
   };
   const view = renderOverview({
     ...state,
+    limits: await readLimits(context, row),
     agent,
     access: { ...stored, ...chosen },
     csrf,

@@ -1,4 +1,4 @@
-import { type Html, html } from '../../web/html.js';
+import { type Html, html } from './html.js';
 
 export interface Series {
   readonly values: readonly number[];
@@ -13,8 +13,11 @@ export interface Graph {
   readonly series: readonly Series[];
   /** A value, for people. */
   readonly format: (value: number) => string;
-  /** Beside the latest value. */
+  /** Beside the title. */
   readonly remark?: Html | string | undefined;
+  /** When the first value begins, and which time the latest one stands for. */
+  readonly since: string;
+  readonly latestIs: string;
 }
 
 const WIDTH = 240;
@@ -24,16 +27,16 @@ const GAP = 0.75;
 const LEAST = 1.5;
 
 /** One bar for each value, as large as the largest one allows. The numbers are above it, as text. */
-export function renderGraph({ title, about, series, format, remark }: Graph): Html {
+export function renderGraph({ title, about, series, format, remark, since, latestIs }: Graph): Html {
   const [first] = series;
   const largest = Math.max(0, ...series.flatMap(({ values }) => values));
   const latest = first?.values.at(-1) ?? 0;
-  const label = `${about}: ${format(latest)} now, ${format(largest)} at most`;
+  const label = `${about}: ${format(latest)} ${latestIs}, ${format(largest)} at most`;
   const bars = series.map(({ values, kind }) => html`<path class="${kind}" d="${drawBars(values, largest)}"/>`);
   return html`<figure class="graph"><figcaption><b>${title}</b><span class="soft small">${remark}</span></figcaption>
-<p class="graph-value">${format(latest)}<span class="soft small">at most ${format(largest)}</span></p>
+<p class="graph-value">${format(latest)}<span class="soft small">${latestIs}, at most ${format(largest)}</span></p>
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}"><path class="ground" d="M0 ${HEIGHT - 0.5}h${WIDTH}"/>${bars}</svg>
-<p class="graph-times soft small" aria-hidden="true"><span>an hour ago</span><span>now</span></p></figure>`;
+<p class="graph-times soft small" aria-hidden="true"><span>${since}</span><span>now</span></p></figure>`;
 }
 
 function drawBars(values: readonly number[], largest: number): string {
