@@ -60,20 +60,25 @@ export const RESOURCE_TEMPLATES = [
 export const INBOX_SESSIONS_MAX = 20;
 
 /** One subscription may name this many resources; it is confirmed without the others. */
-export const SUBSCRIBED_MAX = 100;
+export const SUBSCRIBED_MAX = 32;
+/** This many subscriptions may be open: of a client of `asp mcp`, or of an agent at a URL. */
+export const SUBSCRIPTIONS_MAX = 16;
 /** Notifications to one client are at least this far apart. */
 export const UPDATE_PAUSE_MS = 1_000;
 
 type Params = Readonly<Record<string, unknown>>;
 
 /** The resources in a `subscriptions/listen`, and its parameters with only those. Malformed ones stay as they are. */
-export function pickSubscribable(params: Params | undefined): { uris: readonly string[]; params: Params | undefined } {
+export function pickSubscribable(
+  params: Params | undefined,
+  max = SUBSCRIBED_MAX,
+): { uris: readonly string[]; params: Params | undefined } {
   const filter = params?.['notifications'];
   if (typeof filter !== 'object' || filter === null || !('resourceSubscriptions' in filter))
     return { uris: [], params };
   const { resourceSubscriptions: named } = filter;
   if (!Array.isArray(named) || !named.every((uri) => typeof uri === 'string')) return { uris: [], params };
   const known = new Set(named.filter((uri) => parseResource(uri) !== undefined));
-  const uris = [...known].slice(0, SUBSCRIBED_MAX);
+  const uris = [...known].slice(0, max);
   return { uris, params: { ...params, notifications: { ...filter, resourceSubscriptions: uris } } };
 }

@@ -633,15 +633,15 @@ describe('asp mcp › an agent as tools of a language model', () => {
       toolsListChanged: true,
       resourceSubscriptions: ['file:///etc/passwd', many[0] ?? '', ...many],
     });
-    expect(honoredFilter).toEqual({ resourceSubscriptions: many.slice(0, 100) });
+    expect(honoredFilter).toEqual({ resourceSubscriptions: many.slice(0, 32) });
     for (let open = 1; open < 16; open += 1) await client.listen({ resourceSubscriptions: ['asp://inbox'] });
     await expect(client.listen({ resourceSubscriptions: ['asp://inbox'] })).rejects.toThrow(/limit/i);
     const older = await connect('demo.you');
-    for (const uri of many.slice(0, 100)) await older.client.subscribeResource({ uri });
+    for (const uri of many.slice(0, 32)) await older.client.subscribeResource({ uri });
     await older.client.subscribeResource({ uri: many[0] ?? '' });
-    await expect(older.client.subscribeResource({ uri: many[100] ?? '' })).rejects.toMatchObject({ code: -32602 });
+    await expect(older.client.subscribeResource({ uri: many[32] ?? '' })).rejects.toMatchObject({ code: -32602 });
     await older.client.unsubscribeResource({ uri: many[0] ?? '' });
-    await older.client.subscribeResource({ uri: many[100] ?? '' });
+    await older.client.subscribeResource({ uri: many[32] ?? '' });
   });
 
   it('a client that leaves with a subscription open is not waited for', async () => {

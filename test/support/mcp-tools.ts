@@ -48,6 +48,11 @@ export interface Result {
 export interface Tools {
   readonly names: readonly string[];
   call(name: string, given?: Record<string, unknown>, signal?: AbortSignal): Promise<Result>;
+  listResources(): Promise<string[]>;
+  /** The text of a resource. */
+  readResource(uri: string): Promise<string>;
+  /** Whether it may subscribe to resources. */
+  readonly canSubscribe: boolean;
   close(): Promise<void>;
 }
 
@@ -70,6 +75,9 @@ export async function connect(url: string, token: string, dialect: Dialect = { p
         readResult(
           await client.callTool({ name, arguments: given }, undefined, { timeout: 55_000, ...(signal && { signal }) }),
         ),
+      listResources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
+      readResource: async (uri) => textOf((await client.readResource({ uri })).contents),
+      canSubscribe: client.getServerCapabilities()?.resources?.subscribe === true,
       close: () => client.close(),
     };
   }
@@ -80,8 +88,31 @@ export async function connect(url: string, token: string, dialect: Dialect = { p
     names: tools.map(({ name }) => name),
     call: async (name, given = {}, signal) =>
       readResult(await client.callTool({ name, arguments: given }, { timeout: 55_000, ...(signal && { signal }) })),
+    listResources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
+    readResource: async (uri) => textOf((await client.readResource({ uri })).contents),
+    canSubscribe: client.getServerCapabilities()?.resources?.subscribe === true,
     close: () => client.close(),
   };
+}
+
+const textOf = ([block]: readonly object[]): string => text(block, 'text');
+
+/** A subscription, and the resources that it heard of. */
+export interface Subscription {
+  readonly heard: string[];
+  readonly honored: readonly string[];
+  readonly closed: Promise<'local' | 'graceful' | 'remote'>;
+  close(): Promise<void>;
+}
+
+export async function subscribe(url: string, token: string, uris: readonly string[]): Promise<Subscription> {
+  const client = new Client({ name: 'test', version: '2' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+  const heard: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri));
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+  const { honoredFilter, closed } = await client.listen({ resourceSubscriptions: [...uris] });
+  return { heard, honored: honoredFilter.resourceSubscriptions ?? [], closed, close: () => client.close() };
 }
 
 function readResult(result: Readonly<Record<string, unknown>>): Result {

@@ -1,15 +1,16 @@
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import type { McpHttpHandler } from '@modelcontextprotocol/server';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import { MCP_PATH } from '../../wire/mcp.js';
+import { MCP_PATH, SUBSCRIPTIONS_MAX } from '../../wire/mcp.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
+import { createSemaphore } from '../core/semaphore.js';
 import { answerOfError, answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
 import { type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
 import { readJsonBody } from '../http/request.js';
 import { createWorkBounds } from '../http/work-bounds.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
+import type { Handler } from './handler.js';
 import type { Caller } from './unread.js';
 
 /** The endpoint, until the service stops. */
@@ -20,10 +21,10 @@ export interface McpEndpoint {
   close(): Promise<void>;
 }
 
-/** What the endpoint loads with its first request. */
-interface Loaded {
-  readonly handler: McpHttpHandler;
-  readonly stop: () => void;
+interface Admitted {
+  readonly actor: AgentActor;
+  /** Makes room for another request of the agent before this one is done. */
+  readonly release: () => void;
 }
 
 const OTHER_METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
@@ -43,8 +44,13 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
   let isStopping = false;
   // Calls that wait must not keep an agent from using the REST interface.
   const bounds = createWorkBounds(context);
-  let loading: Promise<Loaded> | undefined;
-  const load = (): Promise<Loaded> => {
+  const subscriptions = createSemaphore({
+    max: SUBSCRIPTIONS_MAX,
+    waitingMax: 0,
+    refusal: 'This agent has too many subscriptions open.',
+  });
+  let loading: Promise<Handler> | undefined;
+  const load = (): Promise<Handler> => {
     loading ??= loadHandler(context, version).catch((error) => {
       loading = undefined;
       throw error;
@@ -52,16 +58,17 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
     return loading;
   };
 
-  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<AgentActor> => {
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<Admitted> => {
     requireShortQueue(context);
     requireOwnPage(context, request.headers.origin);
     const actor = await rest.verify(readBearer(request.headers.authorization), mcpUrl);
     if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
-    rest.exchanges.whenDone(reply.raw, await bounds.begin(actor, request.raw));
+    const release = await bounds.begin(actor, request.raw);
+    rest.exchanges.whenDone(reply.raw, release);
     // The client is gone, so there is no one to answer.
     if (request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
     await takeBudget(context, actor, 'general');
-    return actor;
+    return { actor, release };
   };
 
   app.register(async (scope) => {
@@ -79,7 +86,7 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
       },
     });
     scope.post(MCP_PATH, async (request, reply) => {
-      const actor = await admit(request, reply);
+      const { actor, release } = await admit(request, reply);
       const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));
       // Several calls in one request would cost one call of the rate limit.
       if (typeof message !== 'object' || message === null || Array.isArray(message)) return refuseMessage(reply);
@@ -97,11 +104,15 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
         gone: over.signal,
         recheck: async () => void (await rest.verify(readBearer(authorization), mcpUrl)),
       };
-      const { handler } = await load();
-      return sendResponse(
-        reply,
-        await handler.fetch(toWebRequest(mcpUrl, request, gone.signal), toOptions(caller, message)),
-      );
+      const handler = await load();
+      const asked = toWebRequest(mcpUrl, request, gone.signal);
+      if (!('method' in message) || message.method !== 'subscriptions/listen')
+        return sendResponse(reply, await handler.fetch(asked, caller, message));
+      rest.exchanges.whenDone(reply.raw, await subscriptions.acquire(actor.agentId));
+      const stream = await handler.listen(asked, caller, message);
+      // An open stream is not work. It has a limit of its own.
+      release();
+      return sendResponse(reply, stream);
     });
   });
 
@@ -111,9 +122,8 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
       for (const over of open) over.abort();
     },
     async close() {
-      const loaded = await loading?.catch(() => undefined);
-      loaded?.stop();
-      await loaded?.handler.close();
+      const handler = await loading?.catch(() => undefined);
+      await handler?.close();
     },
   };
 }
@@ -140,11 +150,6 @@ function toWebRequest(url: string, { headers }: FastifyRequest, signal: AbortSig
   return new Request(url, { method: 'POST', headers: passed, signal });
 }
 
-function toOptions(caller: Caller, parsedBody: object) {
-  // The caller is known: the token itself goes no further.
-  return { parsedBody, authInfo: { token: '', clientId: '', scopes: [...caller.actor.scopes], extra: { caller } } };
-}
-
 function sendResponse(reply: FastifyReply, { status, headers, body }: Response): FastifyReply {
   reply.code(status).header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
   const type = headers.get('content-type');
@@ -154,7 +159,7 @@ function sendResponse(reply: FastifyReply, { status, headers, body }: Response):
   return body === null ? reply.send() : reply.send(Readable.fromWeb(body as ReadableStream));
 }
 
-async function loadHandler(context: ServiceContext, version: string): Promise<Loaded> {
+async function loadHandler(context: ServiceContext, version: string): Promise<Handler> {
   const { createHandler } = await import('./handler.js');
   return createHandler(context, version);
 }

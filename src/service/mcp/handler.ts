@@ -1,46 +1,99 @@
-import type { McpHttpHandler } from '@modelcontextprotocol/server';
+import type { McpRequestContext } from '@modelcontextprotocol/server';
+import { toResourceResult } from '../../kit/tool-result.js';
+import {
+  NO_RESOURCE,
+  parseResource,
+  pickSubscribable,
+  RESOURCE_TEMPLATES,
+  RESOURCE_TYPE,
+  RESOURCES,
+  SUBSCRIBED_MAX,
+} from '../../wire/mcp.js';
 import { listTool } from '../../wire/schemas/tool.js';
 import type { ServiceContext } from '../core/context.js';
 import { createNews } from './news.js';
-import { callTool, listAllowedTools, SERVICE_TOOLS } from './tools.js';
+import { createFeed, hasResources, readResource } from './resources.js';
+import { callTool, describeError, listAllowedTools, SERVICE_TOOLS } from './tools.js';
 import type { Caller } from './unread.js';
+
+/** Answers requests until the service stops. */
+export interface Handler {
+  fetch(request: Request, caller: Caller, message: object): Promise<Response>;
+  /** Opens the stream of a `subscriptions/listen`. */
+  listen(request: Request, caller: Caller, message: object): Promise<Response>;
+  close(): Promise<void>;
+}
 
 /**
  * The protocol for requests whose caller is known. Every request gets a server of its own, for the revision that it speaks,
- * and nothing outlives its answer: no session, no stream, no subscription.
+ * and nothing outlives its answer. A subscription is the answer of one request, and lasts as long as that.
  */
-export async function createHandler(
-  context: ServiceContext,
-  version: string,
-): Promise<{ readonly handler: McpHttpHandler; readonly stop: () => void }> {
-  const { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } = await import('@modelcontextprotocol/server');
+export async function createHandler(context: ServiceContext, version: string): Promise<Handler> {
+  const { createMcpHandler, ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server } = await import(
+    '@modelcontextprotocol/server'
+  );
   const news = createNews(context);
   const ground = { context, news };
   const listed = new Map(SERVICE_TOOLS.map((tool) => [tool.name, listTool(tool)]));
-  const handler = createMcpHandler(
-    ({ authInfo }) => {
-      const caller = authInfo?.extra?.['caller'] as Caller | undefined;
-      if (caller === undefined) throw new TypeError('a request without a caller');
-      const { handle, scopes } = caller.actor;
-      const server = new Server(
-        { name: 'asp', version, title: `asp as ${handle}` },
-        { capabilities: { tools: {} }, instructions: instructionsFor(handle) },
-      );
-      server.setRequestHandler('tools/list', () => ({
-        tools: listAllowedTools(scopes).flatMap(({ name }) => listed.get(name) ?? []),
-      }));
-      server.setRequestHandler('tools/call', ({ params }, { mcpReq }) => {
-        const tool = SERVICE_TOOLS.find(({ name }) => name === params.name);
-        if (tool === undefined)
-          throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool: see tools/list.');
-        const gone = AbortSignal.any([caller.gone, mcpReq.signal]);
-        return callTool(ground, { ...caller, gone }, tool, params.arguments ?? {});
-      });
-      return server;
+  const createServer = ({ authInfo, era }: McpRequestContext) => {
+    const caller = authInfo?.extra?.['caller'] as Caller | undefined;
+    if (caller === undefined) throw new TypeError('a request without a caller');
+    const { handle, scopes } = caller.actor;
+    // A subscription of an older revision would have to outlive its request.
+    const capabilities = { tools: {}, resources: era === 'modern' ? { subscribe: true } : {} };
+    const server = new Server(
+      { name: 'asp', version, title: `asp as ${handle}` },
+      { capabilities, instructions: instructionsFor(handle) },
+    );
+    server.setRequestHandler('tools/list', () => ({
+      tools: listAllowedTools(scopes).flatMap(({ name }) => listed.get(name) ?? []),
+    }));
+    server.setRequestHandler('tools/call', ({ params }, { mcpReq }) => {
+      const tool = SERVICE_TOOLS.find(({ name }) => name === params.name);
+      if (tool === undefined)
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool: see tools/list.');
+      const gone = AbortSignal.any([caller.gone, mcpReq.signal]);
+      return callTool(ground, { ...caller, gone }, tool, params.arguments ?? {});
+    });
+    server.setRequestHandler('resources/list', () => ({ resources: hasResources(caller) ? [...RESOURCES] : [] }));
+    server.setRequestHandler('resources/templates/list', () => ({
+      resourceTemplates: hasResources(caller) ? [...RESOURCE_TEMPLATES] : [],
+    }));
+    server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+      const resource = parseResource(uri);
+      if (resource === undefined) throw new ResourceNotFoundError(uri, NO_RESOURCE);
+      try {
+        return toResourceResult(context.random, uri, RESOURCE_TYPE, await readResource(ground, caller, resource));
+      } catch (error) {
+        const { message, ...data } = describeError(context, error);
+        if (data.code === 'NOT_FOUND') throw new ResourceNotFoundError(uri, NO_RESOURCE);
+        throw new ProtocolError(ProtocolErrorCode.InternalError, message, data);
+      }
+    });
+    return server;
+  };
+  const quiet = { onerror: () => {} };
+  const handler = createMcpHandler(createServer, { ...quiet, maxSubscriptions: 0 });
+  return {
+    fetch: (request, caller, message) => handler.fetch(request, toOptions(caller, message)),
+    async listen(request, caller, message) {
+      const { params } = message as { params?: Readonly<Record<string, unknown>> };
+      const picked = pickSubscribable(params, hasResources(caller) ? SUBSCRIBED_MAX : 0);
+      // The package knows one audience for its events. This one has a single reader.
+      const bus = await createFeed(ground, caller, picked.uris, () => void own.close());
+      const own = createMcpHandler(createServer, { ...quiet, bus, maxSubscriptions: 1 });
+      return own.fetch(request, toOptions(caller, { ...message, params: picked.params }));
     },
-    { maxSubscriptions: 0, onerror: () => {} },
-  );
-  return { handler, stop: news.stop };
+    async close() {
+      news.stop();
+      await handler.close();
+    },
+  };
+}
+
+function toOptions(caller: Caller, parsedBody: object) {
+  // The caller is known: the token itself goes no further.
+  return { parsedBody, authInfo: { token: '', clientId: '', scopes: [...caller.actor.scopes], extra: { caller } } };
 }
 
 function instructionsFor(handle: string): string {

@@ -4,7 +4,7 @@ import { randomToken } from '../../kit/random.js';
 import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-result.js';
 import { splitHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
-import { MCP_WAIT_MAX_S } from '../../wire/mcp.js';
+import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';
 import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
 import { AgentView, SearchAgentsReply } from '../../wire/schemas/agent.js';
 import { ErrorEnvelope, Ok } from '../../wire/schemas/base.js';
@@ -23,6 +23,7 @@ import {
   type ToolFacts,
 } from '../../wire/schemas/tool.js';
 import type { Scope } from '../../wire/scope.js';
+import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
@@ -297,7 +298,6 @@ const InboxOutput = z.looseObject({
   ),
   has_more: z.boolean(),
 });
-const INBOX_SESSIONS_MAX = 20;
 
 /** A session tool that changes a session and has nothing to say. */
 const changing = <Input extends z.ZodMiniObject<{ session_id: typeof TOOL_INPUT.sessionId }>>(
@@ -483,14 +483,19 @@ export async function callTool(
     const value = await tool.run(ground, caller, tool.input.parse(given) as never);
     return toToolResult(context.random, tool.isOwn === true, value);
   } catch (error) {
-    const { status, headers, body } = answerOfError(error, context.log);
-    const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
-    const retryAfter = headers.find(([header]) => header === 'retry-after')?.[1];
-    return toToolError(context.random, {
-      code,
-      message,
-      retryable: status === 429 || status === 503,
-      ...(retryAfter !== undefined && { retry_after_s: Number(retryAfter) }),
-    });
+    return toToolError(context.random, describeError(context, error));
   }
+}
+
+/** What a model or its host learns of an error. */
+export function describeError({ log }: ServiceContext, error: unknown) {
+  const { status, headers, body } = answerOfError(error, log);
+  const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
+  const retryAfter = headers.find(([header]) => header === 'retry-after')?.[1];
+  return {
+    code,
+    message,
+    retryable: status === 429 || status === 503,
+    ...(retryAfter !== undefined && { retry_after_s: Number(retryAfter) }),
+  };
 }

@@ -1,9 +1,17 @@
 import { findActor, isMessageEvent } from '../../wire/event.js';
 import { isId } from '../../wire/id.js';
+import type { Resource } from '../../wire/mcp.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Session } from '../../wire/schemas/session.js';
-import { cutEvent, type EventPage, READ_CHARS_MAX } from '../../wire/schemas/tool.js';
+import {
+  cutEvent,
+  cutToLast,
+  type EventPage,
+  MESSAGE_CHARS_DEFAULT,
+  READ_CHARS_MAX,
+  READ_LIMIT_DEFAULT,
+} from '../../wire/schemas/tool.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -149,9 +157,32 @@ export async function waitForReply(
   }
 }
 
+const LAST_CHARS_MAX = 1024 * 1024;
+
+/** The last events of a session that a participant may see, in order, in steps that hold a few large ones at most. */
+async function* listLast(query: Query, participation: ParticipationRow, window: number): AsyncGenerator<EventEnvelope> {
+  let after = Math.max(0, (await findLastVisible(query, participation)) - window);
+  for (let hasMore = true; hasMore; ) {
+    const page = await readVisibleRows(query, participation, after, window, LAST_CHARS_MAX);
+    yield* page.events.map(toEnvelope);
+    after = page.events.at(-1)?.sequence ?? after;
+    hasMore = page.hasMore && page.events.length > 0;
+  }
+}
+
+/** The end of a session, as much as fits into one answer. */
+export function readLatest({ database }: ServiceContext, actor: AgentActor, sessionId: string): Promise<EventPage> {
+  return database.read(async (query) => {
+    const participation = await requireParticipation(query, sessionId, actor);
+    const events: EventEnvelope[] = [];
+    for await (const event of listLast(query, participation, READ_LIMIT_DEFAULT))
+      events.push(cutEvent(event, MESSAGE_CHARS_DEFAULT));
+    return cutToLast(events);
+  });
+}
+
 /** This many of the last events are searched for a message to answer. */
 const LAST_WINDOW = 32;
-const LAST_CHARS_MAX = 1024 * 1024;
 
 /** The latest message of another agent, if it is among the last events. */
 export function findLastOfOthers(
@@ -161,15 +192,9 @@ export function findLastOfOthers(
 ): Promise<Message | undefined> {
   return database.read(async (query) => {
     const participation = await requireParticipation(query, sessionId, actor);
-    let after = Math.max(0, participation.last_sequence - LAST_WINDOW);
     let found: Message | undefined;
-    for (let hasMore = true; hasMore; ) {
-      const page = await readVisibleRows(query, participation, after, LAST_WINDOW, LAST_CHARS_MAX);
-      for (const event of page.events.map(toEnvelope))
-        if (isMessageEvent(event) && event.payload.sender !== actor.handle) found = event.payload;
-      after = page.events.at(-1)?.sequence ?? after;
-      hasMore = page.hasMore && page.events.length > 0;
-    }
+    for await (const event of listLast(query, participation, LAST_WINDOW))
+      if (isMessageEvent(event) && event.payload.sender !== actor.handle) found = event.payload;
     return found;
   });
 }
@@ -317,4 +342,49 @@ async function viewUnread(
   if (session === undefined) return undefined;
   const from = [...new Set(events.map(findActor).filter((handle) => handle !== undefined))];
   return { session, unread_after: delivered, unread: events.length, from };
+}
+
+/** Notices changes of some resources of an agent. */
+export interface Lookout {
+  /** Whether a resource changed for the agent since the last look. */
+  hasChanged(resource: Resource): Promise<boolean>;
+}
+
+/** Only the first sessions with something unread are watched: a client that never reads costs no more. */
+const WATCHED_PENDING_MAX = 100;
+
+/** Remembers a number for each session, and no events. */
+export function createLookout(context: ServiceContext, actor: AgentActor): Lookout {
+  const visible = new Map<string, number>();
+  let pending: ReadonlyMap<string, number> = new Map();
+  return {
+    async hasChanged(resource) {
+      if (resource !== 'inbox') {
+        const { sessionId } = resource;
+        const last = await findVisible(context, actor, sessionId);
+        const before = visible.get(sessionId) ?? 0;
+        visible.set(sessionId, last);
+        return last > before;
+      }
+      await context.inboxes.settle();
+      const { agentId } = actor;
+      const rows = await context.database.read((query) => listPending(query, agentId, '', WATCHED_PENDING_MAX));
+      const before = pending;
+      pending = new Map(rows.map((row) => [row.session_id, row.last_sequence]));
+      for (const { session_id: sessionId, last_sequence: last, delivered_sequence: delivered } of rows) {
+        const after = before.get(sessionId) ?? delivered;
+        if (last > after && (await readWanted(context, actor, sessionId, after, COUNTED)).events.length > 0)
+          return true;
+      }
+      return false;
+    },
+  };
+}
+
+/** 0 for a session that the agent is not in. */
+function findVisible({ database }: ServiceContext, { agentId }: AgentActor, sessionId: string): Promise<number> {
+  return database.read(async (query) => {
+    const participation = await findParticipation(query, sessionId, agentId);
+    return participation === undefined ? 0 : findLastVisible(query, participation);
+  });
 }

@@ -4,12 +4,22 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
+import { INBOX_URI, sessionUri } from '../../../src/wire/mcp.js';
 import { type Actor, operate } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
 import { createTestClock } from '../../support/clock.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
-import { connect, DIALECTS, type Dialect, post, type Result, type Tools, tokenFor } from '../../support/mcp-tools.js';
+import {
+  connect,
+  DIALECTS,
+  type Dialect,
+  post,
+  type Result,
+  subscribe,
+  type Tools,
+  tokenFor,
+} from '../../support/mcp-tools.js';
 import { askClientToken } from '../../support/oauth.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { TEST_STORE } from '../../support/stores.js';
@@ -255,6 +265,109 @@ describe('the tools for models at a URL', () => {
     for (const tools of [one, other]) await tools.close();
   });
 
+  it.each(DIALECTS)(
+    'the inbox and each session are resources, and reading them marks nothing (%j)',
+    async (dialect) => {
+      const carol = await service.createAgent('carol');
+      const id = await alice.mustCreate({ invite: [carol.handle], topic: 'one' });
+      await carol.mustJoin(id);
+      for (let number = 0; number < 60; number += 1) await alice.mustSend(id, `m${number}`);
+      const tools = await toolsOf(carol, dialect);
+      expect(await tools.listResources()).toEqual([INBOX_URI]);
+      expect(tools.canSubscribe).toBe(dialect !== 'legacy' && dialect !== 'first SDK');
+      const inside = async (uri: string): Promise<string> => (await tools.readResource(uri)).split('\n')[1] ?? '';
+      const inbox = await inside(INBOX_URI);
+      expect(JSON.parse(inbox)).toMatchObject({ sessions: [{ session: { id }, unread: 49, from: [alice.handle] }] });
+      const { events, next_cursor } = JSON.parse(await inside(sessionUri(id)));
+      expect(events).toHaveLength(50);
+      expect(events.at(-1).payload.content).toBe('m59');
+      expect(next_cursor).toBe(String(events.at(-1).sequence));
+      expect(await inside(INBOX_URI)).toBe(inbox);
+      const foreign = await alice.mustCreate({ invite: [bob.handle] });
+      for (const uri of [
+        sessionUri(foreign),
+        sessionUri('sess_01M7Y9G2R8BA6EEBGWJC9J4TKX'),
+        'asp://inbox/',
+        'file:///x',
+        '',
+      ])
+        await expect(tools.readResource(uri)).rejects.toMatchObject({ code: -32602, data: { uri } });
+      await tools.close();
+    },
+  );
+
+  it('a token that may not read sessions has no resources', async () => {
+    const token = await tokenFor(service.place, alice, service.mcpUrl, 'agents:read');
+    const tools = await connect(service.mcpUrl, token);
+    expect(await tools.listResources()).toEqual([]);
+    await expect(tools.readResource(INBOX_URI)).rejects.toMatchObject({
+      data: { code: 'INSUFFICIENT_SCOPE', retryable: false },
+    });
+    const { honored, closed } = await subscribe(service.mcpUrl, token, [INBOX_URI]);
+    expect(honored).toEqual([]);
+    expect(await closed).toBe('graceful');
+    await tools.close();
+  });
+
+  it('a subscriber hears what concerns its agent, and nothing else', async () => {
+    const carol = await service.createAgent('carol');
+    const dave = await service.createAgent('dave');
+    const [joined, invited, foreign] = [
+      await alice.mustCreate({ invite: [carol.handle] }),
+      await alice.mustCreate({ invite: [carol.handle, bob.handle] }),
+      await alice.mustCreate({ invite: [bob.handle] }),
+    ];
+    await carol.mustJoin(joined);
+    await bob.mustJoin(invited);
+    const uris = [INBOX_URI, ...[joined, invited, foreign].map(sessionUri)];
+    const listen = async (actor: Actor) =>
+      subscribe(service.mcpUrl, await tokenFor(service.place, actor, service.mcpUrl), [...uris, 'file:///x']);
+    const [one, other] = [await listen(carol), await listen(dave)];
+    expect(one.honored).toEqual(uris);
+    const marked = await alice.mustCreate({ invite: [carol.handle, dave.handle] });
+    for (const { heard } of [one, other]) await until('the invitation', async () => heard.includes(INBOX_URI));
+    one.heard.length = 0;
+    // Only members see these: to carol, who is merely invited, nothing happened.
+    await alice.mustSend(invited, 'for members');
+    await alice.mustSend(foreign, 'for bob');
+    await carol.mustSend(joined, 'by carol');
+    await until('her own message', async () => one.heard.includes(sessionUri(joined)));
+    await dave.mustJoin(marked);
+    await alice.mustSend(joined, 'for carol');
+    await until('the message', async () => one.heard.includes(INBOX_URI));
+    expect(one.heard).not.toContain(sessionUri(invited));
+    expect(one.heard).not.toContain(sessionUri(foreign));
+    expect(new Set(other.heard)).toEqual(new Set([INBOX_URI]));
+    for (const each of [one, other]) await each.close();
+  });
+
+  it('an agent has a few subscriptions open, and they take no room from its calls', async () => {
+    const carol = await service.createAgent('carol');
+    const token = await tokenFor(service.place, carol, service.mcpUrl);
+    const many = Array.from({ length: 40 }, (_, at) => sessionUri(`sess_01M7Y9G2R8BA6EEBGWJC9J40${at + 10}`));
+    const open = [await subscribe(service.mcpUrl, token, many)];
+    expect(open[0]?.honored).toEqual(many.slice(0, 32));
+    while (open.length < 16) open.push(await subscribe(service.mcpUrl, token, [INBOX_URI]));
+    await expect(subscribe(service.mcpUrl, token, [INBOX_URI])).rejects.toThrow(/429|too many subscriptions/i);
+    const tools = await connect(service.mcpUrl, token);
+    const cancel = new AbortController();
+    const held = Array.from({ length: 31 }, () =>
+      tools.call('read', { wait_s: 50 }, cancel.signal).catch(() => 'cancelled'),
+    );
+    expect((await tools.call('whoami')).value.handle).toBe(carol.handle);
+    cancel.abort('enough');
+    await Promise.all(held);
+    await open.pop()?.close();
+    await until('room for another', () =>
+      subscribe(service.mcpUrl, token, [INBOX_URI]).then(
+        (another) => open.push(another),
+        () => false,
+      ),
+    );
+    for (const each of open) await each.close();
+    await tools.close();
+  });
+
   it('a name makes a write happen once; wrong arguments change nothing', async () => {
     const one = await toolsOf(alice);
     const send = (text: string) => one.call('send', { to: bob.handle, text, once: 'a name of mine' });
@@ -297,6 +410,15 @@ describe('the tools for models at a URL', () => {
     const nonce = /^=== (\S{16}) begin untrusted data/.exec(head)?.[1];
     expect(tail).toBe(`=== ${nonce} end untrusted data ===`);
     expect(body).not.toMatch(/[\u2028\u202e\u{e0041}\u0007\u001b]/u);
+    for (const uri of [INBOX_URI, sessionUri(session_id)]) {
+      const [first = '', inside = '', last = '', ...rest] = (
+        await toolsOf(bob).then((other) => other.readResource(uri))
+      ).split('\n');
+      expect(rest).toEqual([]);
+      expect(last).toBe(`=== ${/^=== (\S{16}) begin untrusted data/.exec(first)?.[1]} end untrusted data ===`);
+      expect(inside).toContain('say');
+      expect(inside).not.toMatch(/[\u2028\u202e\u{e0041}\u0007\u001b]/u);
+    }
     expect(value.events.map(({ payload }) => payload.content)).toContain(hostile);
     expect(value.events.at(-1)?.payload.content).toMatch(/^x{8000}… \[8000 of 100000 characters/);
     const whole = await one.call('read', { session_id, after: '2', limit: 1, max_chars: 300_000 });
@@ -346,8 +468,17 @@ describe('the tools for models at a URL', () => {
       params: { notifications: { toolsListChanged: true }, _meta: META },
     };
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' };
-    const refused = await post(mcpUrl, token, JSON.stringify(listen), headers);
-    expect(refused.text).toMatch(/"error"/);
+    const opened = await post(mcpUrl, token, JSON.stringify(listen), headers);
+    expect(opened.text).toMatch(
+      /subscriptions\/acknowledged","params":\{"notifications":\{\},.*"resultType":"complete"/s,
+    );
+    for (const params of [
+      undefined,
+      null,
+      { _meta: META },
+      { _meta: META, notifications: { resourceSubscriptions: [7] } },
+    ])
+      expect((await post(mcpUrl, token, JSON.stringify({ ...listen, params }), headers)).text).toMatch(/"error"/);
     const old = { ...META, 'io.modelcontextprotocol/protocolVersion': '2031-01-01' };
     const unknown = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: old } };
     expect(
@@ -407,6 +538,49 @@ describe('a call that waits', () => {
     expect(await waiting).toMatchObject({ isError: true, value: { error: { code: 'UNAUTHORIZED' } } });
     await tools.close();
     await service.stop();
+  });
+});
+
+describe('a subscription', () => {
+  const LIFETIME_MS = 900_000;
+
+  it('ends when its agent is removed, and when its token can no longer be valid', async () => {
+    const { clock, waits } = watchWaits(createTestClock(), LIFETIME_MS);
+    const service = await startTestService({ clock });
+    const alice = await service.createAgent('alice');
+    const carol = await service.createAgent('carol');
+    const id = await alice.mustCreate({ invite: [carol.handle] });
+    await carol.mustJoin(id);
+    const listen = async (actor: Actor) =>
+      subscribe(service.mcpUrl, await tokenFor(service.place, actor, service.mcpUrl), [sessionUri(id)]);
+    const [removed, late] = [await listen(carol), await listen(alice)];
+    await operate(service.operator, 'DELETE', `/agents/${encodeURIComponent(carol.handle)}`);
+    clock.advance(6_000);
+    await alice.mustSend(id, 'secret');
+    expect(await removed.closed).toBe('graceful');
+    expect(removed.heard).toEqual([]);
+    await until('one is left', async () => waits.size === 1);
+    clock.advance(LIFETIME_MS);
+    expect(await late.closed).toBe('graceful');
+    await until('nothing is left', async () => waits.size === 0);
+    await service.stop();
+  });
+
+  it('ends with its client, and with the service', async () => {
+    const { clock, waits } = watchWaits(systemClock, LIFETIME_MS);
+    const service = await startTestService({ clock });
+    const alice = await service.createAgent('alice');
+    const token = await tokenFor(service.place, alice, service.mcpUrl);
+    const [one, other] = [
+      await subscribe(service.mcpUrl, token, [INBOX_URI]),
+      await subscribe(service.mcpUrl, token, [INBOX_URI]),
+    ];
+    expect(waits.size).toBe(2);
+    await one.close();
+    await until('one is left', async () => waits.size === 1);
+    await service.stop();
+    expect(await other.closed).toBe('graceful');
+    expect(waits.size).toBe(0);
   });
 });
 

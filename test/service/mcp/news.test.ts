@@ -2,7 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { createNews, type News, type Watched } from '../../../src/service/mcp/news.js';
+import { createFeed } from '../../../src/service/mcp/resources.js';
+import { createLookout } from '../../../src/service/mcp/unread.js';
+import { INBOX_URI, sessionUri } from '../../../src/wire/mcp.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
+import { until } from '../../support/until.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
 let stage: Stage;
@@ -110,5 +114,52 @@ describe('A call that waits', () => {
     await gather();
     expect(call.wakes()).toBe(1);
     call.end();
+  });
+});
+
+describe('A subscription', () => {
+  it('notices what others do in the inbox of its agent, once, and not what the agent does', async () => {
+    const lookout = createLookout(stage.context, guest);
+    await lookout.hasChanged('inbox');
+    must(await stage.send(guest, session, { content: 'by guest' }));
+    expect(await lookout.hasChanged('inbox')).toBe(false);
+    must(await stage.send(maria, session, { content: 'for guest' }));
+    must(await stage.send(guest, session, { content: 'by guest' }));
+    expect(await lookout.hasChanged('inbox')).toBe(true);
+    expect(await lookout.hasChanged('inbox')).toBe(false);
+    must(await stage.create(maria, { invite: [stranger.handle] }));
+    expect(await lookout.hasChanged('inbox')).toBe(false);
+    must(await stage.create(maria, { invite: [guest.handle] }));
+    expect(await lookout.hasChanged('inbox')).toBe(true);
+  });
+
+  it('hears of what happens while it is opened', async () => {
+    const gone = new AbortController();
+    const caller = { actor: guest, gone: gone.signal, recheck: async () => {} };
+    const uris = [INBOX_URI, sessionUri(session)];
+    const feed = await createFeed({ context: { ...stage.context, clock }, news }, caller, uris, () => {});
+    must(await stage.send(maria, session, { content: 'in between' }));
+    const heard: string[] = [];
+    const close = feed.subscribe((event) => heard.push(event.kind === 'resource_updated' ? event.uri : event.kind));
+    await until('both', async () => heard.length === 2);
+    expect(heard).toEqual(uris);
+    close();
+    must(await stage.send(maria, session, { content: 'too late' }));
+    clock.advance(10_000);
+    await gather();
+    expect(heard).toEqual(uris);
+  });
+
+  it('to a session notices only events that its agent may see', async () => {
+    const [member, invited] = [createLookout(stage.context, guest), createLookout(stage.context, stranger)];
+    const look = () => Promise.all([member, invited].map((each) => each.hasChanged({ sessionId: session })));
+    expect(await look()).toEqual([true, false]);
+    must(await stage.send(maria, session, { content: 'for members' }));
+    expect(await look()).toEqual([true, false]);
+    must(await stage.invite(maria, session, [stranger.handle]));
+    expect(await look()).toEqual([true, true]);
+    must(await stage.send(maria, session, { content: 'for members' }));
+    expect(await look()).toEqual([true, false]);
+    expect(await look()).toEqual([false, false]);
   });
 });

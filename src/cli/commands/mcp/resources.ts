@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, RequestId, Server } from '@modelcontextprotocol/server';
 import { RequestError } from '../../../client/http/request-error.js';
+import { createCalm } from '../../../kit/calm.js';
 import { toResourceResult } from '../../../kit/tool-result.js';
 import { findActor } from '../../../wire/event.js';
 import {
@@ -13,6 +14,7 @@ import {
   RESOURCES,
   type Resource,
   SUBSCRIBED_MAX,
+  SUBSCRIPTIONS_MAX,
   sessionUri,
   UPDATE_PAUSE_MS,
 } from '../../../wire/mcp.js';
@@ -21,7 +23,6 @@ import { cutToLast } from '../../../wire/schemas/tool.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { readLastEvents } from '../session/session-events.js';
-import { createCalm } from './calm.js';
 import type { Inbox } from './inbox.js';
 import { CODE } from './toolbox.js';
 
@@ -36,9 +37,6 @@ export interface Subscriptions {
   attach(server: Server): Set<string>;
   end(): void;
 }
-
-/** A client may have this many subscriptions open. */
-export const SUBSCRIPTIONS_MAX = 16;
 
 /** `written` resolves when the client has taken what was written for it: meanwhile, nothing piles up. */
 export function createSubscriptions(

@@ -1,4 +1,4 @@
-import { type Clock, wait } from '../../../kit/clock.js';
+import { type Clock, wait } from './clock.js';
 
 /** Announces changes without a flood. */
 export interface Calm {
