@@ -246,4 +246,4 @@ export const OPERATOR_ENDPOINT = {
 export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;
 
 /** What the log of actions has entries for: also what the service does on the operator's behalf. */
-export type RecordedOperation = OperatorOperation | 'deleteOldSessions';
+export type RecordedOperation = OperatorOperation | 'deleteOldSessions' | 'disconnectApp';

@@ -6,10 +6,11 @@ import { actAsOperator } from '../../../src/service/operator/actions.js';
 import { createOperatorRows } from '../../../src/service/operator/pages/pages.js';
 import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
 import { sweep } from '../../../src/service/web/authorization-server.js';
-import { createActor, operate } from '../../support/actors.js';
+import { actorOf, createActor, operate } from '../../support/actors.js';
 import { type Browser, newPerson, openBrowser, type Page, type Person } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { field } from '../../support/json.js';
+import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { openStage as openDomain } from '../sessions/stage.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
@@ -293,6 +294,41 @@ describe('Accounts', () => {
     const before = await logRows();
     for (const name of ['none', 'No%20Name', `${'a'.repeat(90)}`])
       expect((await post(olga, `${pageOf(zoe)}/agents/${name}/pause`, { csrf })).status).toBe(404);
+    expect(await logRows()).toEqual(before);
+  });
+
+  it('have their API credentials revoked and their apps disconnected, at once', async () => {
+    const zoe = await stage.enter('zoe');
+    const bot = await createActor(stage.desk.place, stage.operator, 'zoes-server');
+    const [gone, kept] = [await stage.connect(zoe, 'leaving'), await stage.connect(zoe, 'staying')];
+    const statusOf = async ({ clientId, refreshToken }: { clientId: string; refreshToken: string }) =>
+      (await refresh(stage.desk.place, clientId, refreshToken)).status;
+
+    const shown = await olga.open(pageOf(zoe));
+    expect(shown.text).toMatch(/Connected apps staying acts as .* leaving acts as /);
+    const after = await olga.press(pageOf(zoe), /^disconnect leaving$/i);
+    expect(after.text).toContain('The app was disconnected.');
+    expect(after.text).not.toContain('leaving');
+    expect([await statusOf(gone), await statusOf(kept)]).toEqual([401, 200]);
+
+    const place = `${AREA}/accounts/${bot.owner}`;
+    expect((await olga.open(place)).text).toContain(bot.credentials.clientId);
+    const revoked = await olga.press(place, /^revoke/i);
+    expect(revoked.text).toContain('The API credential was revoked');
+    expect(revoked.text).not.toContain(bot.credentials.clientId);
+    await expect(actorOf(stage.desk.place, bot.handle, bot.credentials).token()).rejects.toThrow();
+    expect((await logRows()).slice(0, 2)).toEqual([
+      expect.stringContaining(`Credential revoked ${bot.credentials.clientId} @${olga.username}`),
+      expect.stringContaining(`App disconnected @${zoe.username}: leaving @${olga.username}`),
+    ]);
+    const before = await logRows();
+    const csrf = await csrfOf(olga);
+    for (const path of [
+      `clients/${kept.clientId}/revoke`,
+      `clients/${bot.credentials.clientId}/revoke`,
+      'apps/none/disconnect',
+    ])
+      expect((await post(olga, `${pageOf(zoe)}/${path}`, { csrf })).status).toBe(404);
     expect(await logRows()).toEqual(before);
   });
 

@@ -1,3 +1,4 @@
+import { ID_PREFIX } from '../../../wire/id.js';
 import type {
   OperatorAccount,
   OperatorOperation,
@@ -6,9 +7,13 @@ import type {
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import type { Parameters } from '../../oauth/parameters.js';
+import { revokeFamily } from '../../oauth/revoke.js';
 import { findAccountByUsername } from '../../store/accounts.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
+import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/authorizations.js';
+import { type ClientOfAccountRow, findClientOfAccount, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listAccountsByName, type OperatorAccountRow } from '../../store/operator.js';
+import { livesSince } from '../../web/dashboard/applications.js';
 import {
   isEmpty,
   type Listed,
@@ -36,7 +41,7 @@ import {
   updateOperatorAccount,
 } from '../accounts.js';
 import { actAsOperator } from '../actions.js';
-import { updateOperatorAgent } from '../operator.js';
+import { revokeOperatorClient, updateOperatorAgent } from '../operator.js';
 import { operatorOf, renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/accounts`;
@@ -98,11 +103,14 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const account = await readOperatorAccount(context, visit.part('account'));
   const { username, display_name: name } = account;
-  const agents = await context.database.read(async (query) => listAgentsOf(visit, query, username));
+  const { agents, grants } = await context.database.read(async (query) => ({
+    agents: await listAgentsOf(visit, query, username),
+    grants: await listGrantsOf(visit, query, username),
+  }));
   const body = html`<div class="stack">${renderTrail('Accounts', PATH)}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${strangersText(name)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
 ${renderNote(note)}
-<div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}</div>
+<div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}${renderGrants(account, grants, csrf, context.clock.now())}</div>
 <div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;
   return page({ title: `@${username} · Operator`, section: undefined, main: body });
 }
@@ -135,6 +143,52 @@ function renderAgent(account: OperatorAccount, agent: AgentRecordRow, csrf: stri
     values: { paused: isPaused === 1 ? 'false' : 'true' },
   });
   return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow"><span class="mono wrap">${handle}</span><div class="badges">${isPaused === 1 && html`<span class="badge warn">Paused</span>`}${isOnline === 1 && html`<span class="badge good">Online</span>`}</div></div>${!account.is_operator && button}</li>`;
+}
+
+/** The newest are shown; those before them follow as these are revoked. */
+const GRANTS_SHOWN = 50;
+
+/** The programs that can act for an account. */
+interface Grants {
+  readonly clients: readonly ClientOfAccountRow[];
+  readonly apps: readonly FamilyOfAccountRow[];
+}
+
+async function listGrantsOf(visit: Visit, query: Query, username: string): Promise<Grants> {
+  const id = (await findAccountByUsername(query, username))?.id ?? '';
+  const newest = { createdAt: Number.MAX_SAFE_INTEGER, id: '' };
+  return {
+    clients: await listClientsOfAccount(query, id, `${ID_PREFIX.oauthClient}Z`, GRANTS_SHOWN),
+    apps: await listFamiliesOfAccount(query, id, livesSince(visit), newest, GRANTS_SHOWN),
+  };
+}
+
+function renderGrants(account: OperatorAccount, { clients, apps }: Grants, csrf: string, now: number): Html {
+  const path = pathOf(account.username);
+  const rowsOf = (id: string, title: string, rows: readonly Html[]): Html | undefined =>
+    rows.length === 0
+      ? undefined
+      : html`<section class="stack-tight" aria-labelledby="${id}"><h2 id="${id}">${title}</h2><ul class="rows">${rows}</ul>${rows.length === GRANTS_SHOWN && html`<p class="soft small">These are the newest ${String(GRANTS_SHOWN)}.</p>`}</section>`;
+  const row = (name: string, about: Html, lastUsedAt: number | null, button: Html): Html =>
+    html`<li class="row"><div class="who grow"><b>${strangersText(name)}</b>${about}</div>
+<div class="facts"><span class="soft small">${lastUsedAt === null ? 'Never used' : html`Last used ${renderTime(lastUsedAt, now)}`}</span></div>${!account.is_operator && button}</li>`;
+  const credentials = clients.map(({ id, name, handle, last_used_at: usedAt }) =>
+    row(
+      name,
+      html`<span class="mono wrap">${handle}</span><span class="soft small mono wrap">${id}</span>`,
+      usedAt,
+      renderButton({ path: `${path}/clients/${id}/revoke`, csrf, label: 'Revoke', about: id, kind: 'danger' }),
+    ),
+  );
+  const connected = apps.map(({ id, client_name: name, handle, last_used_at: usedAt }) =>
+    row(
+      name,
+      html`<span class="soft">${handle === null ? 'manages the account' : html`acts as <span class="mono wrap">${handle}</span>`}</span>`,
+      usedAt,
+      renderButton({ path: `${path}/apps/${id}/disconnect`, csrf, label: 'Disconnect', about: name, kind: 'danger' }),
+    ),
+  );
+  return html`${rowsOf('credentials', 'API credentials', credentials)}${rowsOf('apps', 'Connected apps', connected)}`;
 }
 
 function renderFacts(account: OperatorAccount, now: number): Html {
@@ -221,6 +275,40 @@ export async function actPauseAgent(visit: Visit, form: Parameters): Promise<Das
   const action = { operation: 'updateOperatorAgent', target: handle, changes } as const;
   await actAsOperator(context, operatorOf(visit), action, () => updateOperatorAgent(context, handle, changes));
   return movedWithNote(visit, pathOf(username), changes.paused ? 'paused' : 'resumed');
+}
+
+/** The id of the ordinary account in the address. */
+async function requireOrdinaryId(visit: Visit): Promise<{ readonly id: string; readonly username: string }> {
+  const { username } = await requireOrdinary(visit);
+  const account = await visit.context.database.read((query) => findAccountByUsername(query, username));
+  if (account === undefined) throw new ServiceError('NOT_FOUND');
+  return account;
+}
+
+/** Its secret gets no more tokens, and its sockets close. */
+export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const { id, username } = await requireOrdinaryId(visit);
+  const client = await context.database.read((query) => findClientOfAccount(query, id, visit.part('id')));
+  if (client === undefined) throw new ServiceError('NOT_FOUND');
+  const action = { operation: 'revokeOperatorClient', target: client.id } as const;
+  await actAsOperator(context, operatorOf(visit), action, () => revokeOperatorClient(context, client.id));
+  return movedWithNote(visit, pathOf(username), 'revoked');
+}
+
+/** The app is signed out, and its sockets close. */
+export async function actDisconnectApp(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const { id, username } = await requireOrdinaryId(visit);
+  const app = await context.database.read((query) =>
+    findFamilyOfAccount(query, id, livesSince(visit), visit.part('id')),
+  );
+  if (app === undefined) throw new ServiceError('NOT_FOUND');
+  const action = { operation: 'disconnectApp', target: `@${username}: ${app.client_name}` } as const;
+  await actAsOperator(context, operatorOf(visit), action, () =>
+    context.database.write((transaction) => revokeFamily(context, transaction, app.id)),
+  );
+  return movedWithNote(visit, pathOf(username), 'app-disconnected');
 }
 
 /** The link is on this page alone; its secret is not stored. */

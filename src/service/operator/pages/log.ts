@@ -65,6 +65,7 @@ const LABEL: Partial<Record<RecordedOperation, string>> = {
   createSignInLink: 'Sign-in link created',
   addOperatorClient: 'Credential created',
   revokeOperatorClient: 'Credential revoked',
+  disconnectApp: 'App disconnected',
 };
 
 function describeAction({ operation, changes }: OperatorActionRow): string {

@@ -1,11 +1,13 @@
 import { OPERATOR_AREA } from '../../web/dashboard/frame.js';
 import type { PageRow } from '../../web/dashboard/visit.js';
 import {
+  actDisconnectApp,
   actDistrustAccount,
   actPasswordLink,
   actPauseAgent,
   actRemoveAccount,
   actResume,
+  actRevokeClient,
   actSuspend,
   actTrustAccount,
   showAccount,
@@ -35,6 +37,8 @@ const ROWS: readonly PageRow[] = [
   { path: `${ACCOUNT}/trust`, show: showFormOfAccount, act: actTrustAccount },
   { path: `${ACCOUNT}/distrust`, show: showFormOfAccount, act: actDistrustAccount },
   { path: `${ACCOUNT}/agents/:name/pause`, show: showFormOfAccount, act: actPauseAgent },
+  { path: `${ACCOUNT}/clients/:id/revoke`, show: showFormOfAccount, act: actRevokeClient },
+  { path: `${ACCOUNT}/apps/:id/disconnect`, show: showFormOfAccount, act: actDisconnectApp },
   { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
   { path: INVITATIONS, show: showInvitations, act: actInvite },

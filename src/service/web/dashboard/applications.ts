@@ -174,7 +174,8 @@ async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccoun
 }
 
 /** A login that was unused for longer has expired (spec: Refresh). */
-const livesSince = ({ context }: Visit): number => context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
+export const livesSince = ({ context }: Pick<Visit, 'context'>): number =>
+  context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
 
 function toShown(row: FamilyOfAccountRow): ShownApplication {
   return {

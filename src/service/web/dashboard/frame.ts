@@ -181,6 +181,7 @@ const NOTE = {
   'invitation-revoked': 'The invitation was revoked. If someone used it, their account stays.',
   'keys-rotated': 'A new signing key was published. It takes over soon.',
   'keys-waiting': 'Nothing was changed: a new key is already published and takes over soon.',
+  'app-disconnected': 'The app was disconnected.',
   disconnected: 'The app was disconnected. It must ask you before it can act for you again.',
 } as const;
 export type NoteName = keyof typeof NOTE;
