@@ -38,6 +38,7 @@ import type { DocumentNetwork } from './oauth/client-documents.js';
 import { resourceMetadataUrl } from './oauth/metadata.js';
 import { createSignInLinks } from './oauth/server.js';
 import { type BusOptions, openStore } from './open-store.js';
+import { type ReadBackups, readBackupRecords } from './operator/backup-records.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
@@ -126,7 +127,10 @@ function withoutSlashes(url: string): string {
 export interface Watch {
   readonly meter: Meter;
   /** The address of the metrics; undefined: they are off. */
-  start(context: Pick<ServiceContext, 'database' | 'log'>): Promise<string | undefined>;
+  start(
+    context: Pick<ServiceContext, 'database' | 'log'>,
+    backups: ReadBackups | undefined,
+  ): Promise<string | undefined>;
   stop(): Promise<void>;
 }
 
@@ -140,13 +144,13 @@ export async function createWatch(port: number | undefined, version: string): Pr
   let close = async (): Promise<void> => {};
   return {
     meter: metrics.meter,
-    async start({ database, log }) {
+    async start({ database, log }, backups) {
       const databaseBytes = (): Promise<number | undefined> =>
         database.read(measureDatabase).catch((error) => {
           log.error('database_not_measured', error);
           return undefined;
         });
-      metrics.observe({ databaseBytes });
+      metrics.observe({ databaseBytes, backups });
       const { serveMetrics } = await import('./operator/metrics.js');
       const server = await serveMetrics(metrics, port, log);
       close = server.close;
@@ -265,7 +269,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
-    const metricsUrl = await watch.start(context);
+    const metricsUrl = await watch.start(context, findBackups(options));
     return await composeService({ options, context, server, port, useListener, watch, metricsUrl });
   } catch (error) {
     for (const step of undo.reverse()) await step();
@@ -281,6 +285,11 @@ function explainOutage(error: OperatorError): OperatorError {
     'The database does not confirm writes. Is it waiting for a standby that is down (synchronous_standby_names)?',
     error,
   );
+}
+
+/** Undefined: they are made with the tools of PostgreSQL, or there is nothing to save. */
+function findBackups({ data, databaseUrl }: ServiceOptions): ReadBackups | undefined {
+  return data === 'memory' || databaseUrl !== undefined ? undefined : () => readBackupRecords(data.directory);
 }
 
 async function openTracer(options: TraceOptions, context: ServiceGround): Promise<Tracer> {
@@ -375,7 +384,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const dashboard = registerDashboard(
     app.fastify,
     registerAuthorizationServer(app.fastify, context, oauth),
-    createOperatorRows({ status, health, keys, recent }),
+    createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
   );
   const request = createRequest();
   const operator = await offerOperator(app.fastify, context, {

@@ -4,10 +4,18 @@ import { type FileHandle, lstat, mkdtemp, open, readdir, rename, rm, rmdir } fro
 import { basename, dirname, join, resolve } from 'node:path';
 import { isFileError, makeDirectory, publishFile, syncDirectory } from '../../kit/private-file.js';
 import { isId } from '../../wire/id.js';
-import { isUnusable, OperatorError } from '../core/errors.js';
-import { ATTACHMENTS_FOLDER, DATABASE_FILE, IDENTITY_FILE, LOCK_FILE, TRASH_FOLDER } from '../store/data-directory.js';
+import { isBackupError, isUnusable, OperatorError } from '../core/errors.js';
+import {
+  ATTACHMENTS_FOLDER,
+  BACKUPS_FILE,
+  DATABASE_FILE,
+  IDENTITY_FILE,
+  LOCK_FILE,
+  TRASH_FOLDER,
+} from '../store/data-directory.js';
 import { loadSqlite, lockDataDirectory } from '../store/sqlite-driver.js';
 import { checkDatabase, isOwnDatabase, type Snapshot, takeSnapshot } from '../store/sqlite-snapshot.js';
+import { recordBackup } from './backup-records.js';
 import { type FoundEntry, listTar, TAR_END, tarHeader, tarPadding } from './tar.js';
 
 const OWNER_ONLY = 0o600;
@@ -29,13 +37,36 @@ export interface Backup {
   readonly attachments: number;
   readonly bytes: number;
   readonly schemaVersion: number;
+  /** False: the service will not know of it, because the data folder cannot be written to. */
+  readonly isRecorded: boolean;
+}
+
+type Archive = Omit<Backup, 'isRecorded'>;
+
+/** Saves the data, and remembers beside them that it did, or failed. */
+export async function createBackup(options: BackupOptions): Promise<Backup> {
+  const record = async (outcome: string, made?: Archive): Promise<boolean> => {
+    if (!(await exists(join(options.directory, DATABASE_FILE)))) return false;
+    const facts = { bytes: made?.bytes ?? null, attachments: made?.attachments ?? null };
+    return recordBackup(options.directory, { began_at: options.now, outcome, ...facts }).then(
+      () => true,
+      () => false,
+    );
+  };
+  try {
+    const made = await makeArchive(options);
+    return { ...made, isRecorded: await record('done', made) };
+  } catch (error) {
+    await record(isBackupError(error) ? error.code : 'failed');
+    throw error;
+  }
 }
 
 /**
  * Writes a tar archive with a snapshot of the data: the database, then its attachments, which never change. The archive
  * is complete and on disk before it gets its name (D-64).
  */
-export async function createBackup(options: BackupOptions): Promise<Backup> {
+async function makeArchive(options: BackupOptions): Promise<Archive> {
   const file = resolve(options.file);
   if (!options.isForced && (await exists(file))) throw inTheWay(file);
   const folder = dirname(file);
@@ -70,7 +101,7 @@ async function writeArchive(
   database: string,
   snapshot: Snapshot,
   { directory, now }: BackupOptions,
-): Promise<Omit<Backup, 'schemaVersion'>> {
+): Promise<Omit<Archive, 'schemaVersion'>> {
   const out = await open(archive, 'wx', OWNER_ONLY);
   try {
     const modifiedAtS = Math.floor(now / 1000);
@@ -277,7 +308,8 @@ export async function holdData(directory: string): Promise<HeldData | undefined>
     const attachments = hasAttachments ? await listAttachments(folder) : [];
     const trash = join(folder, TRASH_FOLDER);
     const discarded = existsSync(trash) ? await listAttachments(trash) : [];
-    const paths = [...DATABASE_FILES.map((name) => join(directory, name)), ...attachments];
+    const files = [BACKUPS_FILE, ...DATABASE_FILES];
+    const paths = [...files.map((name) => join(directory, name)), ...attachments];
     return {
       found: {
         attachments: attachments.filter((path) => !path.endsWith(PARTIAL_UPLOAD)).length,

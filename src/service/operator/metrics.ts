@@ -6,6 +6,7 @@ import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
 import { createHostGuard, listen, loopbackNames } from '../http/app.js';
+import { isSuccessful, type ReadBackups } from './backup-records.js';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -25,6 +26,8 @@ export interface Metrics {
 
 export interface MetricSources {
   readonly databaseBytes: () => Promise<number | undefined>;
+  /** Undefined: `asp serve backup` does not make backups of these data. */
+  readonly backups: ReadBackups | undefined;
 }
 
 /** The metrics of one service. Every label has a fixed, small set of values. */
@@ -154,7 +157,16 @@ function createMeter(registers: Registry[]): Meter {
   };
 }
 
-function observe(registers: Registry[], { databaseBytes }: MetricSources): void {
+function observe(registers: Registry[], { databaseBytes, backups }: MetricSources): void {
+  if (backups !== undefined)
+    new Gauge({
+      name: 'asp_backup_last_success_timestamp_seconds',
+      help: 'When the last successful backup began. 0: never.',
+      registers,
+      async collect() {
+        this.set(((await backups()).find(isSuccessful)?.began_at ?? 0) / 1000);
+      },
+    });
   new Gauge({
     name: 'asp_database_bytes',
     help: 'Size of the database.',

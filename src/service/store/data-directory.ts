@@ -5,6 +5,8 @@ import { OperatorError } from '../core/errors.js';
 
 export const DATABASE_FILE = 'asp.sqlite';
 export const LOCK_FILE = 'asp.lock';
+/** The latest backups of the folder, for its operator. */
+export const BACKUPS_FILE = 'backups.json';
 export const ATTACHMENTS_FOLDER = 'attachments';
 /** In the attachments folder: files that the sweep moved to the trash, and the mark of the data that they belong to. */
 export const TRASH_FOLDER = 'trash';

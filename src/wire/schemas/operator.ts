@@ -121,6 +121,19 @@ export const OperatorRetention = z.looseObject({
 
 export type OperatorRetention = z.infer<typeof OperatorRetention>;
 
+/** A backup that was made, or failed. */
+export const BackupRecord = z.looseObject({
+  /** It holds everything that was acknowledged before. */
+  began_at: EpochMs,
+  /** `done`, or the code of an error. */
+  outcome: z.string(),
+  /** Of the archive; null: there is none. */
+  bytes: z.nullable(z.int()),
+  attachments: z.nullable(z.int()),
+});
+
+export type BackupRecord = z.infer<typeof BackupRecord>;
+
 /** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
 export const EntryLink = z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs });
 

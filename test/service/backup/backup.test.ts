@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBackup, restoreBackup } from '../../../src/service/operator/backup.js';
+import { readBackupRecords } from '../../../src/service/operator/backup-records.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { type Actor, actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
@@ -113,6 +114,28 @@ describe('a backup', () => {
       attachments: 2,
     });
     renameSync(join(trash, attachment), kept);
+  });
+
+  it('is remembered beside the data with its size, and so is one that failed; the latest twenty, newest first', async () => {
+    const made = await backUp('remembered.tar');
+    await expect(backUp('remembered.tar')).rejects.toThrow('exists');
+    const [failed, succeeded] = await readBackupRecords(data);
+    expect(failed).toMatchObject({ outcome: 'EXISTS', bytes: null });
+    expect(succeeded).toMatchObject({ outcome: 'done', bytes: made.bytes, attachments: made.attachments });
+    expect([made.isRecorded, modeOf(join(data, 'backups.json'))]).toEqual([true, '600']);
+    for (let count = 0; count < 20; count += 1) await expect(backUp('remembered.tar')).rejects.toThrow('exists');
+    expect((await readBackupRecords(data)).map(({ outcome }) => outcome)).toEqual(Array(20).fill('EXISTS'));
+  });
+
+  it('succeeds although it cannot be remembered', async () => {
+    const file = join(data, 'backups.json');
+    const before = readFileSync(file);
+    await rm(file);
+    mkdirSync(file);
+    expect(await backUp('unremembered.tar')).toMatchObject({ isRecorded: false });
+    expect(await readBackupRecords(data)).toEqual([]);
+    await rm(file, { recursive: true });
+    writeFileSync(file, before, { mode: 0o600 });
   });
 
   it('unpacks with tar alone into data that a service starts on', async () => {

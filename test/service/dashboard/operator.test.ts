@@ -1,8 +1,12 @@
 import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { DEFAULT_ACCOUNT_POLICY } from '../../../src/service/core/context.js';
 import { actAsOperator } from '../../../src/service/operator/actions.js';
+import { createBackup } from '../../../src/service/operator/backup.js';
 import { createOperatorRows } from '../../../src/service/operator/pages/pages.js';
 import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
 import { sweep } from '../../../src/service/web/authorization-server.js';
@@ -12,6 +16,7 @@ import { formBody, request } from '../../support/http.js';
 import { field } from '../../support/json.js';
 import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn, signUp } from '../../support/person.js';
+import { TEST_STORE } from '../../support/stores.js';
 import { openStage as openDomain } from '../sessions/stage.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -244,6 +249,27 @@ describe('The overview', () => {
     await signIn(browser, await browser.open(`${stage.web}/oauth/sign-in`), { ...eve, password: 'not the password' });
     expect(numbersOf(await graph('Failed sign-ins a minute'))[0]).toBe(1);
     await socket.close();
+  });
+});
+
+describe('Backups', () => {
+  it.skipIf(TEST_STORE === 'postgres')('are listed with their age and size, and so are those that failed', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'asp-backups-'));
+    const saved = await openStage({ data: { directory } });
+    const paula = await saved.enter('paula');
+    await operate(saved.operator, 'PATCH', `/accounts/${paula.username}`, { operator: true });
+    const card = async (): Promise<string> => /Backups .*/.exec((await paula.open(AREA)).text)?.[0] ?? '';
+    expect(await card()).toContain('No backup yet.');
+    const now = saved.desk.clock.now();
+    const options = { directory, file: join(directory, 'saved.tar'), isForced: false, withKeys: false };
+    await createBackup({ ...options, now: now - 3 * 3_600_000 });
+    await expect(createBackup({ ...options, now })).rejects.toThrow('exists');
+    expect(await card()).toMatch(/Backups just now Failed: exists 3 hours ago \d+(\.\d)? [KM]B/);
+    await saved.close();
+    await rm(directory, { recursive: true });
+  });
+  it('are not mentioned where other tools make them', async () => {
+    expect((await olga.open(AREA)).text).not.toContain('Backups');
   });
 });
 

@@ -1,7 +1,11 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { OperatorError } from '../../../src/service/core/errors.js';
+import { createBackup } from '../../../src/service/operator/backup.js';
 
 import { type Actor, callApi } from '../../support/actors.js';
 import { request } from '../../support/http.js';
@@ -31,15 +35,20 @@ function metricsIn(expression: string): { metric: string; labels: string[] }[] {
 }
 
 describe('the metrics of a service', () => {
+  let folder: string;
   let service: TestService;
   let alice: Actor;
   let bob: Actor;
   beforeAll(async () => {
-    service = await startTestService({ metricsPort: 0, version: '1.2.3' });
+    folder = await mkdtemp(join(tmpdir(), 'asp-metrics-'));
+    service = await startTestService({ data: { directory: folder }, metricsPort: 0, version: '1.2.3' });
     alice = await service.createAgent('alice');
     bob = await service.createAgent('bob');
   });
-  afterAll(() => service.stop());
+  afterAll(async () => {
+    await service.stop();
+    await rm(folder, { recursive: true });
+  });
 
   const read = async (): Promise<string> => (await request(service.metricsUrl ?? '')).text;
   const sampleOf = (text: string, sample: string): number =>
@@ -69,6 +78,17 @@ describe('the metrics of a service', () => {
     expect((await request(metricsUrl.replace('/metrics', '/other'))).status).toBe(404);
     expect((await request(metricsUrl, { method: 'POST' })).status).toBe(405);
     expect((await request(metricsUrl, { headers: { host: 'evil.example' } })).status).toBe(403);
+  });
+
+  it('know when the last successful backup began, also after one that failed', async () => {
+    const sample = 'asp_backup_last_success_timestamp_seconds';
+    expect(sampleOf(await read(), sample)).toBe(0);
+    const options = { directory: folder, file: join(folder, 'saved.tar'), isForced: false, withKeys: false };
+    await createBackup({ ...options, now: 1_800_000_000_000 });
+    await expect(createBackup({ ...options, now: 1_900_000_000_000 })).rejects.toThrow('exists');
+    expect(sampleOf(await read(), sample)).toBe(1_800_000_000);
+    writeFileSync(join(folder, 'backups.json'), '[{"began_at":"never"}]');
+    expect(sampleOf(await read(), sample)).toBe(0);
   });
 
   it('count requests by method, route pattern and status, with their latency', async () => {

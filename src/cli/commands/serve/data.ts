@@ -136,7 +136,9 @@ export const serveBackup = command({
     const made = await createBackup({ directory, file, isForced, withKeys, now }).catch(async (error: unknown) => {
       throw await translateBackupError(error, ['asp', 'serve', 'backup', named, '--force']);
     });
-    const { attachments, bytes, schemaVersion } = made;
+    const { attachments, bytes, schemaVersion, isRecorded } = made;
+    if (!isRecorded)
+      await context.output.note(`The service will not show this backup: this user cannot write to ${directory}.`);
     if (!withKeys)
       await context.output.note('The backup has no signing keys: after a restore, older access tokens are invalid.');
     const facts = { file, data: directory, bytes, attachments, schema_version: schemaVersion, with_keys: withKeys };

@@ -1,4 +1,4 @@
-import type { OperatorStatus } from '../../../wire/schemas/operator.js';
+import type { BackupRecord, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { isShared } from '../../core/database.js';
 import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
 import {
@@ -15,6 +15,7 @@ import { type DashboardAnswer, page, type Visit } from '../../web/dashboard/visi
 import { renderGraph } from '../../web/graph.js';
 import { type Html, html } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
+import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
 import { renderAreaPage } from './area.js';
 import { ROTATE_PATH } from './keys.js';
@@ -25,6 +26,8 @@ export interface OverviewSources {
   readonly health: { readonly processId: string; requireReady(): Promise<void> };
   readonly keys: Pick<SigningKeys, 'listKeys' | 'rotateKeys'>;
   readonly recent: RecentWatch;
+  /** Undefined: `asp serve backup` does not make backups of these data. */
+  readonly backups: ReadBackups | undefined;
 }
 
 /** Counting reads whole tables, so it is done once a minute at most, however many pages are open. */
@@ -58,9 +61,10 @@ export function createOverview(sources: OverviewSources): (visit: Visit) => Prom
     const processes = await context.database.read((query) => listProcesses(query, PROCESSES_MAX));
     const now = context.clock.now();
     const recent = sources.recent.read();
+    const backups = await sources.backups?.();
     const body = html`<div class="tiles">${renderService(visit, sources, isReady, now)}${renderContents(contents, now)}</div>
 ${renderRecent(recent)}
-<div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}</div>`;
+<div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}${backups !== undefined && renderBackups(backups, now)}</div>`;
     const heading = { title: 'Overview', about: 'The state of this service. Reload the page to update it.' };
     return page(renderAreaPage('overview', { heading, note: visit.note, body }));
   };
@@ -215,6 +219,21 @@ function renderRefusals({ refusals }: Recent): Html {
       ? html`<p class="soft">No call was refused in the last hour.</p>`
       : html`<ul class="grants">${sorted.map(([limit, count]) => html`<li><span class="mono wrap">${limit}</span> <span class="soft">${formatCount(count)}</span></li>`)}</ul>`;
   return renderCard('refusals', 'Refusals by limit', body);
+}
+
+const BACKUPS_SHOWN = 5;
+
+function renderBackups(backups: readonly BackupRecord[], now: number): Html {
+  const rows = backups.slice(0, BACKUPS_SHOWN).map((backup) => {
+    const { began_at: at, bytes, outcome } = backup;
+    const size = bytes === null ? undefined : html` <span class="soft">${formatSize(bytes)}</span>`;
+    return html`<li>${renderTime(at, now)}${size}${!isSuccessful(backup) && html` <span class="badge warn">Failed: ${outcome.toLowerCase().replaceAll('_', ' ')}</span>`}</li>`;
+  });
+  const body =
+    rows.length === 0
+      ? html`<p class="soft">No backup yet. <code class="mono wrap">asp serve backup</code> makes one, also while the service is running.</p>`
+      : html`<ul class="grants">${rows}</ul>`;
+  return renderCard('backups', 'Backups', body);
 }
 
 const KEY_STATE = { next: 'signs from', signing: 'signs since', retired: 'published until' } as const;
