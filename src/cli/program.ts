@@ -78,6 +78,7 @@ import {
   serveStatus,
   serveStop,
 } from './commands/serve/operate.js';
+import { serveClockAdvance } from './commands/serve/rehearse.js';
 import { serve, serveLogs } from './commands/serve/serve.js';
 import {
   sessionCreate,
@@ -108,7 +109,7 @@ const COMMANDS: readonly Command[] = [
   ...[blockList, blockAdd, blockRemove],
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
   ...[serveInstall, serveUninstall],
-  ...[serveKeysList, serveKeysRotate, serveRetention],
+  ...[serveKeysList, serveKeysRotate, serveRetention, serveClockAdvance],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],

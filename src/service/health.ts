@@ -70,7 +70,8 @@ export function createHealth(context: HealthContext): Health {
   };
   const findFault = (): unknown => {
     if (database.writeFault() !== undefined) return database.writeFault();
-    if (clock.monotonic() - beatAtMs > SILENT_MAX_MS) return new Error('The service has not written a heartbeat recently.');
+    if (clock.monotonic() - beatAtMs > SILENT_MAX_MS)
+      return new Error('The service has not written a heartbeat recently.');
     return watch.isRight ? undefined : new Error('The clock of this machine differs from that of the database.');
   };
   const beatAgain = async (): Promise<void> => {

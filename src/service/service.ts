@@ -44,6 +44,7 @@ import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch } from './operator/recent.js';
+import type { Rehearsal } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
@@ -214,6 +215,8 @@ export interface ServiceOptions {
   readonly adoptsAttachments?: boolean;
   /** Injected faults, for testing clients; undefined: none. */
   readonly faults?: FaultPlan | undefined;
+  /** Only for tests: the parts that the operator can change while the service runs. */
+  readonly rehearsal?: Rehearsal | undefined;
 }
 
 export interface RunningService extends Addresses {
@@ -394,6 +397,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
       keys,
       signIn: { links, seeds: options.seeds ?? [] },
       status,
+      rehearsal: options.rehearsal ?? {},
       askToStop: request.ask,
     },
   });

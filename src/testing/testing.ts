@@ -22,12 +22,12 @@ import { requestClientCredentials } from '../client/oauth/token-endpoint.js';
 import { systemClock } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
 import { systemRandom } from '../kit/random.js';
+import { createTurnableClock } from '../kit/turnable-clock.js';
 import type { Fault } from '../service/core/faults.js';
 import { endpointRow, type Operation } from '../wire/endpoint.js';
 import { isHandle } from '../wire/handle.js';
 import { ErrorEnvelope } from '../wire/schemas/base.js';
 import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
-import { createTurnableClock } from './turnable-clock.js';
 
 /** What a service for tests is like. */
 export interface TestServiceOptions {

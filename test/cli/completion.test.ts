@@ -267,7 +267,15 @@ describe('what completions offer', () => {
       ),
     ]);
     // These are words to type; anything else needs a row in PLACEHOLDERS.
-    expect([...new Set(undecided)].sort()).toEqual(['anyone', 'memory', 'no', 'standard', 'trusted', 'yes']);
+    expect([...new Set(undecided)].sort()).toEqual([
+      'anyone',
+      'controlled',
+      'memory',
+      'no',
+      'standard',
+      'trusted',
+      'yes',
+    ]);
   });
 
   it('what the build wrote into the program', () => {

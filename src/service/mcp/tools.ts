@@ -242,7 +242,10 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
   const content = toContent(input);
   const answered = await findLastOfOthers(ground.context, caller.actor, sessionId);
   if (answered === undefined)
-    throw new ServiceError('VALIDATION_ERROR', 'The latest events of the session contain no message to answer: use send.');
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'The latest events of the session contain no message to answer: use send.',
+    );
   // The same answer to the same message is sent once.
   const identity = JSON.stringify([answered.id, content]);
   const key = `reply-${createHash('sha256').update(identity).digest('base64url')}`;

@@ -46,6 +46,7 @@ import {
 } from './accounts.js';
 import { actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
+import { advanceClock, type Rehearsal } from './rehearsal.js';
 import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
@@ -171,6 +172,7 @@ export interface OperatorOptions {
   readonly keys: SigningKeys;
   readonly signIn: SignInLinkParts;
   readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
+  readonly rehearsal: Rehearsal;
   /** The operator has asked the service to stop. */
   readonly askToStop: () => void;
 }
@@ -220,6 +222,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     createSignInLink: (body) => createSignInLink(context, options.signIn, body),
     listOperatorClients: () => listOperatorClients(context),
     revokeOperatorClient: (_, clientId) => revokeOperatorClient(context, clientId),
+    advanceClock: async ({ by_ms: ms }) => advanceClock(options.rehearsal, ms),
     addOperatorClient: (body) => addOperatorClient(context, body),
   };
   app.register(

@@ -178,6 +178,15 @@ export const AddOperatorClientRequest = z.strictObject({
 
 export type AddOperatorClientRequest = z.infer<typeof AddOperatorClientRequest>;
 
+/** A hundred years. */
+const ADVANCE_MAX_MS = 36_600 * 86_400_000;
+
+/** Body that lets time pass at a service for tests. */
+export const AdvanceClockRequest = z.strictObject({ by_ms: z.int().check(z.minimum(0), z.maximum(ADVANCE_MAX_MS)) });
+
+/** The time of the service. */
+export const ServiceTime = z.looseObject({ now: EpochMs });
+
 /**
  * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed).
  */
@@ -252,6 +261,7 @@ export const OPERATOR_ENDPOINT = {
     reply: z.looseObject({ rotated: z.boolean(), keys: z.array(OperatorKey) }),
   },
   createSignInLink: { method: 'POST', path: '/sign-in-links', body: CreateSignInLinkRequest, reply: SignInLink },
+  advanceClock: { method: 'POST', path: '/clock', body: AdvanceClockRequest, reply: ServiceTime },
   addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
 } as const;
 

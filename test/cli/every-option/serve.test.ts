@@ -375,6 +375,11 @@ const TABLE: Table = {
       500,
       served(MEMORY, async ({ url }) => (await request(`${url}/agents`)).status),
     ),
+    '--clock': shown(
+      '--clock 2030-01-01T00:00:00Z',
+      '2030',
+      served(MEMORY, async ({ run }) => (await run('serve clock advance 0s')).out.slice(0, 4)),
+    ),
     '--config': shown('--config $config', ['@a.bot'], async (scene, typed) => {
       scene.name('$config', scene.file('serve.json', '{"seed":["a.bot"]}'));
       return serving(scene, [MEMORY, typed], (one) => agents(one));
@@ -528,6 +533,19 @@ const TABLE: Table = {
       await scene.asNobody(['serve restore $home/saved.tar', typed]);
       return existsSync(join(scene.home, 'restored/asp.sqlite'));
     }),
+  },
+  'serve clock advance': {
+    duration: shown(
+      '40d',
+      40,
+      async (scene, typed) =>
+        serving(scene, [MEMORY, '--clock controlled'], async ({ home }) => {
+          const { ended } = scene.startElsewhere(home, ['serve clock advance --json', typed]);
+          const { now } = jsonOf(await ended) as { now: number };
+          return Math.round((now - Date.now()) / 86_400_000);
+        }),
+      '0s',
+    ),
   },
   'serve agent add': {
     handle: shown(

@@ -14,6 +14,7 @@ import {
   OperatorKey,
   OperatorRetention,
   OperatorStatus,
+  ServiceTime,
 } from '../../../wire/schemas/operator.js';
 import { Session } from '../../../wire/schemas/session.js';
 
@@ -346,6 +347,7 @@ export const COMMAND_OUTPUT = {
   'serve retention': OperatorRetention,
   'serve keys list': list(OperatorKey),
   'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),
+  'serve clock advance': ServiceTime,
   'serve agent list': list(OperatorAgent),
   'serve agent add': list(OperatorAgent),
   'serve agent remove': shape({ handle: text, removed: yes }),

@@ -100,6 +100,11 @@ const OPTIONS = [
     about: 'inject failures, separated by commas: 429:10%, 500:1/20, lost:2%, cut:1%, delay:200ms, drop:1m, seed:7',
     isRepeatable: true,
   },
+  {
+    flags: '--clock <controlled|time>',
+    about:
+      'for tests, with --data memory: a clock that asp serve clock advance turns; it begins now, at 2027-01-01T00:00:00Z, or at +30d',
+  },
   { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables override it' },
   { flags: '--print-config', about: 'print the effective settings and where each comes from, then exit' },
   {
@@ -126,6 +131,7 @@ export const serve = command({
       line: 'asp serve --port 0 --data memory --seed alice.bot,bob.bot --json',
       about: 'for a test: a free port, nothing on disk',
     },
+    { line: 'asp serve --data memory --clock controlled', about: 'a service whose tokens expire when you say so' },
     {
       line: 'asp serve --host 0.0.0.0 --public-url https://asp.example.org --behind-proxy',
       about: 'a public service, behind a proxy',

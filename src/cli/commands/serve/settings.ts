@@ -12,7 +12,7 @@ import { hasSecret, readDatabaseAddress } from '../../../service/store/database-
 import { IDEMPOTENCY_KEY_LIFETIME_S, PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { durationText, readCount, readDuration, readHandles, readSize, suggest } from '../../values.js';
+import { durationText, readCount, readDuration, readHandles, readSize, readTime, suggest } from '../../values.js';
 import type { ServeArgs } from './serve.js';
 
 const SEED_MAX = 2 ** 32 - 1;
@@ -68,6 +68,18 @@ function parseRate(text: string): Rate | undefined {
   if (every !== undefined) return { every: Number(every) };
   const chance = Number(share ?? Number.NaN) / 100;
   return chance > 0 && chance <= 1 ? { chance } : undefined;
+}
+
+/** How far a clock begins ahead of now, in milliseconds: `controlled`, a time, or an offset with its sign. */
+export function readClockStart(source: string, text: string, nowMs: number): number {
+  if (text === 'controlled') return 0;
+  const [, sign, duration = ''] = /^([+-])(.*)$/.exec(text) ?? [];
+  const offsetMs = durationMs(duration);
+  if (offsetMs !== undefined) return sign === '-' ? -offsetMs : offsetMs;
+  if (/^\d/.test(text) && durationMs(text) === undefined) return readTime(source, text, nowMs) - nowMs;
+  throw usageError(`${source} '${text}' is not a clock.`, {
+    why: 'write controlled, a time such as 2027-01-01T00:00:00Z, or an offset with its sign, such as +30d.',
+  });
 }
 
 const STANDARD_PORT = 8744;
@@ -198,6 +210,14 @@ export const SETTING = {
     z.string(),
     (text, source) => {
       readFaults(source, text);
+      return text;
+    },
+    undefined,
+  ),
+  clock: setting<string | undefined>(
+    z.string(),
+    (text, source) => {
+      readClockStart(source, text, 0);
       return text;
     },
     undefined,
@@ -452,6 +472,14 @@ export function readBucket({ environment }: Context, settings: Settings): Servic
   if (!accessKeyId || !secretAccessKey)
     throw usageError('--attachments needs the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.');
   return { address, credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
+}
+
+/** Events and accounts from a time that never was must not get into data that stay. */
+export function requireUseOfClock({ clock, data, database }: Settings): void {
+  if (clock === undefined || (data === 'memory' && database === undefined)) return;
+  throw usageError('--clock needs --data memory.', {
+    why: 'what happens at a turned clock is not kept: it would be in the past or the future of data that stay.',
+  });
 }
 
 /** A bus only connects services that share a database. */

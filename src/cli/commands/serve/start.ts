@@ -6,6 +6,7 @@ import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
+import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-clock.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
 import type { RunningService, ServiceOptions } from '../../../service/service.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -23,8 +24,10 @@ import {
   LOG_LEVELS,
   type LogLevel,
   readBucket,
+  readClockStart,
   readFaults,
   requireUseOfBus,
+  requireUseOfClock,
   requireUseOfDatabase,
   type Settings,
   showDatabase,
@@ -327,6 +330,7 @@ export async function start(
 ): Promise<void> {
   requireUseOfBus(settings);
   requireUseOfDatabase(settings);
+  requireUseOfClock(settings);
   if (settings.database !== undefined) requireFolder(settings.database, settings.data);
   const seeds = [...new Set([...(settings.demo ? DEMO_HANDLES : []), ...settings.seed])];
   const before = readyFile === undefined ? undefined : await context.localService();
@@ -371,6 +375,7 @@ function requireFolder(database: string, data: string | undefined): void {
 
 function toServiceOptions(context: Context, settings: Settings, seeds: readonly string[]): ServiceOptions {
   const { bus, data, inject } = settings;
+  const clock = createServiceClock(context, settings);
   return {
     host: settings.host,
     port: settings.port,
@@ -405,11 +410,23 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
     seeds: seeds.map((handle) => ({ handle, inboundPolicy: settings.policy })),
     version: context.version,
-    clock: context.clock,
+    clock: clock ?? context.clock,
+    rehearsal: { clock },
     random: context.random,
-    log: createServiceLog(context, settings),
+    log: createServiceLog(clock === undefined ? context : { ...context, clock }, settings),
     traces: readTracing(context.environment, context.version),
   };
+}
+
+const AHEAD_MAX_MS = 36_600 * 86_400_000;
+
+/** Undefined: the service has the time of this machine. */
+function createServiceClock({ clock: base }: Context, { clock }: Settings): TurnableClock | undefined {
+  if (clock === undefined) return undefined;
+  const aheadMs = readClockStart('--clock', clock, base.now());
+  if (aheadMs > AHEAD_MAX_MS || base.now() + aheadMs < 0)
+    throw usageError(`--clock '${clock}' is not between 1970 and a hundred years from now.`);
+  return createTurnableClock(base, aheadMs);
 }
 
 function toRecord(context: Context, settings: Settings, service: RunningService): LocalServiceRecord {
@@ -445,6 +462,10 @@ async function announce(
   if (service.tracesUrl !== undefined) await output.note(`Traces go to ${service.tracesUrl}.`);
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
+  if (settings.clock !== undefined)
+    await output.note(
+      `It is ${new Date(service.startedAt).toISOString()} at the service. To turn its clock: asp serve clock advance 1h`,
+    );
   if (settings['public-url'] !== undefined) await output.note(`Listening on ${service.host}:${service.port}.`);
   if (service.isAddressShared)
     await output.note(

@@ -32,10 +32,7 @@ export async function showInvitations(visit: Visit): Promise<DashboardAnswer> {
       read: ([beforeId], limit) => listInvitations(query, beforeId, limit),
     }),
   );
-  const nothing = renderEmpty(
-    'No invitations',
-    html`<p>An invitation is a link that lets one person sign up.</p>`,
-  );
+  const nothing = renderEmpty('No invitations', html`<p>An invitation is a link that lets one person sign up.</p>`);
   const rows = renderList(PATH, listed, (row) => renderInvitation(toInvitation(row, now), csrf, now), nothing);
   const heading = { title: 'Invitations', about: SIGN_UP[context.settings.accountPolicy.signUp] };
   return page(renderAreaPage('invitations', { heading, note, body: html`${renderForm(csrf)}${rows}` }));

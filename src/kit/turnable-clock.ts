@@ -1,4 +1,4 @@
-import type { Clock } from '../kit/clock.js';
+import type { Clock } from './clock.js';
 
 /** A clock that passes like another and can jump ahead. */
 export interface TurnableClock extends Clock {
@@ -14,9 +14,8 @@ interface Timer {
   readonly cancel: () => void;
 }
 
-/** A clock that `base` moves on. */
-export function createTurnableClock(base: Clock): TurnableClock {
-  let aheadMs = 0;
+/** A clock that `base` moves on, from `aheadMs` ahead of it, or behind it. */
+export function createTurnableClock(base: Clock, aheadMs = 0): TurnableClock {
   const timers = new Set<Timer>();
   const monotonic = (): number => base.monotonic() + aheadMs;
   return {
