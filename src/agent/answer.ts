@@ -1,9 +1,10 @@
 import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
 import { stableKey } from '../kit/stable-key.js';
+import { isMessageEvent } from '../wire/event.js';
 import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
-import type { Message } from '../wire/schemas/message.js';
+import { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
 import { type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
 import { type AgentContext, persist, type Settled } from './persist.js';
@@ -16,6 +17,10 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
       readonly text: string;
       /** Sent instead of the text if the reply has parts or files. */
       readonly content?: Content | undefined;
+      /** Of the reply, beside what names the message that it answers. */
+      readonly metadata?: JsonObject | undefined;
+      /** What remains to be done once the reply is sent, or at once without one. */
+      readonly after?: (() => Promise<void>) | undefined;
     }
   | { readonly kind: 'failed'; readonly why: string }
 );
@@ -113,6 +118,24 @@ export interface Answering {
 const FAILED = 'failed';
 const FAILURE_NOTICE = 'Sorry, I could not process this message.';
 
+/** What the metadata of an automatic reply say about the message that it answers. */
+export function replyMetadata(message: Message): JsonObject {
+  return { [IN_REPLY_TO]: message.id, [HOPS]: readHops(message) + 1 };
+}
+
+/** The message for the agent that an event carries, if it does, also one that came with the invitation to a session that has ended. */
+export function findIncoming(event: EventEnvelope, me: string): Incoming | undefined {
+  const message = isMessageEvent(event) ? event.payload : findOneShot(event, me);
+  if (message === undefined || message.sender === me || isFailureNotice(message)) return undefined;
+  return { ...event, type: 'session.message', payload: message };
+}
+
+function findOneShot({ type, payload }: EventEnvelope, me: string): Message | undefined {
+  if (type !== 'session.invited' || payload['invitee'] !== me) return undefined;
+  const { success, data } = Message.safeParse(payload['initial_message']);
+  return success ? data : undefined;
+}
+
 /** Whether a message only says that another agent's command failed. As with bounced mail, it gets no answer. */
 export function isFailureNotice(message: Message): boolean {
   return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
@@ -163,16 +186,27 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
       `${event.event_id}: ${why}; ${isSenderNotified ? 'the sender is notified.' : 'no reply was sent.'}`,
     );
     const failed = { ...about, outcome: 'failed' } as const;
-    const notice = isSenderNotified ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true }) : undefined;
+    const notice = isSenderNotified
+      ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true, [IN_REPLY_TO]: event.payload.id })
+      : undefined;
     if (notice === undefined) return failed;
     return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
   }
-  if (printed.text === '') return { ...about, outcome: 'silent' };
+  if (printed.text === '') {
+    await printed.after?.();
+    return { ...about, outcome: 'silent' };
+  }
   const broken = ticket.checkText(printed.text);
   if (broken !== undefined)
     return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
-  const sent = await reply(answering, event, printed.content ?? printed.text, { [HOPS]: readHops(event.payload) + 1 });
-  if (sent.kind === 'done') return { ...about, outcome: 'replied', reply: sent.reply };
+  const sent = await reply(answering, event, printed.content ?? printed.text, {
+    ...printed.metadata,
+    ...replyMetadata(event.payload),
+  });
+  if (sent.kind === 'done') {
+    await printed.after?.();
+    return { ...about, outcome: 'replied', reply: sent.reply };
+  }
   // The command printed something different this time; the earlier reply was sent.
   if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };
   await output.note(`${event.event_id}: the reply was refused: ${sent.error.code}`);
@@ -190,11 +224,11 @@ async function reply(
   answering: Answering,
   event: Incoming,
   content: Content,
-  metadata: JsonObject = {},
+  metadata: JsonObject,
 ): Promise<Settled<NonNullable<RunRecord['reply']>>> {
   const { context, client, me, ends, signal } = answering;
   const path = { session_id: event.session_id };
-  const body = { content, metadata: { ...metadata, [IN_REPLY_TO]: event.payload.id } };
+  const body = { content, metadata };
   const idempotencyKey = stableKey(me, `POST /sessions/${event.session_id}/messages`, `reply:${event.event_id}`);
   const sent = await persist(context, signal, () => client.call('sendMessage', { path, body, idempotencyKey, signal }));
   if (sent.kind === 'refused') return sent;

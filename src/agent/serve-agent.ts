@@ -53,6 +53,8 @@ export interface OpenedAgent {
   readonly respond: Responder['respond'];
   readonly passesOver?: Responder['passesOver'];
   readonly findRelation: FindRelation;
+  /** Whether to join the session of an invitation; undefined: every one. */
+  readonly accepts?: AgentParts['accepts'];
   /** Gets every new event, before a message in it is answered. */
   readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;
   readonly onReady: () => Promise<void>;

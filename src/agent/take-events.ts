@@ -2,13 +2,12 @@ import type { Client, TailItem } from '../client/client.js';
 import { isMessageEvent } from '../wire/event.js';
 import { findInReplyTo } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
-import { Message } from '../wire/schemas/message.js';
 import {
   type Advice,
   answer,
   answeredBefore,
+  findIncoming,
   type Incoming,
-  isFailureNotice,
   limitStop,
   type OnFailure,
   type OnLimit,
@@ -64,6 +63,8 @@ export interface AgentParts {
   readonly reports: TakenReports;
   readonly limits: Limits;
   readonly admits: Admits;
+  /** Whether to join the session of an invitation; undefined: every one. */
+  readonly accepts?: ((invitation: EventEnvelope) => Promise<boolean>) | undefined;
   /** Gets every new event, before a message in it is answered. */
   readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;
   /** All that had happened is known, and new messages are answered from now on. */
@@ -212,20 +213,12 @@ class Agent {
     this.#parts.progress.settleUpTo(settled, over);
   }
 
-  /** A message for the agent to answer, including one that came with the invitation to a session that has ended. */
+  /** A message for the agent to answer. */
   async #findIncoming(event: EventEnvelope): Promise<Incoming | undefined> {
     const { me, points, admits, passesOver } = this.#parts;
-    if (points.isDone(event) || passesOver?.(event) === true) return undefined;
-    const message = isMessageEvent(event) ? event.payload : this.#oneShotOf(event);
-    if (message === undefined || message.sender === me || isFailureNotice(message)) return undefined;
-    if (!(await admits(message.sender))) return undefined;
-    return { ...event, type: 'session.message', payload: message };
-  }
-
-  #oneShotOf({ type, payload }: EventEnvelope): Message | undefined {
-    if (type !== 'session.invited' || payload['invitee'] !== this.#parts.me) return undefined;
-    const { success, data } = Message.safeParse(payload['initial_message']);
-    return success ? data : undefined;
+    const isPassed = points.isDone(event) || passesOver?.(event) === true;
+    const incoming = isPassed ? undefined : findIncoming(event, me);
+    return incoming !== undefined && (await admits(incoming.payload.sender)) ? incoming : undefined;
   }
 
   /** Messages from before the invitation were not meant for this agent; recorded on disk before they could be read. */
@@ -244,6 +237,7 @@ class Agent {
     if (payload['initial_message'] !== undefined) return;
     if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
     if (!(await admits(String(payload['by'])))) return;
+    if ((await this.#parts.accepts?.(event)) === false) return;
     await this.#beginAt(event, epoch);
     const joined = await persist(context, signal, () =>
       client.call('joinSession', { path: { session_id: sessionId }, signal }),

@@ -164,6 +164,11 @@ export function createArgs<Known extends Option, Positional extends Argument = n
   return args as Args<Known, Positional>;
 }
 
+/** The handle that a command takes as an argument in place of `--as`, as typed. */
+export function namedAgent({ actsAs, arguments: known }: Command, { positional }: ParsedArgs): string | undefined {
+  return positional[known.findIndex(({ usage }) => argumentName(usage) === actsAs)];
+}
+
 const argumentName = (usage: string): string => usage.replace(/^[<[]|(\.\.\.|\|-)?[>\]]$/g, '');
 
 type OptionOf<Table extends readonly Option[]> = Table[number];
@@ -208,6 +213,8 @@ interface Definition<
   readonly endlessWith?: readonly NameOf<NoInfer<Own>[number]>[];
   /** With one of these flags, it prints documents of more than one shape, and `--fields` is not checked. */
   readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
+  /** The argument that names the acting agent, in place of `--as`. */
+  readonly actsAs?: ArgumentName<NoInfer<Positional>[number]['usage']>;
   /** A signal ends it normally: it finishes its work, however long that takes, and its exit code counts. */
   readonly finishesOnSignal?: boolean;
   /** After a signal or its deadline, it removes what it created, however long that takes. */
@@ -244,6 +251,7 @@ export interface Command<
   readonly deadlineMs: number;
   readonly endlessWith: readonly string[];
   readonly mixesShapesWith: readonly string[];
+  readonly actsAs: string | undefined;
   readonly finishesOnSignal: boolean;
   readonly tidiesUp: boolean;
   readonly isHidden: boolean;
@@ -285,6 +293,7 @@ export function command<
     deadlineMs: definition.deadlineMs ?? DEFAULT_DEADLINE_MS,
     endlessWith: definition.endlessWith ?? [],
     mixesShapesWith: definition.mixesShapesWith ?? [],
+    actsAs: definition.actsAs,
     finishesOnSignal: definition.finishesOnSignal ?? false,
     tidiesUp: definition.tidiesUp ?? false,
     isHidden: definition.isHidden ?? false,

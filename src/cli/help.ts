@@ -20,7 +20,10 @@ export const OVERVIEW: readonly Section[] = [
   { title: 'Identity', commands: ['login', 'logout', 'whoami', 'use', 'agent', 'auth', 'profile'] },
   { title: 'Trust', commands: ['allowlist', 'knock', 'block'] },
   { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'alias', 'completion'] },
-  { title: 'For scripts and agents', commands: ['connect', 'skill', 'mcp', 'api', 'schema', 'commands', 'explain'] },
+  {
+    title: 'For scripts and agents',
+    commands: ['connect', 'skill', 'mcp', 'mock', 'api', 'schema', 'commands', 'explain'],
+  },
 ];
 
 type Named = Pick<Command, 'path' | 'aliases' | 'arguments'>;
@@ -71,7 +74,7 @@ export function overview(program: Overview, version: string, style: Style, width
   });
   const more: Row[] = [
     ['asp <command> --help', 'what a command does, with examples'],
-    ['asp help <topic>', 'auth, environment, config, json, exit-codes, scripting, tail, extensions, agents'],
+    ['asp help <topic>', 'auth, environment, config, json, exit-codes, scripting, tail, testing, extensions, agents'],
   ];
   const left = leftWidth([...blocks.flatMap(({ rows }) => rows), ...more], width);
   const aligned = blocks

@@ -40,6 +40,7 @@ import { inbox, inboxRead } from './commands/inbox/inbox.js';
 import { knockDismiss, knockList } from './commands/knock.js';
 import { mcp } from './commands/mcp/mcp.js';
 import { messageList, messageSearch } from './commands/message/message.js';
+import { mock } from './commands/mock/mock.js';
 import { open } from './commands/open.js';
 import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
 import { run } from './commands/run/run.js';
@@ -102,7 +103,7 @@ const COMMANDS: readonly Command[] = [
   ...[messageSend, ask, chat, reply, inbox, inboxRead, messageList, messageSearch],
   ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
   ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
-  run,
+  ...[run, mock],
   ...[attachmentUpload, attachmentDownload, attachmentShow, attachmentList],
   ...[allowlistList, allowlistAdd, allowlistRemove, allowlistApply, allowlistCheck],
   ...[knockList, knockDismiss],

@@ -14,6 +14,7 @@ import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
 import { isHandle } from '../wire/handle.js';
+import { textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';
@@ -437,12 +438,7 @@ function withoutControls(text: string): string {
 }
 
 function withText(message: Message): IncomingMessage {
-  const { content } = message;
-  if (typeof content === 'string') return { ...message, text: content };
-  const texts = content.flatMap((part) =>
-    part.type === 'text' && typeof part['text'] === 'string' ? [part['text']] : [],
-  );
-  return { ...message, text: texts.join('\n') };
+  return { ...message, text: textPartsOf(message) };
 }
 
 function readMs(name: string, duration: Duration): number {

@@ -77,6 +77,14 @@ export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
 
+/** The text parts of a message, a line each. */
+export function textPartsOf({ content }: Pick<Message, 'content'>): string {
+  if (typeof content === 'string') return content;
+  return content
+    .flatMap((part) => (part.type === 'text' && typeof part['text'] === 'string' ? [part['text']] : []))
+    .join('\n');
+}
+
 /** The words of a message, for a line or an excerpt. */
 export function textOfMessage({ content }: Pick<Message, 'content'>): string {
   if (typeof content === 'string') return content;

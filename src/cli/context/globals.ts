@@ -2,7 +2,7 @@ import type { Args, GlobalOption, WriteOption } from '../command.js';
 import { usageError } from '../errors.js';
 import type { Format } from '../terminal/output.js';
 import type { ColorChoice } from '../terminal/style.js';
-import { readCount, readDuration, readHandle } from '../values.js';
+import { readCount, readDuration, readHandles } from '../values.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -71,16 +71,18 @@ function parseKey(text: string | undefined): string | undefined {
   throw usageError('--idempotency-key is 1 to 255 printable ASCII characters.');
 }
 
-export function readGlobals(args: GlobalArgs, environment: Environment): Globals {
+/** `named`: the acting agent, if an argument of the command names it. */
+export function readGlobals(args: GlobalArgs, environment: Environment, named?: string): Globals {
   args.refuseBoth('idempotency-key', 'once');
   args.refuseBoth('quiet', 'verbose');
   const { ASP_TIMEOUT, ASP_RETRIES, ASP_NO_INPUT, ASP_DEBUG, ACCESSIBLE } = environment;
-  const as = args.text('as');
+  const [agent, ...others] = readHandles([args.text('as'), named].filter((text) => text !== undefined));
+  if (others.length > 0) throw usageError(`${named} is not the agent of --as. Name one of them.`);
   const once = args.text('once');
   if (once === '') throw usageError('--once needs a name.');
   const timeout = args.text('timeout');
   return {
-    as: as === undefined ? undefined : readHandle(as),
+    as: agent,
     profile: args.text('profile'),
     format: chooseFormat(args, environment),
     fields: parseFields(args.text('fields')),

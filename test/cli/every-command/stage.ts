@@ -56,6 +56,7 @@ function furnish(home: string, service: CannedService): void {
   });
   writeFileSync(join(home, 'note.txt'), 'a note\n');
   writeFileSync(join(home, 'browser.mjs'), BROWSER);
+  writeFileSync(join(home, 'mock.json'), '{ "rules": [{ "do": [] }] }');
 }
 
 export async function startStage(): Promise<Stage> {

@@ -102,7 +102,45 @@ async function twoAsk(
   );
 }
 
-/** The names of the tools that `asp mcp` offers. */
+/** Whether `$home/ready` is there while the agent answers, and after it. */
+async function readiness(scene: Scene, words: readonly (string | Typed)[]): Promise<unknown> {
+  const id = await scene.session();
+  const path = join(scene.home, 'ready');
+  let wasThere = false;
+  const ask = async (): Promise<void> => {
+    wasThere = existsSync(path);
+    await scene.alice.mustSend(id, 'ping');
+  };
+  return running(
+    scene,
+    words,
+    ask,
+    (told) => told > 0,
+    () => [wasThere, existsSync(path)],
+  );
+}
+
+/** Scripts for mocks: one that answers everything, and one that answers nothing. */
+function writeScripts(scene: Scene): void {
+  scene.file('pong.json', '{ "rules": [{ "required": true, "do": [{ "reply": "pong" }] }] }');
+  scene.file('not.json', '{ "rules": [{ "when": { "contains": "other" }, "do": [] }] }');
+}
+
+/** As `asked`, for a mock. */
+const mocked =
+  (line: string, look?: (scene: Scene, sessionId: string, code: number | null) => unknown) =>
+  (scene: Scene, typed: Typed): Promise<unknown> => {
+    writeScripts(scene);
+    return asked(line, look, 3000)(scene, typed);
+  };
+
+const mockedTwice =
+  (more = '') =>
+  (scene: Scene, typed: Typed): Promise<unknown> => {
+    writeScripts(scene);
+    return askTwice(scene, [`mock --from anyone --script $home/pong.json ${more}`, typed]);
+  };
+
 /** The answer to one request of the protocol, with these words. */
 async function askTools<Result>(
   scene: Scene,
@@ -302,23 +340,9 @@ const TABLE: Table = {
       );
     }),
     '--on-failure': shown('--on-failure skip', ['ping'], asked(`run --from anyone --exec 'exit 3'`)),
-    '--ready-file': shown('--ready-file $home/ready', [true, false], async (scene, typed) => {
-      const id = await scene.session();
-      const path = join(scene.home, 'ready');
-      let wasThere = false;
-      const ask = async (): Promise<void> => {
-        wasThere = existsSync(path);
-        await scene.alice.mustSend(id, 'ping');
-      };
-      const words = [`run --from anyone --exec 'echo pong'`, typed];
-      return running(
-        scene,
-        words,
-        ask,
-        (told) => told > 0,
-        () => [wasThere, existsSync(path)],
-      );
-    }),
+    '--ready-file': shown('--ready-file $home/ready', [true, false], async (scene, typed) =>
+      readiness(scene, [`run --from anyone --exec 'echo pong'`, typed]),
+    ),
     '--since': shown('--since 1h', 2, async (scene, typed) => {
       const id = await scene.session('ping');
       // The service tells its time in whole seconds.
@@ -339,6 +363,89 @@ const TABLE: Table = {
       true,
       asked(`run --from anyone --exec 'echo pong'`, ({ home }) => existsSync(join(home, 'place.json'))),
     ),
+  },
+  mock: {
+    handle: shown(
+      '$bob',
+      0,
+      async (scene, typed) => {
+        const stdin = '{"rules":[{"on":"invitation","required":true,"do":"join"}]}';
+        await scene.alice.mustCreate({ invite: [scene.bob.handle] });
+        return (
+          await scene.as(scene.bob, ['mock', typed, '--timeout 20s --until-met --from anyone --script -'], { stdin })
+        ).code;
+      },
+      '$alice',
+    ),
+    '--script': shown(
+      '--script $home/pong.json',
+      ['ping', 'pong'],
+      mocked('mock --from anyone'),
+      '--script $home/not.json',
+    ),
+    '--strict': shown('--strict', 13, async (scene, typed) => {
+      writeScripts(scene);
+      const id = await scene.session();
+      const agent = scene.start(scene.bob, ['mock --from anyone --script $home/not.json', typed]);
+      await until('the agent answers', async () => agent.streams.err().includes('Answering as'));
+      await scene.alice.mustSend(id, 'ping');
+      await until('the message is seen', async () => agent.streams.err().includes('no rule fits'));
+      agent.stop();
+      return (await agent.ended).code;
+    }),
+    '--until-met': shown(
+      '--until-met',
+      0,
+      mocked('mock --from anyone --script $home/pong.json', (_, __, code) => code),
+    ),
+    '--from': shown(
+      '--from $carol',
+      [['ping'], ['ping', 'pong']],
+      (scene, typed) => {
+        writeScripts(scene);
+        return twoAsk(
+          scene,
+          ['mock --script $home/pong.json', typed],
+          (texts) => texts.some(({ length }) => length > 1),
+          (texts) => texts,
+        );
+      },
+      '--from $alice',
+    ),
+    '--count': shown(
+      '--count 1',
+      0,
+      mocked('mock --from anyone --script $home/pong.json', (_, __, code) => code),
+    ),
+    '--since': shown('--since 1h', 2, async (scene, typed) => {
+      writeScripts(scene);
+      const id = await scene.session('ping');
+      // The service tells its time in whole seconds.
+      await pause(1100);
+      const isDone = (told: number): boolean => told > (typed.length > 0 ? 1 : 0);
+      const pongs = async (): Promise<number> =>
+        (await textsIn(scene.alice, id)).filter((text) => text === 'pong').length;
+      const words = ['mock --from anyone --script $home/pong.json', typed];
+      return running(scene, words, () => scene.alice.mustSend(id, 'ping'), isDone, pongs);
+    }),
+    '--max-replies': shown('--max-replies 1', ['a', 'b', 'pong'], mockedTwice()),
+    '--human': shown('--human $alice', ['a', 'b', 'pong', 'pong'], mockedTwice('--max-replies 1')),
+    '--max-replies-per-hour': shown('--max-replies-per-hour 1', ['a', 'b', 'pong'], mockedTwice()),
+    '--max-hops': shown('--max-hops 3', ['ping'], async (scene, typed) => {
+      writeScripts(scene);
+      const id = await scene.session();
+      return running(
+        scene,
+        ['mock --from anyone --script $home/pong.json', typed],
+        () => scene.alice.mustSend(id, 'ping', { hops: 3 }),
+        (told) => told > 0,
+        () => textsIn(scene.alice, id),
+      );
+    }),
+    '--ready-file': shown('--ready-file $home/ready', [true, false], async (scene, typed) => {
+      writeScripts(scene);
+      return readiness(scene, ['mock --from anyone --script $home/pong.json', typed]);
+    }),
   },
   mcp: {
     '--read-only': shown('--read-only', [true, false], async (scene, typed) => {

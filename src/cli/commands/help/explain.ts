@@ -100,6 +100,10 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Act on that answer. The question has been answered: do not repeat it.',
   },
   ASP_PARTIAL: { means: 'Only part of the work was done; stderr says which.', helps: 'Finish the rest.' },
+  ASP_NOT_AS_EXPECTED: {
+    means: 'A test failed: messages did not fit the rules of the script.',
+    helps: 'Correct the program that is tested, or the rules.',
+  },
   ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {
     means: 'The output could not be written, for example because the disk is full. It is incomplete.',

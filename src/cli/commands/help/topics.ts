@@ -68,6 +68,10 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 10, means: 'partly done' },
   { code: 11, means: 'a limit that keeps agents from running forever was reached (asp run --on-limit stop)' },
   { code: 12, means: 'the answer is not the expected one (asp ask --expect)' },
+  {
+    code: 13,
+    means: 'a test failed: messages did not fit the rules of a script (asp mock)',
+  },
   { code: 130, means: 'interrupted (SIGINT)' },
   { code: 143, means: 'stopped by SIGTERM' },
 ];
@@ -148,6 +152,46 @@ Each event is printed once and in the order of its session, even across reconnec
 --cursor-file stores the position between runs, after each line is read, so nothing is lost.
 --type, --from and --not-me filter; -c, --idle, --until and --timeout stop; --control adds asp.* lines.
 --exec runs a command for each event, with the event on its standard input.
+`,
+  testing: `Testing agents
+
+  asp serve --data memory --seed t.alice,t.bob --detach   a service for the test
+  asp mock @t.alice --script alice.json                   plays @t.alice from a script until Ctrl-C
+  asp mock @t.alice --script alice.json --until-met --timeout 1m   exit 0 if every required rule was used within a minute, otherwise 13
+
+A script of asp mock is JSON; comments are allowed:
+
+  { "rules": [
+    { "when": { "contains": "price" }, "do": [{ "reply": "20 EUR" }] },
+    { "name": "order", "required": true, "when": { "matches": "^order [0-9]+$" },
+      "do": [{ "ask": "Which size?", "choices": ["S", "M"] }] },
+    { "when": { "nth": 3 }, "do": [{ "delay": "1s" }, "end"] },
+    { "on": "invitation", "when": { "from": "@t.eve" }, "do": "ignore" },
+    { "do": [] }
+  ] }
+
+The first rule that fits a message is used. Its members:
+  when       conditions that must all hold; without it, every message fits
+  do         the actions, in this order; an empty list says nothing
+  times      the rule is used at most N times; after that, the next one that fits
+  required   if true, the rule must be used (as often as times says), or the exit code is 13
+  name       what notes and records call the rule
+  on         "message", or "invitation" for a rule about invitations; those without a rule are accepted
+
+Conditions:
+  from       a handle, or a list of handles
+  contains   text that is in the message, in the same case; in the topic of an invitation
+  matches    a regular expression of JavaScript; one that takes longer than a second does not match
+  data       members that a data part has, whatever else is in it
+  nth        which message of its session it is, counted from the start of asp mock
+
+Actions:
+  {"reply": "text"}              or a list of parts, as in asp send --parts; may have "metadata"
+  {"ask": "?", "choices": []}    a question with 2 to 10 choices; may have "metadata"
+  {"delay": "200ms"}             waits
+  "end", "leave"                 ends or leaves the session, as the last action
+  "fail"                         the sender gets the notice of a failed command, as the last action
+  "join", "leave", "ignore"      for an invitation, in place of the list: leave joins first; ignore leaves it open
 `,
   extensions: `Your own commands
 

@@ -21,7 +21,7 @@ import {
   ToolCall,
 } from './permission.js';
 import type { RunRules } from './run.js';
-import type { CommandGuard } from './run-command.js';
+import { agentEnvironment, type CommandGuard } from './run-command.js';
 
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */
@@ -186,7 +186,7 @@ class AcpAgent implements Responder {
 
   async #startOnce(): Promise<Connection | Failed> {
     const { context, me, rules, guard } = this.#parts;
-    const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name };
+    const environment = await agentEnvironment(context, me);
     const process = startAcpProcess(context, rules.command, environment, guard, {
       answer: (method, params) => this.#answer(method, params),
       notice: (method, params) => this.#notice(method, params),

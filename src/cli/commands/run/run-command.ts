@@ -26,10 +26,20 @@ export interface CommandRules {
   readonly timeoutMs: number;
 }
 
+/** With it, `asp` in a program acts as the same agent at the same service. */
+export async function agentEnvironment(context: Context, me: string): Promise<Readonly<Record<string, string>>> {
+  return { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name };
+}
+
 /** A command that is run for each message. */
-export function respondByCommand(context: Context, rules: CommandRules, guard: CommandGuard, me: string): Responder {
+export function respondByCommand(
+  context: Context,
+  rules: CommandRules,
+  guard: CommandGuard,
+  environment: Readonly<Record<string, string>>,
+): Responder {
   return {
-    respond: (event, signal, onTaken) => runCommand(context, rules, guard, event, me, signal, onTaken),
+    respond: (event, signal, onTaken) => runCommand(context, rules, guard, event, environment, signal, onTaken),
     close: async () => {},
   };
 }
@@ -43,12 +53,12 @@ async function runCommand(
   rules: CommandRules,
   guard: CommandGuard,
   event: EventEnvelope,
-  me: string,
+  agent: Readonly<Record<string, string>>,
   signal: AbortSignal,
   onTaken: () => void,
 ): Promise<Produced> {
   for (let tries = 1; ; tries += 1) {
-    const environment = { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name, ASP_TRY: String(tries) };
+    const environment = { ...agent, ASP_TRY: String(tries) };
     const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
     signal.throwIfAborted();
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);

@@ -63,6 +63,17 @@ function readAllowed(texts: readonly string[]): Allowed {
   return allowed;
 }
 
+export const FROM_OPTION = {
+  flags: '--from <handles|anyone>',
+  about: 'who can invite the agent and get answers (default: agents of the same owner, and the allowlist)',
+  isRepeatable: true,
+} as const satisfies Option;
+export const COUNT_OPTION = { flags: '-c, --count <count>', about: 'exit after N messages' } as const satisfies Option;
+export const READY_FILE_OPTION = {
+  flags: '--ready-file <path>',
+  about: 'a file that exists while the agent answers',
+} as const satisfies Option;
+
 const OPTIONS = [
   { flags: '--exec <command>', about: 'the command, run by the shell' },
   { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
@@ -80,14 +91,10 @@ const OPTIONS = [
     flags: '--ask-wait <duration>',
     about: 'how long --ask waits before the request is refused (default 10m)',
   },
-  {
-    flags: '--from <handles|anyone>',
-    about: 'who can invite the agent and get answers (default: agents of the same owner, and the allowlist)',
-    isRepeatable: true,
-  },
+  FROM_OPTION,
   { flags: '--no-join', about: 'do not join sessions' },
   { flags: '--end', about: 'end the session after the reply' },
-  { flags: '-c, --count <count>', about: 'exit after N messages' },
+  COUNT_OPTION,
   { flags: '--concurrency <count>', about: 'handle this many sessions at a time (default 4)' },
   { flags: '--command-timeout <duration>', about: 'time limit of a command or a turn (default 10m)' },
   { flags: '--grace <duration>', about: 'how long running commands may take to finish after Ctrl-C (default 10s)' },
@@ -116,7 +123,7 @@ const OPTIONS = [
     choices: ['skip', 'stop'],
   },
   { flags: '--cursor-file <path>', about: 'store the progress here instead of in the state directory' },
-  { flags: '--ready-file <path>', about: 'a file that exists while the agent answers' },
+  READY_FILE_OPTION,
 ] as const satisfies readonly Option[];
 
 export const run = command({
@@ -188,13 +195,13 @@ const REPLIES_DEFAULT = 20;
 const ASK_WAIT_DEFAULT_MS = 10 * 60_000;
 const HOPS_DEFAULT = 50;
 const CONCURRENCY_DEFAULT = 4;
-const CONCURRENCY_MAX = 256;
+export const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
-const GRACE_DEFAULT_MS = 10_000;
+export const GRACE_DEFAULT_MS = 10_000;
 const TRIES_MAX = 20;
 
 /** Empty: agents of the same owner, and the allowlist. */
-function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
+export function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
   return texts.includes('anyone') ? 'anyone' : readHandles(texts);
 }
 

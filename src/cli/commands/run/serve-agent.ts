@@ -2,16 +2,24 @@ import { resolve } from 'node:path';
 import type { Advice, Responder } from '../../../agent/answer.js';
 import { lockProgress } from '../../../agent/lock-progress.js';
 import { waitForService } from '../../../agent/persist.js';
-import { openProgress } from '../../../agent/progress-file.js';
+import { openProgress, type ProgressFile } from '../../../agent/progress-file.js';
 import { createRelations, type FindRelation } from '../../../agent/relation.js';
-import { type AnswerAll, type Stops, serveAgent } from '../../../agent/serve-agent.js';
+import { type OpenedAgent, type Stops, serveAgent } from '../../../agent/serve-agent.js';
 import { serviceTime } from '../../../agent/start-points.js';
+import type { AgentOptions } from '../../../agent/take-events.js';
+import type { Client } from '../../../client/client.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
 import type { RunOptions } from './run.js';
-import { type CommandGuard, respondByCommand, startCommandGuard, waitForGuard } from './run-command.js';
+import {
+  agentEnvironment,
+  type CommandGuard,
+  respondByCommand,
+  startCommandGuard,
+  waitForGuard,
+} from './run-command.js';
 
 const ADVICE: Advice = {
   admit: 'Add it with asp allowlist add, or answer everyone with --from anyone.',
@@ -29,72 +37,94 @@ const ADVICE: Advice = {
 
 /** Runs a command for each message until the agent is stopped. */
 export async function runAgent(context: Context, options: RunOptions): Promise<void> {
+  const end = await answerUntilStopped(context, options, async (agent, answer) => {
+    const { client, me, path, soft, hard } = agent;
+    const guard = startCommandGuard(context);
+    let responder: Responder | undefined;
+    try {
+      const progress = await startProgress(context, agent, path, options.sinceMs);
+      if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
+      progress.guardBy(guard.identity);
+      await progress.written();
+      const { rules } = options;
+      if (rules.protocol === 'acp' && rules.ask?.handle === me)
+        throw usageError(`${me} cannot ask itself for permission.`, { why: '--ask names another agent.' });
+      const findRelation = createRelations({ context, client, me, signal: hard.signal });
+      responder = await startResponder({ context, me, rules, guard, findRelation, progressPath: path, signal: soft });
+      const onRecord: OpenedAgent['onRecord'] = (record) => context.output.record(record);
+      const { respond, passesOver } = responder;
+      await answer({ progress, progressPath: path, respond, passesOver, onRecord });
+    } finally {
+      await responder?.close();
+      guard.close();
+    }
+  });
+  if (end === 'timeout') throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
+}
+
+/** An agent that answers alone: nothing else on this machine does with the same progress file. */
+export interface AgentSeat extends Stops {
+  readonly client: Client;
+  readonly me: string;
+  /** Where its progress is kept, if it is. */
+  readonly path: string;
+}
+
+/** What makes the replies, and what hears of them. */
+type Answerer = Pick<OpenedAgent, 'progress' | 'progressPath' | 'respond' | 'passesOver' | 'accepts' | 'onRecord'>;
+
+/** Answers as the acting agent until the signal, the deadline or the count; says so, on stderr and by the ready file. */
+export async function answerUntilStopped(
+  context: Context,
+  options: AgentOptions & { readonly readyFile: string | undefined; readonly cursorFile?: string | undefined },
+  open: (agent: AgentSeat, answer: (by: Answerer) => Promise<void>) => Promise<void>,
+): Promise<'stopped' | 'timeout'> {
   const { clock, globals } = context;
   const time = new AbortController();
   const cancel =
     globals.timeoutMs === undefined ? undefined : clock.schedule(globals.timeoutMs, () => time.abort(), true);
   const signal = AbortSignal.any([context.signal, time.signal]);
   try {
-    await serveAgent(context, ADVICE, options, signal, (stops, answerAll) =>
-      followAndAnswer(context, options, stops, answerAll),
-    );
-  } finally {
-    cancel?.();
-  }
-  if (time.signal.aborted) throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
-}
-
-async function followAndAnswer(
-  context: Context,
-  options: RunOptions,
-  { soft, hard }: Stops,
-  answerAll: AnswerAll,
-): Promise<void> {
-  const readyFile = await openReadyFile(options.readyFile);
-  const client = await waitForService(context, soft, () => context.client());
-  const me = await waitForService(context, soft, () => context.actingHandle());
-  const path = options.cursorFile ?? (await progressPath(context, me));
-  const release = await lockProgress(context, me, resolve(context.machine.workingDirectory, path));
-  if (release === undefined)
-    throw new CliError('ASP_ALREADY_RUNNING', {
-      message: `Another asp run already answers as ${me}.`,
-      why: `both would store their progress in ${path}. To run a second one with a different command, use --cursor-file.`,
-    });
-  const guard = startCommandGuard(context);
-  let responder: Responder | undefined;
-  try {
-    const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
-    const progress = await openProgress(path, async () => options.sinceMs ?? waitForService(context, soft, now));
-    if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
-    progress.guardBy(guard.identity);
-    await progress.written();
-    const { rules } = options;
-    if (rules.protocol === 'acp' && rules.ask?.handle === me)
-      throw usageError(`${me} cannot ask itself for permission.`, { why: '--ask names another agent.' });
-    const relationsUntil = (signal: AbortSignal): FindRelation => createRelations({ context, client, me, signal });
-    const findRelation = relationsUntil(hard.signal);
-    responder = await startResponder({ context, me, rules, guard, findRelation, progressPath: path, signal: soft });
-    await answerAll({
-      client,
-      me,
-      progress,
-      progressPath: path,
-      respond: responder.respond,
-      passesOver: responder.passesOver,
-      findRelation: relationsUntil(soft),
-      async onReady() {
+    await serveAgent(context, ADVICE, options, signal, async (stops, answerAll) => {
+      const { soft } = stops;
+      const readyFile = await openReadyFile(options.readyFile);
+      const client = await waitForService(context, soft, () => context.client());
+      const me = await waitForService(context, soft, () => context.actingHandle());
+      const path = options.cursorFile ?? (await progressPath(context, me));
+      const release = await lockProgress(context, me, resolve(context.machine.workingDirectory, path));
+      if (release === undefined)
+        throw new CliError('ASP_ALREADY_RUNNING', {
+          message: `Another asp run already answers as ${me}.`,
+          why: `both would store their progress in ${path}. To run a second one with a different command, use --cursor-file.`,
+        });
+      const onReady = async (): Promise<void> => {
         await readyFile.write(readyText(context));
         const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
         await context.output.note(`Answering as ${me}.${whom}`);
-      },
-      onRecord: (record) => context.output.record(record),
+      };
+      const findRelation = createRelations({ context, client, me, signal: soft });
+      try {
+        await open({ ...stops, client, me, path }, (by) => answerAll({ ...by, client, me, findRelation, onReady }));
+      } finally {
+        await readyFile.remove();
+        release();
+      }
     });
   } finally {
-    await responder?.close();
-    guard.close();
-    await readyFile.remove();
-    release();
+    cancel?.();
   }
+  return time.signal.aborted ? 'timeout' : 'stopped';
+}
+
+/** The progress of an earlier run; without one, messages since then are answered, or from now on. */
+export function startProgress(
+  context: Context,
+  { client, soft }: AgentSeat,
+  path: string | undefined,
+  sinceMs: number | undefined,
+): Promise<ProgressFile> {
+  const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
+  return openProgress(path, async () => sinceMs ?? waitForService(context, soft, now));
 }
 
 interface ResponderParts {
@@ -109,7 +139,8 @@ interface ResponderParts {
 
 /** What makes the replies: a command that runs for each message, or an agent program that stays. */
 async function startResponder({ rules, ...parts }: ResponderParts): Promise<Responder> {
-  if (rules.protocol === 'exec') return respondByCommand(parts.context, rules, parts.guard, parts.me);
+  const { context, me, guard } = parts;
+  if (rules.protocol === 'exec') return respondByCommand(context, rules, guard, await agentEnvironment(context, me));
   const { startAcpAgent } = await import('./acp-agent.js');
   return startAcpAgent({ ...parts, rules });
 }

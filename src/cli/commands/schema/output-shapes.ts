@@ -83,6 +83,23 @@ const turn = shape({
   permissions: shape({ allowed: count, refused: count }),
 });
 
+/** What became of a message for an agent. */
+const runRecord = shape({
+  session_id: text,
+  event_id: text,
+  message_id: text,
+  sequence: count,
+  from: text,
+  outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered', 'limited']),
+  exit_code: maybeCount,
+  tries: count,
+  reply: z.nullable(shape({ message_id: text, sequence: count })),
+  code: maybe,
+  at: count,
+  duration_ms: count,
+  turn: z.optional(turn),
+});
+
 const alias = shape({ name: text, words: z.array(text) });
 const profile = shape({
   name: text,
@@ -248,21 +265,8 @@ export const COMMAND_OUTPUT = {
   'message list': list(Message),
   'message search': list(Message),
   mcp: shape({ jsonrpc: z.literal('2.0') }),
-  run: shape({
-    session_id: text,
-    event_id: text,
-    message_id: text,
-    sequence: count,
-    from: text,
-    outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered', 'limited']),
-    exit_code: maybeCount,
-    tries: count,
-    reply: z.nullable(shape({ message_id: text, sequence: count })),
-    code: maybe,
-    at: count,
-    duration_ms: count,
-    turn: z.optional(turn),
-  }),
+  run: runRecord,
+  mock: shape({ ...runRecord.shape, rule: maybe }),
   'session list': list(Session),
   'session show': z.looseObject({ ...Session.shape, delivery: z.optional(z.nullable(DeliveryReply)) }),
   'session create': lifecycle,
