@@ -22,7 +22,7 @@ export const OVERVIEW: readonly Section[] = [
   { title: 'This machine', commands: ['serve', 'demo', 'open', 'status', 'doctor', 'config', 'alias', 'completion'] },
   {
     title: 'For scripts and agents',
-    commands: ['connect', 'skill', 'mcp', 'mock', 'api', 'schema', 'commands', 'explain'],
+    commands: ['connect', 'skill', 'mcp', 'mock', 'replay', 'api', 'schema', 'commands', 'explain'],
   },
 ];
 

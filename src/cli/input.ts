@@ -32,6 +32,20 @@ export async function readNamedFile(path: string, maxBytes: number): Promise<Buf
   }
 }
 
+/** The lines of UTF-8 text, as they arrive. @throws CliError `ASP_FILE_TOO_LARGE` if one is longer than `maxBytes` */
+export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let pending = '';
+  for await (const bytes of source) {
+    pending += decoder.decode(bytes, { stream: true });
+    const lines = pending.split('\n');
+    pending = lines.pop() ?? '';
+    for (const line of lines) yield line.replace(/\r$/, '');
+    if (Buffer.byteLength(pending) > maxBytes) throw tooLarge('a line', maxBytes);
+  }
+  if (pending !== '') yield pending;
+}
+
 /** A file, or standard input for `-`. */
 export function readSource(context: Context, source: string, maxBytes: number): Promise<Buffer> {
   return source === '-' ? readStdin(context, maxBytes) : readNamedFile(source, maxBytes);

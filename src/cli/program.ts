@@ -43,6 +43,7 @@ import { messageList, messageSearch } from './commands/message/message.js';
 import { mock } from './commands/mock/mock.js';
 import { open } from './commands/open.js';
 import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
+import { replay } from './commands/replay/replay.js';
 import { run } from './commands/run/run.js';
 import { schema } from './commands/schema/schema.js';
 import { ask } from './commands/send/ask.js';
@@ -103,7 +104,7 @@ const COMMANDS: readonly Command[] = [
   ...[messageSend, ask, chat, reply, inbox, inboxRead, messageList, messageSearch],
   ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
   ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
-  ...[run, mock],
+  ...[run, mock, replay],
   ...[attachmentUpload, attachmentDownload, attachmentShow, attachmentList],
   ...[allowlistList, allowlistAdd, allowlistRemove, allowlistApply, allowlistCheck],
   ...[knockList, knockDismiss],

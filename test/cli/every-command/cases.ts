@@ -144,6 +144,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'inbox read': [api(`inbox read ${SESSION_ID}`)],
   run: [api('run --exec cat', { isEndless: true })],
   mock: [api('mock --script $HOME/mock.json', { isEndless: true })],
+  replay: [api(`replay ${SESSION_ID} --exec true`), local('replay $HOME/recording.jsonl --as me.bot --exec true')],
   'message list': [api(`message list ${SESSION_ID}`)],
   'message search': [api('message search hello')],
   'session tail': [api(`tail ${SESSION_ID} -n 9 -c 3`), api(`tail ${SESSION_ID} --no-follow`)],

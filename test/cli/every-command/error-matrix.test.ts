@@ -101,7 +101,7 @@ function checkData(ran: Ran, isWhole: boolean, isEmptyAllowed: boolean): unknown
   return documents;
 }
 
-const STREAMS = ['session tail', 'session events'];
+const STREAMS = ['session tail', 'session events', 'replay'];
 const commands = PROGRAM.commands.filter(({ isHidden }) => !isHidden).map(({ path }) => path);
 
 describe('the table of cases', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { createBackup } from '../../../src/service/operator/backup.js';
 import { startService } from '../../../src/service/service.js';
-import { TIME } from '../../support/canned-replies.js';
+import { PEER, SESSION_ID, TIME } from '../../support/canned-replies.js';
 import { type CannedService, startCannedService } from '../../support/canned-service.js';
 import { copyFolder } from '../../support/copy-folder.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
@@ -28,6 +28,22 @@ const open = (url) =>
   }).on('error', () => {});
 open(process.argv[2]);
 `;
+
+/** An invitation with a message for `@me.bot`, which got no answer. */
+const RECORDED = {
+  ...{ type: 'session.invited', session_id: SESSION_ID, event_id: 'evt_1', sequence: 1, created_at: TIME },
+  payload: {
+    ...{ invitee: '@me.bot', by: PEER },
+    initial_message: {
+      id: 'msg_1',
+      session_id: SESSION_ID,
+      sender: PEER,
+      sequence: 2,
+      content: 'hi',
+      created_at: TIME,
+    },
+  },
+};
 
 /** The data of a service that has ended, and a backup of them. */
 async function createData(folder: string): Promise<void> {
@@ -57,6 +73,7 @@ function furnish(home: string, service: CannedService): void {
   writeFileSync(join(home, 'note.txt'), 'a note\n');
   writeFileSync(join(home, 'browser.mjs'), BROWSER);
   writeFileSync(join(home, 'mock.json'), '{ "rules": [{ "do": [] }] }');
+  writeFileSync(join(home, 'recording.jsonl'), `${JSON.stringify(RECORDED)}\n`);
 }
 
 export async function startStage(): Promise<Stage> {

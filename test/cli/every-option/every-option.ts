@@ -19,7 +19,7 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   message: ['message', 'ask'],
   inbox: ['inbox', 'reply', 'chat', 'open'],
   attachment: ['attachment'],
-  run: ['run', 'mock', 'mcp', 'api'],
+  run: ['run', 'mock', 'replay', 'mcp', 'api'],
   auth: ['auth'],
   serve: ['serve'],
   here: [

@@ -3,7 +3,16 @@ import { join } from 'node:path';
 
 import type { Actor } from '../../support/actors.js';
 import { until } from '../../support/until.js';
-import { everyOption, jsonOf, pause, type Scene, shown, type Table, writeOptions } from './every-option.js';
+import {
+  everyOption,
+  jsonOf,
+  OTHER_SESSION,
+  pause,
+  type Scene,
+  shown,
+  type Table,
+  writeOptions,
+} from './every-option.js';
 
 type Typed = readonly string[];
 
@@ -132,6 +141,26 @@ const mocked =
   (scene: Scene, typed: Typed): Promise<unknown> => {
     writeScripts(scene);
     return asked(line, look, 3000)(scene, typed);
+  };
+
+/** The exit code, and the first recorded answer, of a replay of `recording.jsonl`: `a`, from two agents that asked. */
+const replayed =
+  (words: string) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const message = (sequence: number, sender: string, content: string): string => {
+      const payload = { id: `msg_${sequence}`, session_id: OTHER_SESSION, sender, sequence, content, created_at: 1 };
+      const about = { session_id: OTHER_SESSION, event_id: `evt_${sequence}`, sequence, created_at: 1 };
+      return `${JSON.stringify({ type: 'session.message', ...about, payload })}\n`;
+    };
+    const asks = ['@bob.bot', '@carol.bot'].flatMap((handle, at) => [
+      message(2 * at + 1, handle, 'ping'),
+      message(2 * at + 2, '@me.bot', 'a'),
+    ]);
+    scene.file('recording.jsonl', asks.join(''));
+    scene.file('other.jsonl', message(1, '@me.bot', 'nothing'));
+    const { code, out } = await scene.asNobody(['replay --as me.bot --json', words, typed]);
+    const [first = 'null'] = out.split('\n');
+    return [code, (JSON.parse(first || 'null') as { recorded: { messages: string[] } } | null)?.recorded.messages[0]];
   };
 
 const mockedTwice =
@@ -446,6 +475,22 @@ const TABLE: Table = {
       writeScripts(scene);
       return readiness(scene, ['mock --from anyone --script $home/pong.json', typed]);
     }),
+  },
+  replay: {
+    recording: shown('recording.jsonl', [0, 'a'], replayed(`--exec 'echo a'`), 'other.jsonl'),
+    '--exec': shown(`--exec 'echo a'`, [0, 'a'], replayed('recording.jsonl'), `--exec 'echo b'`),
+    '--from': shown(
+      '--from bob.bot',
+      [0, 'a'],
+      replayed(`recording.jsonl --exec 'test $ASP_ACTOR = @bob.bot && echo a || echo b'`),
+    ),
+    '--command-timeout': shown(
+      '--command-timeout 100ms',
+      [13, 'a'],
+      replayed(`recording.jsonl --exec 'sleep 0.5; echo a'`),
+    ),
+    '--tries': shown('--tries 2', [0, 'a'], replayed(`recording.jsonl --exec 'test $ASP_TRY = 2 && echo a'`)),
+    '--ignore': shown('--ignore [0-9]', [0, 'a'], replayed(`recording.jsonl --exec 'echo a7'`)),
   },
   mcp: {
     '--read-only': shown('--read-only', [true, false], async (scene, typed) => {

@@ -13,6 +13,7 @@ import {
 } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import { formatDiff } from '../../terminal/diff.js';
 import type { Wanted } from './coding-agents.js';
 import { addEntry, Change, changeBetween, removeEntry } from './config-entry.js';
 
@@ -284,19 +285,6 @@ function toStep({ path, before, after, note }: Plan): FileStep {
   const action =
     before === after ? 'keep' : before === undefined ? 'create' : after === undefined ? 'remove' : 'change';
   return { path, action, diff: formatDiff(before ?? '', after ?? ''), note };
-}
-
-/** The lines around which both texts are the same, like `diff -U0`. */
-function formatDiff(before: string, after: string): string {
-  const splitLines = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
-  const [old, now] = [splitLines(before), splitLines(after)];
-  let start = 0;
-  while (start < Math.min(old.length, now.length) && old[start] === now[start]) start += 1;
-  let end = 0;
-  while (end < Math.min(old.length, now.length) - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
-  const lines = (list: readonly string[], sign: string): string[] =>
-    list.slice(start, list.length - end).map((line) => `${sign}${line}`);
-  return [...lines(old, '-'), ...lines(now, '+')].join('\n');
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

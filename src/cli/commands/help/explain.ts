@@ -101,8 +101,8 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   },
   ASP_PARTIAL: { means: 'Only part of the work was done; stderr says which.', helps: 'Finish the rest.' },
   ASP_NOT_AS_EXPECTED: {
-    means: 'A test failed: messages did not fit the rules of the script.',
-    helps: 'Correct the program that is tested, or the rules.',
+    means: 'A test failed: replies differ from the recording, or messages did not fit the rules of the script.',
+    helps: 'Correct the program that is tested, or else the recording or the rules.',
   },
   ASP_CANCELED: { means: 'You answered no. Nothing was changed.', helps: 'Answer yes, or add --yes.' },
   ASP_OUTPUT: {

@@ -70,7 +70,8 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 12, means: 'the answer is not the expected one (asp ask --expect)' },
   {
     code: 13,
-    means: 'a test failed: messages did not fit the rules of a script (asp mock)',
+    means:
+      'a test failed: replies differ from the recording (asp replay), or messages did not fit the script (asp mock)',
   },
   { code: 130, means: 'interrupted (SIGINT)' },
   { code: 143, means: 'stopped by SIGTERM' },
@@ -158,6 +159,8 @@ Each event is printed once and in the order of its session, even across reconnec
   asp serve --data memory --seed t.alice,t.bob --detach   a service for the test
   asp mock @t.alice --script alice.json                   plays @t.alice from a script until Ctrl-C
   asp mock @t.alice --script alice.json --until-met --timeout 1m   exit 0 if every required rule was used within a minute, otherwise 13
+  asp session export sess_… -o order.jsonl                records a session in a file
+  asp replay order.jsonl --as t.alice --exec ./agent      runs ./agent on its messages: exit 0 if its replies are the same, otherwise 13; sends nothing
 
 A script of asp mock is JSON; comments are allowed:
 

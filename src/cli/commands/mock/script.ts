@@ -9,6 +9,7 @@ import {
 } from 'jsonc-parser';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
+import { bounded, toPattern } from '../../../kit/pattern.js';
 import { CHOICES_MAX, CHOICES_MIN, findRepeated, isChoice, textPartsOf } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { Content, JsonObject } from '../../../wire/schemas/requests.js';
@@ -16,7 +17,6 @@ import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
 import { decodeText, readSource } from '../../input.js';
 import { parseHandle } from '../../values.js';
-import { bounded } from './bounded.js';
 
 const SCRIPT_MAX_BYTES = 1024 * 1024;
 const RULES_MAX = 1_000;
@@ -34,14 +34,6 @@ const pattern = z.pipe(
   text.check(z.refine((source) => toPattern(source) !== undefined, 'is not a regular expression')),
   z.transform((source) => toPattern(source) ?? /(?!)/),
 );
-
-function toPattern(source: string): RegExp | undefined {
-  try {
-    return new RegExp(source, 'u');
-  } catch {
-    return undefined;
-  }
-}
 
 const duration = z.pipe(
   z

@@ -73,7 +73,7 @@ function refuseUnrunnable(exitCode: number | null): void {
   const why = CANNOT_RUN[exitCode ?? 0];
   if (why === undefined) return;
   throw new CliError('ASP_CONFIG', {
-    message: 'asp cannot run the command of --exec. The next run takes the message.',
+    message: 'The command of --exec cannot be run, and its message is not answered.',
     why,
   });
 }

@@ -63,6 +63,14 @@ function readAllowed(texts: readonly string[]): Allowed {
   return allowed;
 }
 
+export const EXEC_OPTION = {
+  flags: '--exec <command>',
+  about: 'the command, run by the shell',
+} as const satisfies Option;
+export const TRIES_OPTION = {
+  flags: '--tries <count>',
+  about: 'run a command that fails up to N times (default 1)',
+} as const satisfies Option;
 export const FROM_OPTION = {
   flags: '--from <handles|anyone>',
   about: 'who can invite the agent and get answers (default: agents of the same owner, and the allowlist)',
@@ -75,7 +83,7 @@ export const READY_FILE_OPTION = {
 } as const satisfies Option;
 
 const OPTIONS = [
-  { flags: '--exec <command>', about: 'the command, run by the shell' },
+  EXEC_OPTION,
   { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
   {
     flags: '--allow <kinds>',
@@ -98,7 +106,7 @@ const OPTIONS = [
   { flags: '--concurrency <count>', about: 'handle this many sessions at a time (default 4)' },
   { flags: '--command-timeout <duration>', about: 'time limit of a command or a turn (default 10m)' },
   { flags: '--grace <duration>', about: 'how long running commands may take to finish after Ctrl-C (default 10s)' },
-  { flags: '--tries <count>', about: 'run a command that fails up to N times (default 1)' },
+  TRIES_OPTION,
   {
     flags: '--on-failure <reply|skip|stop>',
     about: 'after a failed command: notify the sender, stay silent, or exit and leave the message (default reply)',
@@ -218,10 +226,7 @@ export interface AskRule {
 }
 
 function readRules(args: RunArgs, command: string): RunRules {
-  const limits = {
-    tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
-    timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
-  };
+  const limits = readTries(args);
   const allow = args.texts('allow');
   const ask = args.text('ask');
   if (args.isSet('ask-wait') && ask === undefined) throw usageError('--ask-wait needs --ask.');
@@ -233,6 +238,16 @@ function readRules(args: RunArgs, command: string): RunRules {
   if (allow.length > 0) throw usageError('--allow needs --acp.');
   if (ask !== undefined) throw usageError('--ask needs --acp.');
   return { ...limits, command, protocol: 'exec' };
+}
+
+/** How often and how long a command runs for a message. */
+export function readTries(
+  args: Args<typeof TRIES_OPTION | ({ readonly flags: '--command-timeout <duration>' } & Option)>,
+) {
+  return {
+    tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
+    timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
+  };
 }
 
 /** Money, as people write it: 5 or 2.50. */

@@ -100,6 +100,13 @@ const runRecord = shape({
   turn: z.optional(turn),
 });
 
+/** What an agent answered to a message. */
+const answer = shape({
+  outcome: z.enum(['replied', 'silent', 'failed']),
+  messages: z.array(Message.shape.content),
+  why: maybe,
+});
+
 const alias = shape({ name: text, words: z.array(text) });
 const profile = shape({
   name: text,
@@ -267,6 +274,20 @@ export const COMMAND_OUTPUT = {
   mcp: shape({ jsonrpc: z.literal('2.0') }),
   run: runRecord,
   mock: shape({ ...runRecord.shape, rule: maybe }),
+  replay: shape({
+    session_id: text,
+    event_id: text,
+    message_id: text,
+    sequence: count,
+    from: text,
+    content: Message.shape.content,
+    outcome: z.enum(['same', 'different']),
+    recorded: answer,
+    replayed: answer,
+    exit_code: maybeCount,
+    tries: count,
+    duration_ms: count,
+  }),
   'session list': list(Session),
   'session show': z.looseObject({ ...Session.shape, delivery: z.optional(z.nullable(DeliveryReply)) }),
   'session create': lifecycle,

@@ -4,7 +4,7 @@ import { Content, type Content as ContentValue, type Part } from '../../../wire/
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { decodeText, readNamedFile, readStdin, tooLarge } from '../../input.js';
+import { decodeText, linesOf, readNamedFile, readStdin, tooLarge } from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
 /** The content of a message, and the files that were uploaded for it. */
@@ -142,15 +142,9 @@ async function uploadFiles(
 
 /** Lines of standard input as they arrive, without their line feeds; empty lines are skipped. */
 export async function* readLines({ streams, signal }: Context): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  let pending = '';
-  for await (const bytes of streams.stdin.read(signal)) {
-    pending += decoder.decode(bytes, { stream: true });
-    const lines = pending.split('\n');
-    pending = lines.pop() ?? '';
-    for (const line of lines) if (line.trim() !== '') yield line.replace(/\r$/, '');
-    if (Buffer.byteLength(pending) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('a line', MESSAGE_BODY_MAX_BYTES);
-  }
-  signal.throwIfAborted();
-  if (pending.trim() !== '') yield pending;
+  const untilAborted = async function* (): AsyncGenerator<Uint8Array> {
+    yield* streams.stdin.read(signal);
+    signal.throwIfAborted();
+  };
+  for await (const line of linesOf(untilAborted(), MESSAGE_BODY_MAX_BYTES)) if (line.trim() !== '') yield line;
 }

@@ -21,3 +21,12 @@ export function bounded<Result extends string | boolean>(work: () => Result): Re
     throw error;
   }
 }
+
+/** A regular expression that someone wrote; undefined if it is not one. */
+export function toPattern(source: string, flags = ''): RegExp | undefined {
+  try {
+    return new RegExp(source, `u${flags}`);
+  } catch {
+    return undefined;
+  }
+}

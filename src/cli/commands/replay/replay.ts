@@ -1,0 +1,70 @@
+import { type Args, type Argument, command, type Option } from '../../command.js';
+import { usageError } from '../../errors.js';
+import { EXEC_OPTION, readFrom, readTries, TRIES_OPTION } from '../run/run.js';
+
+const ARGUMENTS = [
+  {
+    usage: '<recording|->',
+    about: 'a session (sess_…, @owner.name, or the address of its page), or a file of asp session export',
+  },
+] as const satisfies readonly Argument[];
+
+const OPTIONS = [
+  EXEC_OPTION,
+  { flags: '--from <handles|anyone>', about: 'whose messages are replayed (default anyone)', isRepeatable: true },
+  { flags: '--command-timeout <duration>', about: 'time limit of a command (default 10m)' },
+  TRIES_OPTION,
+  {
+    flags: '--ignore <pattern>',
+    about: 'do not compare what matches this regular expression, such as a time or an id',
+    isRepeatable: true,
+  },
+] as const satisfies readonly Option[];
+
+export const replay = command({
+  path: 'replay',
+  summary: 'run a command on a recorded session and compare its replies',
+  details: [
+    'Gives the command each message that the agent got in the session, as asp run --exec does: the event on its standard',
+    'input, its ids and ASP_AGENT in the environment. Compares what it prints with what the agent answered, and shows the',
+    'differences: - was recorded, + is new. Without any, the exit code is 0, otherwise 13.',
+    '',
+    'The recording is a session of the acting agent, or a file with the JSON lines of asp session export or asp tail; then',
+    '--as names the agent whose replies are compared, and nothing is asked of a service. Nothing is sent in either case. A',
+    'command that uses asp can still send something by itself: it finds ASP_REPLAY=1 in its environment.',
+    '',
+    'Texts are compared without the spaces around them, and data by their members. An answer belongs to the message that',
+    'its metadata.in_reply_to names, otherwise to the latest message before it. A command that fails is the same as a',
+    'recorded notice of a failure, and no output is the same as no reply.',
+  ].join('\n'),
+  arguments: ARGUMENTS,
+  options: OPTIONS,
+  examples: [
+    { line: 'asp replay sess_… --exec ./agent', about: 'what would ./agent have answered?' },
+    {
+      line: 'asp replay order.jsonl --as shop.bot --exec ./agent --json',
+      about: 'in CI, from a file: exit 0 if every reply is the same, otherwise 13',
+    },
+    { line: `asp replay order.jsonl --exec ./agent --ignore '[0-9:]+ UTC'`, about: 'but for the time in a reply' },
+  ],
+  effect: 'read',
+  stdout: 'each message and whether its reply is the same, with the difference; with --json a line of JSON for each',
+  endlessWith: ['exec'],
+  tidiesUp: true,
+  parse,
+  run: async (context, options) => (await import('./compare-replies.js')).compareReplies(context, options),
+});
+
+export type ReplayOptions = ReturnType<typeof parse>;
+
+function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+  const exec = args.text('exec') ?? '';
+  if (exec.trim() === '')
+    throw usageError('There is no command to run.', { why: 'set it with --exec.', next: ['asp', 'replay', '--help'] });
+  return {
+    recording: args.argument('recording'),
+    rules: { ...readTries(args), protocol: 'exec', command: exec },
+    from: readFrom(args.texts('from')),
+    ignored: args.texts('ignore'),
+  } as const;
+}
