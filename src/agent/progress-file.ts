@@ -23,7 +23,7 @@ export interface Progress {
 
 /** The progress, as it is written. */
 export interface ProgressFile extends Progress {
-  /** There was no earlier run. */
+  /** There is a file, but no earlier run wrote it. */
   readonly isNew: boolean;
   /** Records that everything up to here is done. */
   advance(sessionId: string, cursor: Cursor): void;
@@ -66,7 +66,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
     get sinceMs() {
       return sinceMs;
     },
-    isNew: found.sinceMs === undefined,
+    isNew: path !== undefined && found.sinceMs === undefined,
     sessions,
     get guard() {
       return guard;

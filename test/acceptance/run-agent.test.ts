@@ -687,7 +687,7 @@ describe('asp run › an agent out of any program', () => {
     const second = await home.asp(['run', '-a', BOT, '--exec', 'echo second', '--json']);
     expect(second).toMatchObject({ status: 6, stdout: '' });
     expect(json(second.stderr)).toMatchObject({
-      error: { code: 'ASP_ALREADY_RUNNING', message: `Another asp run already answers as ${BOT}.` },
+      error: { code: 'ASP_ALREADY_RUNNING', message: `Another asp run or asp mock already answers as ${BOT}.` },
     });
     const other = await start('echo other', ['--from', 'bob.bot', '--cursor-file', 'other.json']);
     const beside = await home.asp(['run', '-a', BOT, '--exec', 'true', '--cursor-file', './other.json']);

@@ -59,7 +59,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Choose a different port, or 0 for a free one.',
   },
   ASP_ALREADY_RUNNING: {
-    means: 'Another asp run already answers for this agent.',
+    means: 'Another asp run or asp mock already answers for this agent.',
     helps: 'Stop one of them. To run a second one with a different command, give it its own --cursor-file.',
   },
   ASP_FILE_EXISTS: { means: 'The file already exists.', helps: 'Choose a different name, or use --force.' },

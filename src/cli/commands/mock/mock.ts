@@ -5,12 +5,14 @@ import {
   CONCURRENCY_MAX,
   COUNT_OPTION,
   FROM_OPTION,
-  GRACE_DEFAULT_MS,
   LIMIT_OPTIONS,
   READY_FILE_OPTION,
   readFrom,
   readLimits,
 } from '../run/run.js';
+
+/** After the stop there is nothing to wait for but delays. */
+const GRACE_MS = 1_000;
 
 const OPTIONS = [
   { flags: '--script <file|->', about: 'the rules' },
@@ -74,7 +76,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     ends: false,
     count: args.count('count', { min: 1 }),
     concurrency: CONCURRENCY_MAX,
-    graceMs: GRACE_DEFAULT_MS,
+    graceMs: GRACE_MS,
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
     onFailure: 'reply',
     onLimit: 'skip',

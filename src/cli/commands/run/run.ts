@@ -205,7 +205,7 @@ const HOPS_DEFAULT = 50;
 const CONCURRENCY_DEFAULT = 4;
 export const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
-export const GRACE_DEFAULT_MS = 10_000;
+const GRACE_DEFAULT_MS = 10_000;
 const TRIES_MAX = 20;
 
 /** Empty: agents of the same owner, and the allowlist. */

@@ -94,8 +94,11 @@ export async function answerUntilStopped(
       const release = await lockProgress(context, me, resolve(context.machine.workingDirectory, path));
       if (release === undefined)
         throw new CliError('ASP_ALREADY_RUNNING', {
-          message: `Another asp run already answers as ${me}.`,
-          why: `both would store their progress in ${path}. To run a second one with a different command, use --cursor-file.`,
+          message: `Another asp run or asp mock already answers as ${me}.`,
+          why:
+            'cursorFile' in options
+              ? `both would store their progress in ${path}. To run a second one with a different command, use --cursor-file.`
+              : 'both would answer each message. Stop it first.',
         });
       const onReady = async (): Promise<void> => {
         await readyFile.write(readyText(context));
