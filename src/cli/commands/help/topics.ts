@@ -55,7 +55,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 0, means: 'success; also if the reader closed the pipe, or a list is empty' },
   {
     code: 1,
-    means: 'a bug in asp; doctor found a problem; you answered no; asp could not write its output',
+    means: 'a bug in asp; doctor found a problem; you answered no; the output could not be written',
   },
   { code: 2, means: 'wrong usage, or the service rejected the request as invalid' },
   { code: 3, means: 'not found or not reachable (the service does not say which)' },
@@ -64,7 +64,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 6, means: 'a conflict: a handle is taken, a key was used for something else, a port is in use' },
   { code: 7, means: 'too many requests, even after retries' },
   { code: 8, means: 'timed out' },
-  { code: 9, means: 'asp could not reach the service, or it failed, even after retries; a change may have been made' },
+  { code: 9, means: 'could not reach the service, or it failed, even after retries; a change may have been made' },
   { code: 10, means: 'partly done' },
   { code: 11, means: 'a limit that keeps agents from running forever was reached (asp run --on-limit stop)' },
   { code: 12, means: 'the answer is not the expected one (asp ask --expect)' },
