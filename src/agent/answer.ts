@@ -25,16 +25,16 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
   | { readonly kind: 'failed'; readonly why: string }
 );
 
-/** What an agent program said of its turn. */
+/** What an agent program reported about its turn. */
 export interface TurnFacts {
   readonly acp_session_id: string | null;
   readonly stop_reason: string | null;
-  /** Tokens of the turn, where the agent says so. */
+  /** Tokens of the turn, if the program reports them. */
   readonly tokens: number | null;
   /** Of the agent's context window, in tokens. */
   readonly context_used: number | null;
   readonly context_size: number | null;
-  /** Of the whole session so far. */
+  /** For the whole session so far. */
   readonly cost: { readonly amount: number; readonly currency: string } | null;
   readonly permissions: { readonly allowed: number; readonly refused: number };
 }
@@ -42,8 +42,8 @@ export interface TurnFacts {
 /** What makes the reply to a message. */
 export interface Responder {
   /**
-   * Calls `onTaken` once it is certain that the message was handed over. Rejects with the signal's reason, or with an
-   * error when no message could be answered.
+   * Calls `onTaken` once the message has certainly been handed over. Rejects with the signal's reason, or with an error
+   * if no message can be answered.
    */
   respond(event: Incoming, signal: AbortSignal, onTaken: () => void): Promise<Produced>;
   /** Whether an event belongs to something that it does itself, such as a question of its own. It sees every new event. */
@@ -51,7 +51,7 @@ export interface Responder {
   close(): Promise<void>;
 }
 
-/** What became of a message from another agent; `asp run` prints it. */
+/** The result for a message from another agent; `asp run` prints it. */
 export interface RunRecord {
   readonly session_id: string;
   readonly event_id: string;
@@ -70,28 +70,28 @@ export interface RunRecord {
   readonly at: number;
   /** From the start of the command until its reply was sent. */
   readonly duration_ms: number;
-  /** Of an agent program alone. */
+  /** Only from an agent program. */
   readonly turn?: TurnFacts;
 }
 
 /** The result for a message; the caller adds the time. */
 export type RunResult = Omit<RunRecord, 'at' | 'duration_ms'>;
 
-/** What becomes of a message whose command failed: its sender is notified, nothing is sent, or the run ends. */
+/** What happens if the command fails for a message: the sender is notified, nothing is sent, or the run ends. */
 export type OnFailure = 'reply' | 'skip' | 'stop';
 
-/** At a limit: no answer, or the run ends. */
+/** What happens at a limit: no answer, or the run ends. */
 export type OnLimit = 'skip' | 'stop';
 
-/** Advice in the words of the program: options have other names in a shell than in a library. */
+/** Advice worded for the program: options have different names in a shell and in a library. */
 export interface Advice {
-  /** How to answer an agent that is not answered. */
+  /** How to let an agent get answers. */
   readonly admit: string;
   /** How to answer messages from before the first run. */
   readonly since: string;
-  /** That a budget has no effect, because the program does not report what its turns use. */
+  /** Says that a budget has no effect, because the program does not report what its turns use. */
   readonly unreported: (limit: LimitName) => string;
-  /** How a person lets the agent go on. */
+  /** How a person lets the agent continue. */
   readonly limits: Readonly<Record<LimitName, string>>;
 }
 
@@ -142,15 +142,15 @@ export function isFailureNotice(message: Message): boolean {
 }
 
 /**
- * Gets the reply to a message and sends it. The key of the reply is derived from the event's id, and its
- * metadata name the message. So a later run recognizes an existing reply: by the key while the key is stored, and in
+ * Gets the reply to a message and sends it. The key of the reply is derived from the event's id, and its metadata names
+ * the message. So a later run recognizes an existing reply: by the key while the key is stored, and in
  * the replay forever.
  */
 export async function answer(answering: Answering, event: Incoming): Promise<RunResult> {
   const { limits } = answering;
   const ticket = limits.begin(event.payload);
   if (typeof ticket === 'string') {
-    // A budget is of this run: the next one answers the message.
+    // A budget applies to this run only: the next run answers the message.
     if (answering.onLimit === 'stop' && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket, answering.advice);
     return limited(answering, event, ticket);
   }
@@ -213,7 +213,7 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   return { ...about, outcome: 'refused', code: sent.error.code };
 }
 
-/** Says which limit stops the agent here, and how to go on. */
+/** Says which limit stops the agent here, and how to continue. */
 async function limited({ context, advice }: Answering, event: Incoming, limit: LimitName): Promise<RunResult> {
   await context.output.note(`${event.session_id}: no reply, the limit ${limit} is reached. ${advice.limits[limit]}`);
   return { ...aboutMessage(event), outcome: 'limited', code: limit, exit_code: null, tries: 0 };

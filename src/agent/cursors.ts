@@ -1,12 +1,12 @@
 import * as z from 'zod/mini';
 
-/** How far a session was read, and in which epoch of the service's data. */
+/** How far a session has been read, and in which epoch of the service's data. */
 export interface Cursor {
   readonly after: number;
   readonly epoch?: string | undefined;
 }
 
-/** One epoch for most sessions; those that were last read in another one name it themselves. */
+/** The epoch of most sessions; a session that was last read in another epoch names its own. */
 export function cursorsToJson(cursors: ReadonlyMap<string, Cursor>): z.infer<typeof CursorsJson> {
   const epoch = [...cursors.values()].at(-1)?.epoch;
   const others = [...cursors].filter(([, cursor]) => cursor.epoch !== epoch);

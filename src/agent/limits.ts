@@ -4,7 +4,7 @@ import { readIfPresent, replaceFile } from '../kit/private-file.js';
 import { readHops } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
 
-/** How far an agent may go before a person has to look. Zero: no limit. */
+/** How much an agent may do before a person has to take a look. Zero: no limit. */
 export interface LimitRules {
   /** Replies in a session since the last message of a human. */
   readonly replies: number;
@@ -15,14 +15,14 @@ export interface LimitRules {
   readonly tokens: number;
   /** The highest cost of all turns of this run together, in each currency. */
   readonly cost: number;
-  /** Agents that a person writes with. */
+  /** Agents that people use to write messages. */
   readonly humans: readonly string[];
 }
 
 /** Which limit stopped the agent. */
 export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'max_cost' | 'repeated';
 
-/** They end with the run: the next one starts from zero. */
+/** These counts end with the run: the next one starts from zero. */
 export const RUN_LIMITS: readonly LimitName[] = ['max_tokens', 'max_cost'];
 
 /** The message that a reply answers. */
@@ -31,17 +31,23 @@ type Answered = Pick<Message, 'session_id' | 'sender' | 'metadata'>;
 /** What a turn used, as far as the program reports it. */
 export interface Usage {
   readonly tokens: number | null;
-  /** Of the program's session so far. */
+  /** For the program's session so far. */
   readonly cost: { readonly amount: number; readonly currency: string } | null;
 }
 
-/** A place among the replies, taken before the reply is made: turns of several sessions cannot pass a limit together. */
+/**
+ * A slot for a reply, reserved before the reply is made, so that turns of several sessions cannot exceed a limit
+ * together.
+ */
 export interface Ticket {
-  /** The limit that this reply text would break; the text is remembered otherwise. */
+  /** The limit that this reply text would exceed; otherwise the text is remembered. */
   checkText(text: string): LimitName | undefined;
-  /** Counts what a turn used. Names, one time each, the limits that have no effect because nothing is reported. */
+  /**
+   * Counts what a turn used. Returns, only once each, the limits that have no effect because the program does not
+   * report usage.
+   */
   spend(used: Usage): readonly LimitName[];
-  /** Gives the place back; a reply that was sent is counted from now on, across runs too. */
+  /** Releases the slot; a reply that was sent is counted from now on, even across runs. */
   close(wasSent: boolean): void;
 }
 
@@ -49,7 +55,7 @@ export interface Ticket {
 export interface Limits {
   /** The limit that was reached, or a ticket for an answer to a message; undefined: a message that begins a session. */
   begin(message: Answered | undefined): LimitName | Ticket;
-  /** Starts the count of a session again if a human wrote the message. */
+  /** Resets the count of a session if a human wrote the message. */
   notice(message: Answered): void;
   /** Resolves when the counts are on disk, so that a restart does not reset them. */
   written(): Promise<void>;
@@ -57,7 +63,7 @@ export interface Limits {
 
 const HOUR_MS = 60 * 60_000;
 const SESSIONS_MAX = 1_000;
-/** The same text as an answer to an answer, this often in a row, is a loop. */
+/** The same text as an automatic reply to automatic replies this many times in a row is a loop. */
 const SAME_TEXT_MAX = 3;
 
 const CountsJson = z.looseObject({
@@ -75,7 +81,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const reserved = new Map<string, number>();
   let reservedInAll = 0;
   let tokens = 0;
-  /** What each session has cost so far: the program reports sums. */
+  /** What each session has cost so far: the program reports totals. */
   const costs = new Map<string, number>();
   const spent = new Map<string, number>();
   const blind = new Set<LimitName>();

@@ -5,8 +5,8 @@ import { holdProcessLock } from '../client/credentials/process-lock.js';
 import type { AgentContext } from './persist.js';
 
 /**
- * One process at a time keeps the progress of an agent: two would answer each message twice (D-208). Undefined: another one has
- * it. Otherwise call the result at the end.
+ * Lets only one process at a time keep the progress of an agent: two would run the command twice for each message
+ * (D-208). Returns undefined if another process has the lock; otherwise call the result at the end.
  */
 export async function lockProgress(
   { output }: AgentContext,

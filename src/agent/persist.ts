@@ -3,10 +3,10 @@ import { type Clock, wait } from '../kit/clock.js';
 import { errorRow, isErrorCode } from '../wire/error.js';
 import { oauthExitCode } from '../wire/oauth.js';
 
-/** The engine gets these from the program it runs in; the context of a command has them. */
+/** What the engine needs from the program it runs in; the context of a command has all of it. */
 export interface AgentContext {
   readonly clock: Clock;
-  /** What people read: notes always, details if they ask for more. */
+  /** Messages for people: notes always, details only on request. */
   readonly output: {
     note(text: string): Promise<void>;
     detail(text: string): Promise<void>;
@@ -52,8 +52,8 @@ export async function persist<Reply>(
 }
 
 /**
- * A request that a start needs: it waits for an unavailable service and says so once. Without retries, the first
- * failure is the result.
+ * Sends a request that the start depends on: it waits for an unavailable service and says so once. Without retries, the
+ * first failure is the result.
  */
 export async function waitForService<Reply>(
   context: AgentContext,
@@ -66,11 +66,11 @@ export async function waitForService<Reply>(
   return settled.reply;
 }
 
-/** What a person reads who waits for the service. */
+/** The note for a person while the agent waits for the service. */
 export const noConnection = (reason: string): string =>
   `Cannot connect to the service (${reason}). Retrying until it works.`;
 
-/** What a refusal of one call says nothing about: neither the login nor the way to the service is at fault. */
+/** Errors that concern only one call: neither the login nor the connection is at fault. */
 const ABOUT_THE_CALL = ['ASP_FILE_TOO_LARGE', 'ASP_INSECURE_ADDRESS'];
 const SIGN_IN = 4;
 const UNREACHABLE = 9;

@@ -27,7 +27,7 @@ export interface ProgressFile extends Progress {
   readonly isNew: boolean;
   /** Records that everything up to here is done. */
   advance(sessionId: string, cursor: Cursor): void;
-  /** Records that a session continues earlier, because the service's data were restored. */
+  /** Records that a session continues earlier, because the service's data was restored. */
   goBack(sessionId: string, cursor: Cursor): void;
   /** Records that everything older is done everywhere; the `over` sessions no longer need lines of their own. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;

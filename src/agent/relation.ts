@@ -10,7 +10,7 @@ export type FindRelation = (handle: string) => Promise<Relation>;
 /** A change of the allowlist takes effect within this time. */
 const READ_AGAIN_MS = 60_000;
 
-/** What relations are found with. */
+/** What finding a relation requires. */
 export interface RelationParts {
   readonly context: AgentContext;
   readonly client: Client;

@@ -14,13 +14,13 @@ interface Asked {
   readonly signal: AbortSignal;
 }
 
-/** Whether a message of the session is the reply. It looks at the messages in their order. */
+/** Whether a message of the session is the reply. Call it with the messages in order. */
 export type IsReply = (message: Message) => Promise<boolean>;
 
 /**
  * Recognizes the reply among the messages of a session. Several callers may wait in one session, and each gets the
  * answer to its own question. A message that names no question may be about anything: it counts if it comes from the
- * agent that was asked, or if no one else is in the session. Only such a message costs a look at the members.
+ * agent that was asked, or if no one else is in the session. Only such a message costs a request for the members.
  */
 export function createReplyMatcher(client: Client, asked: Asked): IsReply {
   const { me, sessionId, sequence = 0, handle, signal } = asked;

@@ -48,7 +48,7 @@ export interface OpenedAgent {
   readonly client: Client;
   readonly me: string;
   readonly progress: ProgressFile;
-  /** The counts of the limits are kept beside it; undefined: nowhere. */
+  /** The counts of the limits are stored next to it; undefined to store nothing. */
   readonly progressPath: string | undefined;
   readonly respond: Responder['respond'];
   readonly passesOver?: Responder['passesOver'];
@@ -67,7 +67,7 @@ export type AnswerAll = (opened: OpenedAgent) => Promise<void>;
 /** This much work may wait before the stream of events is slowed down. */
 const QUEUE_CAPACITY = 256;
 
-/** How a request fails because the agent is being stopped. */
+/** The errors of a request that fails because the agent is stopping. */
 const PASSING = ['ASP_ABORTED', 'ASP_UNREACHABLE', 'ASP_TIMEOUT'];
 
 /**
@@ -83,7 +83,7 @@ export async function serveAgent(
 ): Promise<void> {
   const stop = new AbortController();
   const stops = { soft: AbortSignal.any([signal, stop.signal]), hard: new AbortController() };
-  // Everything in progress listens to it, which Node.js would report as a leak.
+  // Everything in progress listens to it; without this, Node.js would report a leak.
   setMaxListeners(0, stops.hard.signal);
   let failure: { readonly error: unknown } | undefined;
   const limits = { concurrency: options.concurrency, capacity: QUEUE_CAPACITY };
@@ -107,7 +107,7 @@ function isOwnFailure(error: unknown): boolean {
 
 type Given = OpenedAgent & Pick<AgentParts, 'context' | 'advice' | 'options' | 'queues'>;
 
-/** Answers messages, once it is known where to begin. */
+/** Answers messages once it has found out where to begin. */
 async function answerAll(given: Given, stops: Stops): Promise<void> {
   const { context, advice, client, me, options, progress, progressPath, findRelation, queues } = given;
   const { soft, hard } = stops;
@@ -143,7 +143,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
   }
 }
 
-/** True if `take` wanted no more before the end. */
+/** True if `take` stopped before the end. */
 async function takeAll(items: AsyncIterable<TailItem>, take: (item: TailItem) => Promise<boolean>): Promise<boolean> {
   for await (const item of items) if (!(await take(item))) return true;
   return false;

@@ -1,7 +1,7 @@
 /** Work in a session that must follow the earlier work there. */
 export type Work = () => Promise<void>;
 
-/** How much is done at a time. */
+/** How much work happens at a time. */
 export interface QueueLimits {
   /** How many sessions are handled at a time. */
   readonly concurrency: number;

@@ -26,29 +26,29 @@ export type Admits = (handle: string) => Promise<boolean>;
 
 /** How an agent answers. */
 export interface AgentOptions {
-  /** Who is answered; empty: agents of the same owner, and the allowlist. */
+  /** Who gets answers; empty: agents of the same owner, and the allowlist. */
   readonly from: readonly string[] | 'anyone';
   readonly joins: boolean;
   /** Whether a session ends after the reply. */
   readonly ends: boolean;
-  /** How many messages are answered; undefined: no limit. */
+  /** How many messages to answer; undefined: no limit. */
   readonly count: number | undefined;
   readonly concurrency: number;
   /** How long work in progress may take to finish after the stop. */
   readonly graceMs: number;
-  /** Without progress: from when on messages without a reply are answered. */
+  /** Without progress: messages without a reply are answered from this time on. */
   readonly sinceMs: number | undefined;
   readonly onFailure: OnFailure;
   readonly onLimit: OnLimit;
   readonly limits: LimitRules;
 }
 
-/** Events of several sessions may arrive in a different order than they happened: older ones than this are settled. */
+/** Events of several sessions may arrive out of order; those older than this are settled. */
 const SETTLED_AFTER_MS = 60_000;
-/** This many events of one session are searched for replies of an earlier run. */
+/** How many events of one session are searched for replies of an earlier run. */
 const HELD_MAX = 256;
 
-/** What an agent is made of. */
+/** The parts of an agent. */
 export interface AgentParts {
   readonly context: AgentContext;
   readonly advice: Advice;
@@ -67,10 +67,10 @@ export interface AgentParts {
   readonly accepts?: ((invitation: EventEnvelope) => Promise<boolean>) | undefined;
   /** Gets every new event, before a message in it is answered. */
   readonly onEvent?: ((event: EventEnvelope) => Promise<void>) | undefined;
-  /** All that had happened is known, and new messages are answered from now on. */
+  /** The backlog is known, and new messages are answered from now on. */
   readonly onReady: () => Promise<void>;
   readonly onRecord: (record: RunRecord) => Promise<void>;
-  /** Ends everything that only waits. */
+  /** Ends everything that is only waiting. */
   readonly soft: AbortSignal;
   /** Ends everything in progress. */
   readonly signal: AbortSignal;
@@ -83,7 +83,7 @@ interface Taken {
   readonly incoming: Incoming | undefined;
 }
 
-/** The history of one session, until it is complete: only then is it known what an earlier run replied to. */
+/** The history of one session, until it is complete: only then is it clear what an earlier run replied to. */
 interface Held {
   readonly sessionId: string;
   readonly taken: Taken[];
@@ -134,7 +134,7 @@ class Agent {
     return this.#left > 0;
   }
 
-  /** After a restore, answered messages that are gone may come again as other events with their numbers. */
+  /** After a restore, the numbers of answered messages that are gone may be reused for other events. */
   async #goBack({ sessionId, after, from, epoch }: Extract<TailItem, { kind: 'restored' }>): Promise<void> {
     const { context, points, progress } = this.#parts;
     points.goBack(sessionId, { after, epoch });
@@ -204,7 +204,7 @@ class Agent {
     }
   }
 
-  /** Once nothing is waiting, everything older is done everywhere. */
+  /** Once nothing is waiting, everything older is done in all sessions. */
   #settle(createdAt: number): void {
     if (this.#pending > 0 || !this.#isCaughtUp) return;
     const settled = createdAt - SETTLED_AFTER_MS;

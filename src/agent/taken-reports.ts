@@ -10,17 +10,17 @@ const SETTLE_MS = 5_000;
 /** A late report is dropped: the sender learns less, but nothing false. */
 const WAITING_MAX = 10_000;
 
-/** Tells senders that their messages were handed to a turn, a command or a reader (wire: Delivery). */
+/** Tells senders that their messages were handed to a model, a command or a reader (wire: Delivery). */
 export interface TakenReports {
-  /** Notes a message as taken; it is reported behind the caller's back. */
+  /** Records a message as taken; the report is sent in the background. */
   note(sessionId: string, sequence: number): void;
   /** Resolves when everything noted is reported, or after a few seconds. */
   settle(): Promise<void>;
 }
 
 /**
- * Reports are not part of the work: a failed one is dropped, and where the service does not support them, or the credential may
- * not write, there are no more.
+ * Reports are optional: a failed one is dropped, and if the service does not support them, or the credential may not
+ * write, no more are sent.
  */
 export function createTakenReports(context: AgentContext, open: () => Promise<Client>): TakenReports {
   const { clock, output } = context;

@@ -87,7 +87,7 @@ export interface Client {
    * itself. Nothing can be called afterwards.
    */
   close(): Promise<void>;
-  /** Closes it at the end of an `await using`. */
+  /** Closes the client at the end of an `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -146,7 +146,7 @@ export function connect(options: ClientOptions): Client {
         if (cursor === before)
           throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
         before = cursor;
-        // A replay goes on after a sequence, which is its cursor (spec: Replay).
+        // A replay continues after a sequence, which is its cursor (spec: Replay).
         const from = operation === 'replayEvents' ? { after_sequence: Number(cursor) } : { cursor };
         next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
       }
@@ -184,7 +184,10 @@ export function connect(options: ClientOptions): Client {
   };
 }
 
-/** A signal that aborts with the first of two, until it is released: `AbortSignal.any` stays in the memory of both. */
+/**
+ * A signal that aborts with the first of two until it is released: `AbortSignal.any` would stay in memory as long as
+ * either of them.
+ */
 function joinSignals(
   own: AbortSignal | undefined,
   life: AbortSignal,
@@ -192,7 +195,7 @@ function joinSignals(
   const controller = new AbortController();
   const joined = [own, life].filter((signal) => signal !== undefined);
   const onAbort = (): void => controller.abort(joined.find(({ aborted }) => aborted)?.reason);
-  // One signal may end any number of calls at once, which Node.js would report as a leak.
+  // One signal may end any number of calls; without this, Node.js would report a leak.
   if (own !== undefined) setMaxListeners(0, own);
   for (const signal of joined) signal.addEventListener('abort', onAbort, { once: true });
   if (joined.some(({ aborted }) => aborted)) onAbort();

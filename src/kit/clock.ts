@@ -71,7 +71,10 @@ export async function abortAfter<T>(
   }
 }
 
-/** The result of `work`, or that of `late` (which may throw) when `limitMs` pass first; the work then goes on unheard. */
+/**
+ * The result of `work`, or of `late` (which may throw) if `limitMs` pass first; the work then continues, and its result
+ * is ignored.
+ */
 export async function within<T, L>(clock: Clock, limitMs: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let cancel = (): void => {};
   const timedOut = new Promise<void>((resolve) => {

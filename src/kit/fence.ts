@@ -3,7 +3,10 @@ import { sanitize } from './sanitize.js';
 
 const NONCE_BYTES = 12;
 
-/** Text of others for a model, between two lines that its author cannot have foreseen. `about` must be one safe line. */
+/**
+ * Text from others for a model, between two lines that its author could not have predicted. `about` must be one safe
+ * line.
+ */
 export function fence(random: Random, kind: 'message' | 'data', about: string, text: string): string {
   const nonce = randomToken(random, NONCE_BYTES);
   return [

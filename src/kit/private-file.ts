@@ -89,9 +89,11 @@ export async function writePrivateFile(path: string, text: string): Promise<void
 }
 
 /**
- * Replaces a file at once or not at all: writes a new file beside it, flushes it, renames it, and flushes the directory. The name of
+ * Replaces a file atomically: writes a new file beside it, flushes it, renames it, and flushes the directory. The name
+ * of
  * the new file cannot be guessed, since others may write in the directory. A link at `path` is replaced, never followed. Creates
- * the directory (0700) if it is missing. With `isDurable` false nothing waits for the disk: a power loss may bring the old file back.
+ * the directory (0700) if it is missing. If `isDurable` is false, nothing waits for the disk, so a power loss may bring
+ * back the old file.
  */
 export async function replaceFile(
   path: string,
@@ -115,7 +117,7 @@ export async function replaceFile(
   if (isDurable) await syncDirectory(directory);
 }
 
-/** Opens a file for writing that was not there. @throws `EEXIST` where something is, a link too. */
+/** Creates a new file for writing. @throws `EEXIST` if something is already there, even a link. */
 export function openNewFile(path: string, mode = 0o600): Promise<promises.FileHandle> {
   return promises.open(
     path,
@@ -125,9 +127,8 @@ export function openNewFile(path: string, mode = 0o600): Promise<promises.FileHa
 }
 
 /**
- * Gives a finished file its name, at once or not at all, and takes its old name away. Unless `isForced`, a name that is taken stays:
- * a link fails there, unlike a rename, and file systems without links reserve the name first.
- * @throws `EEXIST` where the name is taken.
+ * Moves a finished file to its name atomically. Unless `isForced`, an existing file stays: creating a link fails there,
+ * unlike a rename, and on file systems without links the name is reserved first. @throws `EEXIST` if the name is taken.
  */
 export async function publishFile(finished: string, path: string, isForced: boolean): Promise<void> {
   if (isForced) return promises.rename(finished, path);
@@ -165,7 +166,8 @@ export async function listPrivateFiles(directory: string, suffix: string): Promi
 }
 
 /**
- * Creates a directory and its missing parents, step by step: the recursive mkdir of Node.js never returns inside /proc.
+ * Creates a directory and its missing parents step by step, because the recursive mkdir of Node.js never returns inside
+ * /proc.
  */
 export function makeDirectory(path: string, mode = 0o700): void {
   try {
@@ -206,12 +208,15 @@ function refuseForeign(path: string, state: Stats): void {
 function refuseOtherWriters(path: string, { uid, gid, mode }: Stats): void {
   if (!isPosix) return;
   if (uid !== 0 && uid !== process.getuid?.()) throw unsafeFile(`${path} belongs to another user`);
-  // If every user has a group with the same number, that group has no other member.
+  // On systems where every user has a group with the same number, that group has no other member.
   const others = gid === uid ? 0o002 : 0o022;
   if ((mode & others) !== 0) throw unsafeFile(`other users can write to ${path}: run chmod go-w on it`);
 }
 
-/** Makes the names in a directory durable: a rename is so only once its directory is. Windows cannot, and need not. */
+/**
+ * Makes the names in a directory durable: a rename is durable only once its directory is flushed. Windows cannot do
+ * this, and need not.
+ */
 export async function syncDirectory(path: string): Promise<void> {
   if (!isPosix) return;
   const directory = await promises.open(path, constants.O_RDONLY);

@@ -8,7 +8,7 @@ export interface Random {
   fraction(): number;
 }
 
-/** The machine's own source. */
+/** The machine's own source of randomness. */
 export const systemRandom: Random = {
   bytes: (count) => randomBytes(count),
   fraction: () => Math.random(),

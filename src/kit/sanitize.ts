@@ -1,8 +1,8 @@
 import { replaceUnsafe } from './json-line.js';
 
 /**
- * Text that a peer or a service wrote, made safe for people: invisible characters and those that control a terminal are
- * removed; lines and tabs stay.
+ * Text from a peer or a service, made safe for people: removes invisible characters and those that control a terminal;
+ * line breaks and tabs stay.
  */
 export function sanitize(text: string): string {
   return replaceUnsafe(text.replace(/\r\n/g, '\n'), () => '');

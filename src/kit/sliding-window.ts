@@ -19,7 +19,8 @@ const FORGOTTEN_PER_CALL = 4;
 
 /**
  * Remembers the time of every call in the last `windowMs`, so that a limit is exact at each moment. The clock is the monotonic one:
- * setting the machine's time neither locks out nor lets through. Beyond `subjectsMax` the longest idle subject is forgotten, so
+ * changing the machine's time neither locks anyone out nor lets anyone through. Beyond `subjectsMax`, the subject that
+ * has been idle longest is forgotten, so
  * that an attacker who invents subjects cannot fill the memory.
  */
 export function createWindow(clock: Clock, windowMs: number, subjectsMax: number): SlidingWindow {
@@ -40,7 +41,8 @@ export function createWindow(clock: Clock, windowMs: number, subjectsMax: number
     forgetIdle(now - windowMs);
     const times = timesByKey.get(subject);
     if (times === undefined) return undefined;
-    // Taken out and put back: a Map iterates in insertion order, so the longest idle subject stands first.
+    // Deleted and inserted again: a Map iterates in insertion order, so the subject that has been idle longest comes
+    // first.
     timesByKey.delete(subject);
     timesByKey.set(subject, times);
     dropUpTo(times, now - windowMs);

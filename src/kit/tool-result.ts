@@ -32,7 +32,7 @@ export function toResourceResult(random: Random, uri: string, mimeType: string, 
 
 /**
  * An error. It is text alone: clients of the SDK up to 1.32 check structured content against the tool's output schema even
- * for an error, and drop the error if it does not fit. What someone else said about it is between lines of its own.
+ * for an error, and drop the error if it does not fit. Words from the service are fenced separately.
  */
 export function toToolError(random: Random, error: object, quotes: readonly string[] = []): ToolResult {
   const quoted =

@@ -1,8 +1,11 @@
 import type { Clock } from './clock.js';
 
-/** A clock that passes like another and can jump ahead. */
+/** A clock that follows another one and can jump ahead. */
 export interface TurnableClock extends Clock {
-  /** Jumps, and then runs what became due, in order. What those actions schedule counts from the new time. */
+  /**
+   * Jumps, and then runs everything that became due, in order. Whatever those actions schedule counts from the new
+   * time.
+   */
   advance(ms: number): void;
   /** Cancels everything that is scheduled. */
   stop(): void;

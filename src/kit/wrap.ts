@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 
-/** Longer lines are hard to read, however wide the terminal is. */
+/** Longer lines are hard to read, no matter how wide the terminal is. */
 const WIDEST = 100;
 const GAP = 3;
 const INDENT = '  ';
@@ -8,7 +8,7 @@ const INDENT = '  ';
 const LEFT_SHARE = 0.42;
 const RIGHT_MIN = 20;
 
-/** How many columns running text gets: those of the terminal, or 80 if it does not say. */
+/** How many columns running text gets: those of the terminal, or 80 if they are unknown. */
 export const textWidth = ({ columns }: { readonly columns: number }): number => Math.min(columns, WIDEST);
 
 const WIDE =

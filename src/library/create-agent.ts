@@ -37,9 +37,12 @@ export interface CreateAgentOptions extends IdentityOptions {
   readonly concurrency?: number | undefined;
   /** Limit of one call of the handler (default: `10m`). */
   readonly timeout?: Duration | undefined;
-  /** How often a handler that fails is called for one message (default: 1). */
+  /** How many times a failing handler is called for one message (default: 1). */
   readonly tries?: number | undefined;
-  /** After the last failure: notify the sender, stay silent, or end `run` and leave the message to the next one (default: `reply`). */
+  /**
+   * After the last failure: notify the sender, stay silent, or end `run` and leave the message for the next one
+   * (default: `reply`).
+   */
   readonly onFailure?: 'reply' | 'skip' | 'stop' | undefined;
   /** How long handlers may take to finish after the stop (default: `10s`). */
   readonly grace?: Duration | undefined;
@@ -49,11 +52,13 @@ export interface CreateAgentOptions extends IdentityOptions {
   readonly since?: Duration | undefined;
   /** Limits that keep two agents from answering each other forever. Zero: no limit. */
   readonly limits?: AgentLimits | undefined;
-  /** Gets what a person should know: no connection, a limit that was reached, a failed handler (default: a process warning). */
+  /**
+   * Gets notes for people: a lost connection, a limit that was reached, a failed handler (default: a process warning).
+   */
   readonly onNote?: ((text: string) => void) | undefined;
 }
 
-/** How far an agent may go before a person has to look. */
+/** How much an agent may do before a person has to take a look. */
 export interface AgentLimits {
   /** Replies in a session since the last message of one of the `humans` (default: 20). */
   readonly replies?: number | undefined;
@@ -61,13 +66,13 @@ export interface AgentLimits {
   readonly repliesPerHour?: number | undefined;
   /** Automatic replies in a chain (default: 50). */
   readonly hops?: number | undefined;
-  /** Agents that a person writes with. */
+  /** Agents that people use to write messages. */
   readonly humans?: readonly string[] | undefined;
 }
 
 /** A message for the agent. */
 export type IncomingMessage = Message & {
-  /** Its text parts, a line each. */
+  /** Its text parts, joined by line breaks. */
   readonly text: string;
 };
 
@@ -78,25 +83,25 @@ export interface AgentSession {
   readonly relation: Relation;
   /** The number of this call for the message: 2 or more after a failure. */
   readonly attempt: number;
-  /** Aborts when the time is up or the agent is stopped. */
+  /** Aborts when the call takes too long or the agent stops. */
   readonly signal: AbortSignal;
   readonly client: Client;
   /** The messages among the last `events` events (default: 50), oldest first. */
   history(events?: number): Promise<IncomingMessage[]>;
   /**
-   * Sends a message before the reply. If the handler is called again, its nth message is not sent again. Someone who waits for one
-   * answer takes the first message.
+   * Sends a message before the reply. If the handler is called again, its nth message is not sent again. A sender that
+   * waits for one answer gets the first message.
    */
   send(content: Content): Promise<void>;
 }
 
-/** What a handler answers: text or parts; nothing: no reply. */
+/** What a handler returns: text or parts, or nothing for no reply. */
 export type Reply = Content | undefined;
 
 /** Makes the reply to a message. */
 export type MessageHandler = (message: IncomingMessage, session: AgentSession) => Reply | Promise<Reply>;
 
-/** What became of a message. `code` is that of a refusal, or the limit that was reached. */
+/** The result for a message. `code` is the code of a refusal, or the limit that was reached. */
 export type AnswerResult = Pick<
   RunRecord,
   'session_id' | 'message_id' | 'sequence' | 'from' | 'outcome' | 'tries' | 'reply' | 'code' | 'at' | 'duration_ms'
@@ -107,9 +112,9 @@ export interface AskOptions {
   /** How long to wait for the answer (default: `1m`). */
   readonly timeout?: Duration | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Leave the session open after the answer, to go on there (default: false). */
+  /** Leave the session open after the answer, to continue there (default: false). */
   readonly keepsSession?: boolean | undefined;
-  /** A name for this question: asked again under the same name, it is sent once. */
+  /** A name for this question. Repeated calls with the same name send it once. */
   readonly once?: string | undefined;
 }
 
@@ -126,17 +131,20 @@ export interface Agent extends AsyncDisposable {
   client(): Promise<Client>;
   /** The handle that the agent acts as. */
   handle(): Promise<string>;
-  /** What answers messages. A message is answered once, across restarts; only a handler that was cut off is called again. */
+  /**
+   * Sets the handler that answers messages. Each message is answered once, across restarts; only a handler that was cut
+   * off is called again.
+   */
   onMessage(handler: MessageHandler): Agent;
-  /** Gets the new events of one type. */
+  /** Calls the listener with each new event of one type. */
   on<Type extends EventType>(type: Type, listener: (event: TypedEvent<Type>) => void | Promise<void>): Agent;
-  /** Gets what became of each message. */
+  /** Calls the listener with the result for each message. */
   onResult(listener: (result: AnswerResult) => void): Agent;
-  /** Gets the errors of handlers and listeners; without it, they are notes. */
+  /** Calls the listener with errors of handlers and listeners; without a listener, they become notes. */
   onError(listener: (error: unknown, message: IncomingMessage | undefined) => void): Agent;
   /**
-   * Answers messages until `signal` aborts or the agent is closed, and lets handlers finish. `onReady` is called when new messages are
-   * answered from now on.
+   * Answers messages until `signal` aborts or the agent is closed, and lets handlers finish. `onReady` is called once
+   * the agent is answering new messages.
    * @throws RequestError `ASP_ALREADY_RUNNING` if another process answers as this agent, and errors that waiting cannot fix.
    */
   run(options?: {
@@ -327,7 +335,7 @@ interface Call {
   readonly attempt: number;
 }
 
-/** One call of the handler. One that does not end by itself is not waited for after the time, or the stop. */
+/** One call of the handler. After the time limit, or when the agent stops, the agent no longer waits for it. */
 async function callHandler(
   handle: MessageHandler,
   message: IncomingMessage,
@@ -432,7 +440,7 @@ async function askAgent(
   }
 }
 
-/** Text of others must not control the terminal of the one who reads a warning. */
+/** Text from others must not control the terminal of a person who reads a warning. */
 function withoutControls(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]|\p{Cf}/gu, '');
 }

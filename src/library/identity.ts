@@ -16,12 +16,12 @@ export interface Identity {
   client(): Promise<Client>;
   /** The handle of the acting agent. */
   handle(): Promise<string>;
-  /** Where the progress of the agent is kept; undefined: nowhere. */
+  /** Where the progress of the agent is stored, or undefined to store nothing. */
   progressPath(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
-/** The identity of a client that the program made itself. Its progress is kept nowhere. */
+/** The identity of a client that the program created itself. Its progress is not stored. */
 export function getIdentity(client: Client, expected: string | undefined): Identity {
   let known: string | undefined;
   return {
@@ -46,7 +46,7 @@ export const canonical = (handle: string): string => (handle.startsWith('@') ? h
 
 const NOWHERE = { isTerminal: false, isFile: false, columns: 80, write: async () => {}, isAbandoned: () => false };
 
-/** Finds service, agent and credentials exactly as `asp` finds them. Nothing is read before it is needed. */
+/** Finds service, agent and credentials exactly as `asp` finds them. It reads nothing before it is needed. */
 export async function findIdentity(options: IdentityOptions, signal: AbortSignal): Promise<Identity> {
   const [{ createContext }, { readMachine }, { progressPath }, { VERSION }] = await Promise.all([
     import('../cli/context/create-context.js'),

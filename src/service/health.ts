@@ -25,14 +25,14 @@ const DATABASE_ANSWERS_WITHIN_MS = 2_000;
 
 /** Whether requests should be sent to this process: its writes succeed, and its clock is right. */
 export interface Health {
-  /** The name by which the other processes on these data know this one. */
+  /** The name by which the other processes on this data know this one. */
   readonly processId: string;
   /** False: work that depends on the time must wait. */
   readonly isClockRight: boolean;
   /** Throws a 503 while the process is not ready. */
   requireReady(): Promise<void>;
   start(): Promise<void>;
-  /** From now on the process is not ready, although nothing is wrong. */
+  /** Makes the process not ready from now on, although nothing is wrong. */
   drain(): void;
   /** Removes this process from the list that the others see. */
   stop(): Promise<void>;
@@ -171,7 +171,8 @@ interface Chore {
 
 /**
  * Removes what has expired, in small batches between other work. Of several processes on the same data, one does each
- * chore, and none whose clock is wrong: what is old by such a clock may be new. The returned function stops it.
+ * chore, and a process whose clock is wrong does none: data that seems old by such a clock may be new. The returned
+ * function stops it.
  */
 export function startHousekeeping(context: ServiceContext, keys: SigningKeys, health: Health): () => Promise<void> {
   const { clock, database, log, settings } = context;

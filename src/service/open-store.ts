@@ -22,9 +22,9 @@ export interface BusOptions {
 
 export interface StoreOptions {
   readonly data: { readonly directory: string } | 'memory';
-  /** `postgres://…`; without it the data are in SQLite. */
+  /** `postgres://…`; without it the data is in SQLite. */
   readonly databaseUrl?: string | undefined;
-  /** What this service may take of that database. */
+  /** How much of that database this service may use. */
   readonly databaseLimits?: Partial<PostgresLimits> | undefined;
   /** How services that share a database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;

@@ -75,8 +75,8 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOp
 }
 
 /**
- * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and its word
- * about addresses is not trusted. One stranger must not use up what all of them share.
+ * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and the
+ * service does not trust it about addresses. One stranger must not use up what all clients share.
  */
 export function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
   return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
@@ -180,11 +180,11 @@ export interface ServiceOptions {
   readonly databaseUrl?: string | undefined;
   /** Attachments are stored in this bucket instead of the data folder; needs `databaseUrl`. */
   readonly bucket?: { readonly address: BucketAddress; readonly credentials: BucketCredentials } | undefined;
-  /** What this service may take of that database. */
+  /** How much of that database this service may use. */
   readonly databaseLimits?: Partial<PostgresLimits> | undefined;
   /** How services on one database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
-  /** The address that others use; default: its own address. */
+  /** The address that clients use; default: its own address. */
   readonly publicUrl?: string | undefined;
   /** A proxy in front of it encrypts, and identifies callers by `X-Forwarded-*`. */
   readonly isBehindProxy?: boolean;
@@ -207,11 +207,11 @@ export interface ServiceOptions {
   readonly ids?: Ids;
   readonly random?: Random;
   readonly log?: Log;
-  /** Offers metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
+  /** Serves metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
   readonly metricsPort?: number | undefined;
   /** Exports traces; undefined: no code of it is loaded. */
   readonly traces?: TraceOptions | undefined;
-  /** The attachments folder or bucket belongs to this database, whatever it contains. */
+  /** The attachments folder or bucket belongs to this database, no matter what it contains. */
   readonly adoptsAttachments?: boolean;
   /** Injected faults, for testing clients; undefined: none. */
   readonly faults?: FaultPlan | undefined;
@@ -233,7 +233,7 @@ export interface RunningService extends Addresses {
   readonly tracesUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
-  /** Fails readiness from now on, and ends connections that have had their answer; everything else goes on. */
+  /** Fails readiness from now on, and ends connections that have had their answer; everything else continues. */
   drain(): void;
   /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets meanwhile, then the data. */
   stop(): Promise<void>;
@@ -334,7 +334,7 @@ export interface ServiceParts {
   readonly metricsUrl: string | undefined;
 }
 
-/** The same, knowing which request each piece of work belongs to. */
+/** The same inputs, aware of which request each piece of work belongs to. */
 function nameWork(context: ServiceContext): ServiceContext {
   const log = nameRequests(context.log);
   return { ...context, log, database: watchDatabase(context.database, { ...context, log }) };

@@ -29,7 +29,7 @@ import { isHandle } from '../wire/handle.js';
 import { ErrorEnvelope } from '../wire/schemas/base.js';
 import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
 
-/** What a service for tests is like. */
+/** Options of a service for tests. */
 export interface TestServiceOptions {
   /** Agents that exist from the start, such as `alice.bot`. They accept messages from everyone. */
   readonly agents?: readonly string[] | undefined;
@@ -39,27 +39,29 @@ export interface TestServiceOptions {
   readonly seed?: number | undefined;
 }
 
-/** The time of a service for tests: it passes as usual, and jumps when it is told to. */
+/** The clock of a service for tests: it runs as usual, and jumps ahead on request. */
 export interface TestClock {
   /** Milliseconds since the epoch, as the service sees it. */
   now(): number;
   /**
-   * Jumps ahead, for example by `15m`, `1d` or a number of milliseconds: tokens, signed addresses and limits expire. What
-   * the service would have done meanwhile, it does once, now. Clients keep the time of this machine.
+   * Jumps ahead, for example by `15m`, `1d` or a number of milliseconds: tokens, signed addresses and limits expire.
+   * The service catches up at once: everything that became due runs one time. Clients keep the time of this machine.
    */
   advance(duration: string | number): void;
 }
 
 const STATUSES = [429, 500, 502, 503, 504] as const;
 
-/** What goes wrong, and when: always, unless `times`, `every` or `chance` says otherwise. */
+/** A fault and when it strikes: always, unless `times`, `every` or `chance` limits it. */
 export type TestFault = (
   | {
-      /** An HTTP status: the call is refused before anything is done. */
+      /** An HTTP status: the call is refused before it has any effect. */
       readonly kind: (typeof STATUSES)[number];
     }
   | {
-      /** `lost`: the call is carried out but answered with 500. `cut`: the connection ends without an answer. */
+      /**
+       * `lost`: the call takes effect but gets 500. `cut`: it takes effect, and the connection ends without an answer.
+       */
       readonly kind: 'lost' | 'cut';
     }
   | {
@@ -104,18 +106,18 @@ export interface TestService extends AsyncDisposable {
   /** A client that acts as an agent of this service. */
   client(handle: string, options?: TestClientOptions): Client;
   /**
-   * An access token with which an MCP client acts as an agent at `mcpUrl`: it sends `Authorization: Bearer <token>`. It
+   * An access token that lets an MCP client act as an agent at `mcpUrl`, sent as `Authorization: Bearer <token>`. It
    * expires 15 minutes later by the clock of the service.
    */
   mcpToken(handle: string): Promise<string>;
   /**
-   * Variables with which `asp` and programs that use this library act as an agent in a child process. They keep their
-   * files in a folder that is removed with the service.
+   * Environment variables for a child process, in which `asp` and programs that use this library then act as an agent.
+   * They store their files in a folder that is removed with the service.
    */
   env(handle: string): Record<string, string>;
-  /** Lets something go wrong from now on. Call the result to stop it. */
+  /** Injects a fault from now on. Call the returned function to stop it. */
   inject(fault: TestFault | TestStreamFault): () => void;
-  /** Closes the clients and the service, and removes all that is left of it. */
+  /** Closes the clients and the service, and removes its files. */
   close(): Promise<void>;
 }
 
@@ -225,7 +227,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
         ASP_AGENT: readHandle(handle),
         ASP_CLIENT_ID: clientId,
         ASP_CLIENT_SECRET: clientSecret,
-        // These would come first.
+        // These would take precedence.
         ASP_TOKEN: '',
         ASP_WS_TOKEN: '',
       };

@@ -9,7 +9,7 @@ export const ID_PREFIX = {
   oauthClient: 'oac_',
 } as const;
 
-/** What an id names; its prefix says so. */
+/** The kind of thing that an id names, as its prefix shows. */
 export type IdKind = keyof typeof ID_PREFIX;
 
 const ULID = '[0-7][0-9A-HJKMNP-TV-Z]{25}';

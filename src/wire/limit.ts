@@ -51,7 +51,10 @@ export const REQUESTS_PER_ADDRESS_MAX = 256;
 export const REQUESTS_WAITING_MAX = 2_000;
 /** A request that has waited this long for one of those to end is refused. */
 export const REQUEST_WAIT_MAX_MS = 20_000;
-/** What is kept, over all answers, for readers that take nothing. Beyond it each keeps what its connection buffers. */
+/**
+ * Data kept in memory for all answers that clients do not read. Beyond it, each answer keeps only what its connection
+ * buffers.
+ */
 export const UNREAD_MAX_BYTES = 8 * 1024 * 1024;
 /**
  * How much data the requests of one agent may carry per second, each counted as 4 KiB plus its JSON body; and at once
@@ -151,7 +154,7 @@ export const OWN_RATE_LIMIT = {
   signUp: { count: 20, window_ms: HOUR_MS },
   /** Each leaves a stored request for ten minutes. */
   authorize: { count: 200, window_ms: 10 * MINUTE_MS },
-  /** Each asks a stranger's server for a client document. */
+  /** Each fetches a client document from a stranger's server. */
   fetchClientDocument: { count: 60, window_ms: HOUR_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
 /** The name of a rate limit that `asp serve` adds. */
@@ -175,7 +178,9 @@ export const RETRY_JITTER_MS: readonly (readonly [min: number, max: number])[] =
   [10 * SECOND_MS, 20 * SECOND_MS],
 ];
 
-/** Strangers that an agent with the policy `hold` remembers; beyond it, the ones that knocked longest ago are forgotten. */
+/**
+ * Strangers that an agent with the policy `hold` remembers; beyond that, those that knocked longest ago are deleted.
+ */
 export const KNOCKS_PER_AGENT_MAX = 100;
 /** Of these, agents of the same owner. */
 export const KNOCKS_PER_OWNER_MAX = 5;

@@ -31,13 +31,13 @@ export const CHOICES_MAX = 10;
 /** In characters. */
 export const CHOICE_MAX_LENGTH = 80;
 
-/** Characters that a reader does not see, or that move the others around. */
+/** Characters that are invisible, or that change the position of others. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
 
-/** Whether a line holds characters that its reader does not see. */
+/** Whether a line contains characters that its reader does not see. */
 export const isHiding = (text: string): boolean => UNSEEN.test(text);
 
-/** Whether someone who reads the text sees all of it, so that a button with it sends what it shows. */
+/** Whether a reader sees all of the text, so that a button with it sends exactly what it shows. */
 export function isChoice(text: unknown): text is string {
   return (
     typeof text === 'string' &&
@@ -53,23 +53,23 @@ export function findRepeated(choices: readonly string[]): string | undefined {
   return choices.find((choice, index) => findChoice(choices.slice(0, index), choice) !== undefined);
 }
 
-/** The possible answers that a message offers; empty unless it lists them properly. */
+/** The answers that a message offers; empty if its list is missing or malformed. */
 export function listChoices({ metadata }: Pick<Message, 'metadata'>): readonly string[] {
   const choices = metadata?.[CHOICES];
   if (!Array.isArray(choices) || choices.length < CHOICES_MIN || choices.length > CHOICES_MAX) return [];
   return choices.every(isChoice) && findRepeated(choices) === undefined ? choices : [];
 }
 
-/** The choice that a text makes, in upper or lower case. */
+/** The choice that a text selects, in upper or lower case. */
 export function findChoice(choices: readonly string[], text: string): string | undefined {
   const said = text.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === said);
 }
 
-/** The member of a message's metadata that counts the programs that answered one another up to it. */
+/** The member of a message's metadata that counts the automatic replies that led to it. */
 export const HOPS = 'hops';
 
-/** A peer can leave it out or lie: it protects those who play along, and the other limits work without cooperation. */
+/** A peer can omit it or lie: it protects only peers that cooperate. The other limits work without cooperation. */
 export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   const hops = metadata?.[HOPS];
   // asp send --meta writes text.

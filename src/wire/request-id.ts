@@ -1,9 +1,9 @@
-/** Names a request in its answer and in the log of the service (wire: Common rules, request ids). */
+/** Identifies a request in its answer and in the log of the service (wire: Common rules, request ids). */
 export const REQUEST_ID_HEADER = 'x-request-id';
 
 const REQUEST_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{7,63}$/;
 
-/** Whether a service or a client takes over an id that others chose. Of other texts, a log could not be sure. */
+/** Whether a service or a client accepts an id that someone else chose. Other texts could break a line of the log. */
 export function isRequestId(text: string): boolean {
   return REQUEST_ID.test(text);
 }

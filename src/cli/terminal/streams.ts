@@ -1,4 +1,4 @@
-/** A writable stream. `write` resolves when the data have been handed over: awaiting it is backpressure. */
+/** A writable stream. `write` resolves when the data has been handed over: awaiting it is backpressure. */
 export interface OutputStream {
   readonly isTerminal: boolean;
   /** A disk can become full in the middle of a write. */

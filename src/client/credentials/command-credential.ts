@@ -80,7 +80,7 @@ function parse(output: string): z.infer<typeof Answer> {
   }
 }
 
-/** Without a cause: the program's output may contain a secret. */
+/** No cause, because the program's output may contain a secret. */
 function failure(message: string): RequestError {
   return new RequestError({ code: 'ASP_CREDENTIAL_COMMAND', message, isRetryable: false });
 }

@@ -176,7 +176,7 @@ export async function discoverFor(
   baseUrl: string,
   options: { isForced?: boolean; retries?: number; signal?: AbortSignal | undefined } = {},
 ): Promise<Discovery> {
-  // A login whose tokens are still good asks for none of this.
+  // A login whose tokens are still valid needs none of this.
   const { discover } = await import('../oauth/discover.js');
   const { transport, random, directories } = context;
   const { isForced, signal } = options;

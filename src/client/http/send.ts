@@ -48,7 +48,7 @@ export interface Sending {
   readonly silenceTimeoutMs?: number | undefined;
 }
 
-/** The last answer, of any status, and how it came about. */
+/** The last answer, of any status, and its attempts. */
 export interface Sent {
   readonly answer: HttpAnswer;
   /** Requests sent, including this one. */
@@ -235,7 +235,7 @@ export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs:
   return Math.max(0, until - (Number.isNaN(sentAt) ? nowMs : sentAt));
 }
 
-/** The id that the service gave to the request; undefined if it is not like one. */
+/** The id that the service gave the request; undefined if it is malformed. */
 export function readRequestId(headers: Readonly<Record<string, string>>): string | undefined {
   const id = headers[REQUEST_ID_HEADER];
   return id !== undefined && isRequestId(id) ? id : undefined;

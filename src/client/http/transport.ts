@@ -17,7 +17,7 @@ export type Trace = (entry: TraceEntry) => void;
 const SHOWN_BYTES_MAX = 2048;
 const SECRET_NAME =
   /^(authorization|proxy-authorization|cookie|set-cookie|code_verifier|.*token|.*secret|password|passphrase|signature|sig|assertion|.*api[-_]key)$/i;
-/** In JSON these are the code of an error and the state of a session. */
+/** In JSON these names mean an error code and a session state, not secrets. */
 const FORM_SECRET_NAME = /^(code|state)$/i;
 const PUBLIC_NAME = /^(token_type|token_type_hint)$/i;
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]*)*/g;
@@ -27,7 +27,7 @@ const QUERY = /([?&;][\w.-]+=)[^&\s"'<>]+/g;
 
 const PUBLIC_QUERY = /^[?&;](limit|after_sequence)=\d+$/;
 
-/** Shorter ones are common words. */
+/** Shorter texts are too common to remove. */
 const SECRET_MIN_LENGTH = 8;
 
 /** `text` without bearer tokens, JSON web tokens, passwords in addresses and query values. */
@@ -156,8 +156,8 @@ export interface RetryPause {
 }
 
 /**
- * Sends HTTP requests over pooled connections. It refuses plain http beyond loopback, verifies certificates whatever
- * the environment says, follows redirects only for GET within one origin (at most 3), and uses the configured proxy.
+ * Sends HTTP requests over pooled connections. It refuses plain http beyond loopback, verifies certificates regardless
+ * of the environment, follows redirects only for GET within one origin (at most 3), and uses the configured proxy.
  * The outcome of a failure says whether the request may have reached the service.
  */
 export interface Transport {

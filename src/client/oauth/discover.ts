@@ -34,7 +34,7 @@ export interface DiscoveryContext {
   readonly retries?: number | undefined;
   /** Where answers are cached for a day, to save two requests per command; undefined: no cache. */
   readonly cacheDirectory?: string | undefined;
-  /** Requests the metadata again even if they are cached. */
+  /** Requests the metadata again even if it is cached. */
   readonly isForced?: boolean | undefined;
 }
 

@@ -12,7 +12,9 @@ import { callEndpoint, prepare, type RestContext } from '../rest/call.js';
 import { FollowedSessions, findStartOfLast, listSessions, type ReplayPage, replayPages } from './followed-sessions.js';
 import { keepConnected, type LiveSocket, type SocketAddress } from './socket.js';
 
-/** After this many sessions in a row without news, the rest of a list sorted by latest change has none either. */
+/**
+ * After this many sessions in a row without new events, the rest of a list sorted by latest change has none, either.
+ */
 const QUIET_MAX = 20;
 
 /** The polling interval of a session whose stream cannot be opened. */
@@ -251,7 +253,7 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
   }
 }
 
-/** After a restore of the service's data, events delivered after the restore point are void. */
+/** After a restore of the service's data, events delivered after the restore point no longer exist. */
 function enterEpoch(followed: FollowedSessions, sessionId: string, page: ReplayPage): TailItem[] {
   const { after, epoch } = page;
   const { after: from } = followed.getPosition(sessionId);
@@ -304,7 +306,8 @@ function isGone(error: unknown): error is RequestError {
 }
 
 /**
- * The address of the WebSocket. A service without metadata probably has it where most do (wire: Reading what others
+ * The address of the WebSocket. A service without metadata probably has it at the usual address (wire: Reading what
+ * others
  * send).
  */
 async function findSocket(context: TailContext, signal: AbortSignal | undefined): Promise<SocketAddress> {
@@ -366,7 +369,7 @@ export type TailItem =
       readonly isReplay: boolean;
       /**
        * Names the stretch of the data's history that the event belongs to. Keep it beside the sequence and pass it back
-       * as `epoch`: then the tail can tell whether the service's data were restored meanwhile.
+       * as `epoch`: then the tail can tell whether the service's data was restored meanwhile.
        */
       readonly epoch?: string | undefined;
     }
@@ -390,7 +393,7 @@ export type TailItem =
       readonly reason: string;
     }
   /**
-   * The service's data were restored: the events of this session after `after`, up to `from`, are gone, and their
+   * The service's data was restored: the events of this session after `after`, up to `from`, are gone, and their
    * sequences may be used again for other events. The tail continues after `after`.
    */
   | {

@@ -171,7 +171,7 @@ async function refusal(transport: Transport, answer: IncomingMessage, url: URL, 
       chunks.push(chunk as Buffer);
     }
   } catch {
-    // The part that arrived is enough: the status alone says most of it.
+    // The part that arrived is enough: the status already says most of it.
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(answer.headers)) if (value !== undefined) headers[name] = String(value);

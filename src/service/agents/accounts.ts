@@ -10,7 +10,7 @@ import { countAgents } from '../store/agents.js';
 import { accountLock } from '../store/lock-names.js';
 import { countClients } from '../store/oauth-clients.js';
 
-/** Names that would speak for the service; only its operator, who creates local accounts, may use them. */
+/** Names that seem to speak for the service; only its operator, who creates local accounts, may use them. */
 const OFFICIAL_USERNAMES: ReadonlySet<string> = new Set([
   'abuse',
   'account',

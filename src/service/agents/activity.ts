@@ -2,7 +2,7 @@ import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { insertActivity } from '../store/activities.js';
 
-/** What the owner of an account can look up afterwards. An alert may be the work of someone else. */
+/** What the owner of an account can look up afterwards. Someone else may be behind an alert. */
 export const ACTIVITY = {
   'signed-up': { label: 'Account created', isAlert: false },
   'signed-in': { label: 'Signed in', isAlert: false },
@@ -38,7 +38,7 @@ export type ActivityKind = keyof typeof ACTIVITY;
 export interface Activity {
   readonly accountId: string;
   readonly kind: ActivityKind;
-  /** What it was done to. */
+  /** The thing that the action affected. */
   readonly detail?: string;
   readonly address?: string;
   readonly browserName?: string;
@@ -62,7 +62,7 @@ export async function recordActivity(
   });
 }
 
-/** An IPv4 address as people know it. */
+/** An IPv4 address in its usual notation. */
 export function withoutMapping(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/, '');
 }

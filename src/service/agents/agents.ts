@@ -30,7 +30,7 @@ import { requireRoomFor } from './accounts.js';
 
 /**
  * The short form: what others see. Neither form shows them a pause, because that would explain a 404 on an invitation, nor
- * that the agent holds strangers, because then they would know that they were seen.
+ * that the agent holds strangers, because then they would know that someone saw them.
  */
 export function toAgentSummary(row: AgentRecordRow): AgentSummary {
   return {
@@ -85,13 +85,13 @@ export async function refreshSearchTerms(transaction: Transaction, row: AgentRec
   await refreshOwnerTerms(transaction, row.account_id, [row.owner, row.owner_display_name]);
 }
 
-/** The words by which an owner is found, who has a public agent. */
+/** The words by which an owner with a public agent can be found. */
 async function refreshOwnerTerms(transaction: Transaction, accountId: string, texts: readonly string[]): Promise<void> {
   const isKnown = (await countPublicAgents(transaction, accountId)) > 0;
   await replaceSearchTerms(transaction, 'person', accountId, isKnown ? distinctTerms(texts) : []);
 }
 
-/** Changes the name of an owner that others see. */
+/** Changes the owner's name that others see. */
 export async function renameAccount(
   { clock }: Pick<ServiceContext, 'clock'>,
   transaction: Transaction,
@@ -322,7 +322,7 @@ export async function getAgent(
   const isShunned = !isOwner && (await blocksAnyOf(query, row.id, await findOwner(query, actor)));
   const summary = toAgentSummary(row);
   return {
-    // A blocked agent must not be able to watch the other come and go.
+    // A blocked agent must not see when the other comes and goes.
     agent: isOwner ? toAgent(row) : { ...summary, is_online: summary.is_online && !isShunned },
     shared_sessions: shared.map((session) => ({ ...session })),
     viewer: { relationship: isOwner ? 'owner' : 'none', can_edit: mayEdit },

@@ -159,7 +159,7 @@ export async function sweepAttachments(context: SweepContext): Promise<void> {
         if (await deletePendingAttachment(transaction, row.id)) deleted.push(row);
       return deleted;
     });
-    // A message that was lost in a restore, or that is in the original of these data, may refer to an older one.
+    // A message that was lost in a restore, or that exists in the original of this data, may refer to an older one.
     const { restoredAt } = context.database.epoch();
     for (const { id, created_at: createdAt } of removed)
       await (createdAt < restoredAt ? context.files.discard(id, context.clock.now()) : context.files.remove(id));

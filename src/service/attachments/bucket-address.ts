@@ -16,7 +16,7 @@ export interface BucketAddress {
   readonly shown: string;
 }
 
-/** Where a bucket is if its URL does not say it. */
+/** Where a bucket is if its URL does not say. */
 export interface BucketDefaults {
   readonly region?: string | undefined;
   readonly endpoint?: string | undefined;

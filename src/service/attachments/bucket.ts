@@ -19,10 +19,10 @@ export interface BucketCredentials {
 export interface BucketOptions {
   readonly address: BucketAddress;
   readonly credentials: BucketCredentials;
-  /** How many bytes of attachments it keeps on this machine, so that it need not fetch them again. */
+  /** How many bytes of attachments to keep on this machine, so that they need not be fetched again. */
   readonly cacheBytes?: number;
   readonly clock?: Clock;
-  /** Called when the object store stops answering, with what it said, and with nothing when it answers again. */
+  /** Called with the store's answer when the object store stops working, and without arguments when it works again. */
   readonly onOutage?: (fault?: Error) => void;
 }
 
@@ -43,7 +43,7 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
   const objects = await connect(options);
   const directory = await mkdtemp(join(tmpdir(), 'asp-'));
   const cache = createFileCache(directory, cacheBytes);
-  /** The uploads of this process, and whether something of them may be in the bucket. */
+  /** The uploads of this process, and whether parts of them may be in the bucket. */
   const held = new Map<string, 'here' | 'sent'>();
   const fetching = new Map<string, Promise<boolean>>();
   let claimed: string | undefined;

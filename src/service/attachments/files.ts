@@ -160,14 +160,14 @@ interface Claim {
   readonly files: AttachmentFiles;
   /** For people. */
   readonly path: string;
-  /** The operator confirmed that it belongs to these data, whatever it contains. */
+  /** The operator confirmed that it belongs to this data, no matter what it contains. */
   readonly isAdopted: boolean;
 }
 
 /**
  * Refuses a folder or bucket that belongs to other data, and then changes nothing. It carries a mark with a seal of its
- * data. The first of all services on one database decides which mark is theirs: another one that starts with a folder of
- * its own would not find the files of the others. An unmarked folder is accepted if its files are in the database.
+ * data. The first of all services on one database decides which mark is theirs: a service that starts with its own
+ * folder would not find the files of the others. An unmarked folder is accepted if its files are in the database.
  */
 export async function claimAttachments({ database, files, path, isAdopted }: Claim): Promise<void> {
   const found = await files.readIdentity();
@@ -189,7 +189,7 @@ export async function claimAttachments({ database, files, path, isAdopted }: Cla
 const toIdentity = async (query: Query, mark: string): Promise<string> =>
   `${mark}.${(await seal(query, 'attachments', mark)).toString('hex')}`;
 
-/** The mark of an identity that these data have sealed. */
+/** The mark of an identity that this data has sealed. */
 async function readMark(database: Database, identity: string): Promise<string | undefined> {
   const [mark = ''] = identity.split('.');
   return (await database.read((query) => toIdentity(query, mark))) === identity ? mark : undefined;

@@ -14,7 +14,7 @@ const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 const GIF = Buffer.from('GIF8');
 const JPEG = Buffer.from('ffd8ff', 'hex');
 
-/** The size of a picture, from its first bytes; undefined: they do not say it. */
+/** The size of a picture from its first bytes; undefined if they do not contain it. */
 export function readPictureSize(head: Buffer): PictureSize | undefined {
   const size = readSides(head);
   const isPlausible = size !== undefined && Math.min(size.width, size.height) > 0;

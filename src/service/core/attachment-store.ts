@@ -18,7 +18,7 @@ export interface AttachmentFiles {
   keep(attachmentId: string): Promise<void>;
   /** Undefined: there is no such file. */
   open(attachmentId: string): Promise<FileHandle | undefined>;
-  /** Undefined also if it would have to be fetched from another machine first. */
+  /** Also undefined if it would have to be fetched from another machine first. */
   openHere(attachmentId: string): Promise<FileHandle | undefined>;
   /** Finished or not; a missing file counts as removed. */
   remove(attachmentId: string): Promise<void>;
@@ -37,7 +37,7 @@ export interface AttachmentFiles {
   /** The data that the folder or bucket belongs to; undefined until it is claimed. */
   readIdentity(): Promise<string | undefined>;
   /**
-   * Marks it as belonging to these data. From now on nothing in it is discarded while it has a different mark, or none;
+   * Marks it as belonging to this data. From now on, while it has a different mark or none, nothing in it is discarded,
    * and nothing is written to a folder.
    */
   claim(identity: string): Promise<void>;

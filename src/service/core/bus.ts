@@ -14,8 +14,8 @@ export interface Bus {
   /** Whether notifications cannot be lost: everyone who uses the data is in this process. */
   readonly isReliable: boolean;
   /**
-   * The returned function says whether notifications may have been lost since it was last called, or are not known to
-   * arrive now. Its caller then looks at the data.
+   * The returned function says whether notifications may have been lost since its last call, or may not be arriving
+   * now. If so, the caller checks the data.
    */
   watchLosses(): () => boolean;
   /**

@@ -29,7 +29,7 @@ export interface AccountQuota {
   readonly agents: number;
   /** Confidential clients. */
   readonly clients: number;
-  /** Of all attachments of its agents. */
+  /** Bytes of all attachments of its agents. */
   readonly attachmentBytes: number;
   /** New ones of all its agents. */
   readonly sessionsPerHour: number;
@@ -90,7 +90,7 @@ export interface Progress {
   readonly readThrough: number;
 }
 
-/** The news for each agent, kept slightly behind the log. */
+/** The unseen events of each agent, kept slightly behind the log. */
 export interface Inboxes {
   /** Resolves once they contain everything that was committed or delivered before the call. */
   settle(): Promise<void>;
@@ -136,10 +136,12 @@ export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
 /** Structured log; fields never hold tokens, secrets or message text. */
 export interface Log {
-  /** Each step of each request, for finding a cause. Undefined: not wanted, so that its fields need not be collected. */
+  /**
+   * Each step of each request, for debugging. Undefined if no one wants it, so that its fields need not be collected.
+   */
   debug?(event: string, fields: LogFields): void;
   info(event: string, fields?: LogFields): void;
-  /** Worth a look: something is wrong, but not with this service, or it has a line of its own. */
+  /** A warning: something is wrong, but not with this service, or a separate line reports it. */
   warn(event: string, error: unknown, fields?: LogFields): void;
   error(event: string, error: unknown, fields?: LogFields): void;
   /**

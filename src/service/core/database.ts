@@ -6,7 +6,7 @@ export type Dialect = 'sqlite' | 'postgres';
 
 /**
  * Reads and writes in one SQL for every database: `$1`, `$2` … stand for the parameters, and may repeat. They run in the order
- * of the calls; those that are asked without waiting for each other travel together.
+ * of the calls; statements that do not wait for each other are pipelined.
  */
 export interface Query {
   readonly dialect: Dialect;
@@ -49,28 +49,28 @@ export interface Database extends Work {
   readonly isExclusive: boolean;
   /** About how many rows background work reads or changes at once. */
   readonly pageRows: number;
-  /** Sees to it that no other process can use them from now on either; absent where others may. Throws `DATA_IN_USE`. */
+  /** Ensures that no other process can use them from now on, either; absent if others may. Throws `DATA_IN_USE`. */
   keepLock?(): void;
   /** Why the latest writes failed; undefined while writes succeed. */
   writeFault(): unknown;
-  /** The current epoch of the data, which changes when they are restored. */
+  /** The current epoch of the data, which changes when the data is restored. */
   epoch(): Epoch;
   /** For background work such as delivery. It does not wait behind requests, and requests do not wait behind it. */
   readonly behind: Work;
   /**
-   * How long a request that comes now will wait for its turn, in milliseconds, as far as the line tells. 0 while the
-   * database is away: requests then wait for it to return, not for each other.
+   * The estimated wait of a request that arrives now, in milliseconds, based on the queue. 0 while the database is
+   * down: requests then wait for it to return, not for each other.
    */
   queueMs(): number;
   close(): Promise<void>;
 }
 
-/** What one service may take of a database. */
+/** How much of a database one service may use. */
 export interface PostgresLimits {
   /** All of its connections. */
   readonly connections: number;
   readonly statementTimeoutMs: number;
-  /** Shorter than that for statements, so that a wait for a lock fails as such. */
+  /** Shorter than the statement timeout, so that a wait for a lock fails as such. */
   readonly lockTimeoutMs: number;
   /** How many rows background work reads or changes at once. */
   readonly pageRows: number;
@@ -86,7 +86,7 @@ export const DEFAULT_POSTGRES_LIMITS: PostgresLimits = {
 /** A database that several services use at the same time. */
 export interface SharedDatabase extends Database {
   /**
-   * Calls `listener` when a new epoch has begun while the data are in use, for example after a failover. The returned
+   * Calls `listener` when a new epoch has begun while the data is in use, for example after a failover. The returned
    * function stops it.
    */
   onNewEpoch(listener: () => void): () => void;
@@ -119,6 +119,6 @@ export interface Calls {
 export interface Epoch {
   /** The token that clients keep beside their cursors and send back. Opaque to them. */
   readonly token: string;
-  /** When the data were last restored; 0: never. */
+  /** When the data was last restored; 0 if never. */
   readonly restoredAt: number;
 }

@@ -5,7 +5,7 @@ import type { Transaction } from './database.js';
 export interface ServiceErrorOptions {
   /** Whole seconds after which the same call succeeds. */
   readonly retryAfterS?: number;
-  /** Only where the table has no code: 405, 413, 415, 503. */
+  /** Only for statuses without a code in the table: 405, 413, 415, 503. */
   readonly status?: number;
   /** The methods listed by a 405. */
   readonly allow?: string;
@@ -34,7 +34,7 @@ export function shuttingDown(): ServiceError {
   return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
 }
 
-/** What the operator of a service has to deal with, by when it comes up. */
+/** The errors that an operator has to deal with, in the order in which they can occur. */
 const OPERATOR_ERROR = {
   /** Another program listens on the address. */
   PORT_IN_USE: 'start',
@@ -65,9 +65,12 @@ const OPERATOR_ERROR = {
   DATABASE_LOST: 'outage',
   /** The bucket of the attachments does not respond or refuses, even after retries. */
   ATTACHMENTS_LOST: 'outage',
-  /** The pool has no connection to give. */
+  /** The pool has no free connection. */
   NO_CONNECTION: 'outage',
-  /** COMMIT was sent and no answer came: the work is done, or not at all. Only its idempotency key makes a second run safe. */
+  /**
+   * COMMIT was sent, but no answer came: the work was done completely or not at all. Only its idempotency key makes a
+   * second run safe.
+   */
   COMMIT_UNKNOWN: 'outage',
 } as const;
 export type OperatorErrorCode = keyof typeof OPERATOR_ERROR;
@@ -80,7 +83,10 @@ type ErrorOf<At extends Occasion> = OperatorError & {
 
 const OPERATOR_ERROR_NAME = 'OperatorError';
 
-/** A service that does not start, a backup that is not made or restored, or a database that is lost. A failed start or backup changes nothing. */
+/**
+ * A service could not start, a backup could not be made or restored, or the database was lost. A failed start or backup
+ * changes nothing.
+ */
 export class OperatorError extends Error {
   override readonly name = OPERATOR_ERROR_NAME;
   readonly code: OperatorErrorCode;
@@ -91,7 +97,7 @@ export class OperatorError extends Error {
   }
 }
 
-/** By name: the command line loads the service as a bundle of its own, whose class is another one. */
+/** Compares names: the command line loads the service as a separate bundle, which has its own copy of the class. */
 function isOperatorError(error: unknown, at: Occasion): error is OperatorError {
   if (!(error instanceof Error) || error.name !== OPERATOR_ERROR_NAME) return false;
   return OPERATOR_ERROR[(error as OperatorError).code] === at;
@@ -103,7 +109,7 @@ export const isStartError = (error: unknown): error is ErrorOf<'start'> => isOpe
 /** Why a backup was not made or not restored. */
 export const isBackupError = (error: unknown): error is ErrorOf<'backup'> => isOperatorError(error, 'backup');
 
-/** A database, or a bucket, that cannot be reached or does not answer. */
+/** A database or a bucket cannot be reached or does not answer. */
 export const isOutage = (error: unknown): error is ErrorOf<'outage'> => isOperatorError(error, 'outage');
 
 /** A database that cannot be used as it is. */

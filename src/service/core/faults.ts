@@ -13,11 +13,11 @@ export type Fault = FaultKind & { readonly operation?: Operation | undefined };
 
 /** The faults of a call, a handshake or a socket. */
 type FaultKind =
-  /** Refused with this status before anything was done. */
+  /** Refused with this status before the call has any effect. */
   | { readonly kind: 'refuse'; readonly status: FaultStatus; readonly rate: Rate }
-  /** Done, but answered with 500. */
+  /** The call takes effect, but gets 500. */
   | { readonly kind: 'lost'; readonly rate: Rate }
-  /** Done, but the connection ends without an answer. */
+  /** The call takes effect, but the connection ends without an answer. */
   | { readonly kind: 'cut'; readonly rate: Rate }
   | { readonly kind: 'delay'; readonly delayMs: number; readonly rate: Rate }
   /** A socket ends without a closing handshake, right after an event or this long after it was opened. */

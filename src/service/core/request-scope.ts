@@ -13,7 +13,7 @@ export interface TraceParent {
   readonly isSampled: boolean;
   /** The span of the caller, if `spanId` is our own. */
   readonly parentSpanId?: string | undefined;
-  /** This service has made it and has decided about `isSampled`. */
+  /** True if this service created it and decided about `isSampled`. */
   readonly isOurs?: boolean;
 }
 
@@ -36,7 +36,7 @@ export function inScope<T>(scope: RequestScope | undefined, work: () => T): T {
   return scope === undefined ? storage.exit(work) : storage.run(scope, work);
 }
 
-/** `work` for the request of now, even if it runs in the turn of another one. */
+/** Binds `work` to the current request, even if it runs during another one. */
 export function keepScope<Arguments extends unknown[], T>(
   work: (...values: Arguments) => T,
 ): (...values: Arguments) => T {

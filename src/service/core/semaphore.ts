@@ -74,7 +74,8 @@ export function createSemaphore({ max, waitingMax, patience, refusal }: Semaphor
 export interface HeldBytes {
   readonly total: number;
   /**
-   * Counts these bytes until the returned function is called. Undefined, and nothing counted: there is not enough room.
+   * Counts these bytes until the returned function is called. Returns undefined, and counts nothing, if there is not
+   * enough room.
    */
   hold(bytes: number): (() => void) | undefined;
 }

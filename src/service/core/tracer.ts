@@ -23,7 +23,7 @@ export interface Tracer {
   begin(parent: TraceParent | undefined): TraceParent;
   /** Call this only if the trace is sampled. */
   record(span: Span): void;
-  /** Exports what is left, for a few seconds at most. */
+  /** Exports the remaining spans, for a few seconds at most. */
   close(): Promise<void>;
 }
 
@@ -63,6 +63,6 @@ export function watchDatabase(database: Database, watchers: Watchers): Database 
     read: (work) => watch('read', () => database.read(work)),
     write: (work) => watch('write', () => database.write(work)),
   };
-  // Its other members stay those of the database: some of them are getters, and some are not there.
+  // Its other members stay those of the database: some are getters, and some are absent.
   return Object.assign(Object.create(database) as Database, watched);
 }

@@ -99,7 +99,7 @@ export function createExchanges(clock: Clock): Exchanges {
   };
   const open = (socket: Socket): Connection => {
     const exchanges: Connection['exchanges'] = new Map();
-    // Of several answers on one connection only the first learns that the connection is gone.
+    // If a connection has several answers, only the first learns that the connection is gone.
     const onClose = (): void => {
       for (const response of [...exchanges.keys()]) end(socket, response);
     };
@@ -237,7 +237,7 @@ function makeRoom(server: Server): void {
     const [oldest] = fresh;
     if (fresh.size > NEW_CONNECTIONS_MAX) oldest?.destroy();
   });
-  // Not 'upgrade': with a listener for it, Node.js would leave handshakes without an answer until there is one that answers.
+  // Not 'upgrade': with a listener for it, Node.js would leave handshakes unanswered until a listener answers them.
   for (const event of ['request', 'connect', 'checkExpectation']) server.on(event, forget);
   server.on('drop', () => server.closeIdleConnections());
 }
@@ -314,7 +314,7 @@ export function createApp(options: AppOptions): App {
     // A load balancer then opens its next connection to another service.
     if (isLeaving) reply.raw.shouldKeepAlive = false;
     options.guardHost(request.raw);
-    // By itself, Node.js sends the time of the machine.
+    // On its own, Node.js sends the time of the machine.
     if (options.clock.isSystem !== true) reply.raw.setHeader('date', new Date(options.clock.now()).toUTCString());
     done();
   });
@@ -334,8 +334,8 @@ export function createApp(options: AppOptions): App {
     options.meter.answered({ method, route, status, ms: elapsedTime });
     inScope(scopeOf(request.raw), () => watchAnswer(options, { method, route, status, ms: elapsedTime }));
   });
-  // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address gets the same answer
-  // whatever was sent to it.
+  // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address always gets the same
+  // answer, no matter what was sent.
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
   fastify.setErrorHandler((error, _request, reply) => answerError(error, reply));
@@ -359,7 +359,7 @@ interface RequestAnswered {
   readonly ms: number;
 }
 
-/** Writes the line of the access log for the request of now, and its span. */
+/** Writes the access log line of the current request, and its span. */
 export function watchAnswer({ clock, log, tracer }: Watchers, { ms, ...answer }: RequestAnswered): void {
   const scope = findScope();
   if (tracer !== undefined && scope?.trace?.isSampled === true)

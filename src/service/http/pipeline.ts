@@ -67,7 +67,10 @@ export async function admit({ context, verify, bounds }: Rest, call: Call): Prom
   return { ...call, row, actor, path, key: isWrite(row) ? readKey(headers['idempotency-key']) : undefined };
 }
 
-/** New requests are refused while they would wait longer than this. Those that wait already are answered. */
+/**
+ * New requests are refused while they would have to wait longer than this. Requests that are already waiting get their
+ * answer.
+ */
 const QUEUE_MAX_MS = 1_000;
 
 /** @throws ServiceError 503, while the database is overloaded. */
@@ -195,7 +198,7 @@ export function computeFingerprint(body: unknown): string {
 
 /**
  * An upload goes to disk before its transaction, if its budget allows it; one agent has only a few at once, and the
- * others wait with their bodies unread. A file that no row came to own is removed again.
+ * others wait with their bodies unread. A file that did not become an attachment is removed again.
  */
 export async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   const { key, actor, request } = call;

@@ -66,7 +66,7 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
 /** One of the slots for an agent's sockets. */
 export interface SocketHost {
   readonly actor: AgentActor & VerifiedToken;
-  /** Call this once the socket is closed, or never came to be. */
+  /** Call this once the socket is closed, or if it never opened. */
   release(): void;
 }
 
@@ -106,8 +106,9 @@ const POLL_MS = 1_000;
 const HANDSHAKE_MAX_MS = 30_000;
 
 /**
- * Closes the sockets of this process whose grant is revoked (spec: POST /revoke). The notification says when to look,
- * the store says which sockets; a lost notification, or one that came during a handshake, costs a second. The returned
+ * Closes the sockets of this process whose grant is revoked (spec: POST /revoke). The notification says when to check,
+ * and the store says which sockets; a lost notification, or one that came during a handshake, costs a second. The
+ * returned
  * function stops it.
  */
 export function closeRevoked(
@@ -168,7 +169,7 @@ export interface Realtime {
 export interface RealtimeOptions {
   readonly verifier: TokenVerifier;
   readonly guardHost: HostGuard;
-  /** The name of this process for the others on these data. */
+  /** The name by which the others on this data know this process. */
   readonly processId: string;
   /** Resolves when a connection has no open request. */
   readonly whenFree: (socket: Duplex) => Promise<void>;

@@ -265,7 +265,7 @@ function takeMemory(length: number): Buffer {
   return Buffer.from(spare.pop() ?? new ArrayBuffer(MESSAGE_BODY_MAX_BYTES), 0, length);
 }
 
-/** No one may look at `bytes` afterwards: the next body is written over them. */
+/** No one may use `bytes` afterwards: the next body overwrites them. */
 function giveBack({ buffer }: Buffer): void {
   const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === MESSAGE_BODY_MAX_BYTES;
   if (isWhole && spare.length < SPARE_MAX) spare.push(buffer);

@@ -42,7 +42,7 @@ export interface Pace {
 
 export function createPace(clock: Clock, { perSecond, burst, longestWaitMs }: PaceOptions): Pace {
   const burstMs = (burst / perSecond) * 1000;
-  /** When all admitted work is paid off. The latest to be admitted is last. */
+  /** When all admitted work is paid off; the key admitted last comes last. */
   const paidOffAt = new Map<string, number>();
   const forgetIdle = (now: number): void => {
     let looked = 0;

@@ -28,18 +28,18 @@ interface Admitted {
 }
 
 const OTHER_METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** What the protocol reads. Nothing else of a request gets to the package. */
+/** What the protocol reads. The package sees nothing else of a request. */
 const HEADERS = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 
 /**
- * The Model Context Protocol over HTTP: one request, one answer, and nothing in between that has to be kept. It has the
- * checks of the REST interface, in the same order, and a token of its own.
+ * The Model Context Protocol over HTTP: one request, one answer, and no state in between. It has the checks of the REST
+ * interface, in the same order, and its own kind of token.
  */
 export function registerMcp(app: FastifyInstance, rest: Rest, version: string): McpEndpoint {
   const { context } = rest;
   const { mcpUrl } = context.settings.addresses;
   const metadataUrl = resourceMetadataUrl(mcpUrl);
-  /** What ends the waiting of each request: one signal for all would keep something of every request in Node.js 20. */
+  /** Ends the wait of each request: in Node.js 20, one signal for all would keep a bit of memory for every request. */
   const open = new Set<AbortController>();
   let isStopping = false;
   // Calls that wait must not keep an agent from using the REST interface.

@@ -25,8 +25,8 @@ export interface Handler {
 }
 
 /**
- * The protocol for requests whose caller is known. Every request gets a server of its own, for the revision that it speaks,
- * and nothing outlives its answer. A subscription is the answer of one request, and lasts as long as that.
+ * The protocol for requests whose caller is known. Every request gets its own server, for the revision that it speaks,
+ * and nothing outlives its answer. A subscription is the answer to one request.
  */
 export async function createHandler(context: ServiceContext, version: string): Promise<Handler> {
   const { createMcpHandler, ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server } = await import(

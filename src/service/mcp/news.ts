@@ -10,14 +10,14 @@ const POLL_ANYWAY_MS = 30_000;
 /** One session, or all sessions of an agent. */
 export type Watched = { readonly sessionId: string } | { readonly agentId: string };
 
-/** Tells a call that waits when to look again. */
+/** Tells a waiting call when to check again. */
 export interface Watch {
-  /** Resolves once something may have happened since the last look, or `until` is aborted. */
+  /** Resolves once something may have happened since the last check, or when `until` is aborted. */
   next(until: AbortSignal): Promise<void>;
   end(): void;
 }
 
-/** Wakes calls that wait for events. They look themselves: a notification is a hint. */
+/** Wakes calls that wait for events. They then check for themselves: a notification is only a hint. */
 export interface News {
   watch(watched: Watched): Watch;
   stop(): void;
@@ -49,7 +49,7 @@ export function createNews({ bus, clock, database }: Pick<ServiceContext, 'bus' 
   const wakeEveryone = (watchers: Watchers): void => {
     for (const id of watchers.keys()) wake(watchers, id);
   };
-  /** Asks once for all sessions and all agents, so that an event wakes only the agents that it concerns. */
+  /** Runs one query for all sessions and all agents, so that an event wakes only the agents that it affects. */
   const wakeConcerned = async (): Promise<void> => {
     const sessionIds = [...grown];
     grown = new Set();

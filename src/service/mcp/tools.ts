@@ -69,7 +69,7 @@ interface Keys {
   readonly idempotency_key?: string | undefined;
 }
 
-/** The key of a write; `isChosen`: a repetition must be equal byte for byte, whatever arrived in between. */
+/** The key of a write; `isChosen`: repeating the call must give the same bytes, no matter what arrived in between. */
 function toKey({ context }: ToolGround, { once, idempotency_key: given }: Keys): { key: string; isChosen: boolean } {
   if (once !== undefined)
     return { key: `once-${createHash('sha256').update(once).digest('base64url')}`, isChosen: true };
@@ -218,7 +218,7 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   return withReply(ground, caller, sent, waitS, invite.length === 1 ? invite[0] : undefined);
 }
 
-/** A model answers like a program: its messages say how many answered one another before, as those of `asp mcp` do. */
+/** A model answers like a program: its messages count the automatic replies before them, as those of `asp mcp` do. */
 async function countHops({ context }: ToolGround, { actor }: Caller, sessionId: string): Promise<object> {
   const answered = await findLastOfOthers(context, actor, sessionId);
   return answered === undefined ? {} : { [HOPS]: readHops(answered) + 1 };
@@ -302,7 +302,7 @@ const InboxOutput = z.looseObject({
   has_more: z.boolean(),
 });
 
-/** A session tool that changes a session and has nothing to say. */
+/** A session tool that changes a session and returns no text. */
 const changing = <Input extends z.ZodMiniObject<{ session_id: typeof TOOL_INPUT.sessionId }>>(
   facts: ToolFacts & { readonly input: Input },
   operation: 'joinSession' | 'leaveSession' | 'endSession',

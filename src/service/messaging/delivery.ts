@@ -8,7 +8,7 @@ import { closeForFault, encodeText, type LiveSocket } from './live-socket.js';
 
 /** How far a socket is in each session that it receives, and which of them must be read further. */
 export interface Positions {
-  /** Records that a session goes up to `lastSequence`; a new session starts after `deliveredSequence`. */
+  /** Records that a session has events up to `lastSequence`; a new session starts after `deliveredSequence`. */
   offer(sessionId: string, deliveredSequence: number, lastSequence: number): void;
   /** The session to read next, if there is one. */
   next(): string | undefined;
@@ -223,7 +223,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
     begin: (sessionId, sent) => positions.move(sessionId, { sent, readThrough: 0 }),
     give(sessionId, frames) {
       if (isOver()) return;
-      // With the question whether they have arrived.
+      // Followed by a ping that asks whether they have arrived.
       socket.together(() => giveNext(sessionId, frames));
     },
     stop() {

@@ -39,8 +39,8 @@ export type EventDraft = {
 }[EventType];
 
 /**
- * Appends `count` events to a session and gives the number of the first: the only place where numbers are given.
- * `write` gets that number, makes the changes of participants that belong to the events, and gives the events in order.
+ * Appends `count` events to a session and returns the number of the first: the only place that assigns numbers. `write`
+ * gets that number, makes the changes of participants that belong to the events, and returns the events in order.
  * Nothing is written for those who may see them: their inboxes follow the log (inboxes.ts). A caller that holds the session
  * and has read its last number passes it as `lastSequence`, so that the reservation need not be awaited.
  */
@@ -245,8 +245,8 @@ export async function replayEvents(
 }
 
 /**
- * Where the events begin. A cursor of an epoch that a restore has cut may name events that are gone, or others that use
- * their numbers now: then the events begin after the last one that both histories share.
+ * Where the events begin. A cursor from an epoch that a restore has cut off may name events that are gone, or different
+ * events that use their numbers now. Then the events begin after the last one that both histories share.
  */
 async function findStart(
   query: Query,

@@ -10,7 +10,7 @@ import { readPage } from './events.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 
 const POLL_MS = 1_000;
-/** Even if no notification is known to be lost. */
+/** Applies even if no notification is known to be lost. */
 const POLL_ANYWAY_MS = 30_000;
 /** A channel that is further behind sends its sockets to the log. */
 const EVENTS_PER_CHANNEL_MAX = 64;
@@ -19,7 +19,7 @@ const CHARACTERS_PER_CHANNEL_MAX = 1024 * 1024;
 const WEIGHT_MAX = 200_000;
 const CHANNEL_WEIGHT = 4;
 
-/** These do not change who is joined. */
+/** Events that do not change who is joined. */
 const KEEPS_MEMBERS: ReadonlySet<string> = new Set(['session.message', 'session.disconnected', 'session.reconnected']);
 
 /** The sockets of one agent, and whether their missing events are being looked for. */
@@ -217,8 +217,8 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   };
 
   /**
-   * Two processes can announce their commits in another order than they made them. Joined agents get earlier events from
-   * the log; others, such as those that were invited by them, have to look.
+   * Two processes can announce their commits in a different order than they made them. Joined agents get earlier events
+   * from the log; others, such as agents that those events invited, have to check.
    */
   const lookBack = async ({ sessionId, first }: NewEvents): Promise<void> => {
     try {

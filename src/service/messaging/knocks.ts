@@ -20,7 +20,7 @@ const LIFETIME_MS = KNOCK_LIFETIME_S * 1000;
 const FORGOTTEN_PER_BATCH = 500;
 
 /**
- * Remembers who was refused, for the agents that hold strangers. Every other refusal writes the same to a row of the
+ * Remembers refused senders for the agents that hold strangers. Every other refusal writes the same to a row of the
  * inviter that no one reads. The refusals of one inviter wait for each other, because those of agents that do not hold
  * share that row. So neither the work nor the waiting reveals which agents hold.
  */

@@ -39,7 +39,7 @@ export function encodeText(text: string): Buffer {
 export interface BoundedSender {
   /** False, and nothing sent: the buffer has no room for this frame now. A single frame always fits. */
   send(frame: Buffer): boolean;
-  /** What `work` sends travels together. */
+  /** Sends everything from `work` in one write. */
   together(work: () => void): void;
   /** Resolves when a frame of this many bytes fits, or the socket is closed. */
   hasRoom(bytes: number): Promise<void>;
@@ -73,7 +73,7 @@ export function createBoundedSender(ws: WebSocket, connection: Duplex): BoundedS
   return {
     send(frame) {
       if (!isOpen() || !fits(frame.length)) return false;
-      // Only a reader that is behind can have someone wait for its progress.
+      // Only a reader that is behind can have someone waiting for its progress.
       if (connection.writableLength === 0) connection.write(frame);
       else connection.write(frame, wake);
       return true;
@@ -97,7 +97,7 @@ export function createBoundedSender(ws: WebSocket, connection: Duplex): BoundedS
 
 /** Asks the other side's WebSocket layer to prove that it has read everything sent before (RFC 6455 §5.5.2, §5.5.3). */
 export interface Proofs {
-  /** True once it did, false if it never will. */
+  /** True once the proof has arrived, false if it never will. */
   ask(): Promise<boolean>;
   /** Call this when the socket is closed. */
   release(): void;

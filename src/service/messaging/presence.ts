@@ -41,7 +41,7 @@ export function createGraceRule(context: ServiceContext, graceMs: number) {
   /** Agents whose absence could not be written. */
   const unmarked = new Set<string>();
 
-  /** One piece of work after the other, with other writes in between. */
+  /** Runs one piece of work after the other, with other writes in between. */
   const inTurn = (step: () => Promise<void>): Promise<void> => {
     work = mutex(step).catch((error) => context.log.error('presence_failed', error));
     return work;
@@ -221,7 +221,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
     },
     async closed({ socketId, agentId }) {
       if (isReleased) return;
-      // If this fails now, a later heartbeat finds it.
+      // If this fails now, a later heartbeat notices.
       await forget(socketId).finally(() => held.delete(socketId));
       await rule?.dropped(agentId);
     },

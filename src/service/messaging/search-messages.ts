@@ -29,7 +29,7 @@ import { LIST_START, type ListPosition, listSessionsOfAgent } from '../store/ses
 import { type AccountView, findAccountViews } from './events.js';
 
 const BATCH = 32;
-/** Writers wait for this many. */
+/** Writers wait for a batch of this size. */
 const WORDS_PER_TRANSACTION = 5000;
 /** The part of a message that can be searched. Indexing a longer one would cost many times what sending it does. */
 const SEARCHED_CHARACTERS_MAX = 32 * 1024;
@@ -128,7 +128,7 @@ type ReadTail = (
 ) => Promise<{ readonly events: readonly FoundEventRow[]; isVisible(event: FoundEventRow): boolean }>;
 
 interface SearchableSession extends SearchedSession {
-  /** No message of it is newer. */
+  /** No message in it is newer than this. */
   readonly changed_at: number;
 }
 

@@ -43,7 +43,7 @@ const BATCH_MS = 3;
 const SESSIONS_PER_CALL = 100;
 const GRANTS_PER_CALL = 150;
 
-/** Longer texts do not come from a service: ours stay below the limit of NOTIFY. */
+/** A longer text is not from a service: ours stay below the limit of NOTIFY. */
 const TEXT_MAX_LENGTH = 8_000;
 const VERSION = 1;
 const Id = z.string().check(z.maxLength(64));
@@ -69,7 +69,7 @@ type NotificationText = z.infer<typeof NotificationText>;
 
 /** Two heartbeats, plus the time a slow one may take. */
 const HEARD_MS = 12_000;
-/** Processes that were heard; there are far fewer. */
+/** The number of processes to remember; in practice there are far fewer. */
 const SENDERS_MAX = 1_000;
 
 /**

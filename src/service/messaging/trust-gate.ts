@@ -21,7 +21,7 @@ export interface Refused {
 /** What the gate decided about some handles, in their order. */
 export interface Verdict {
   readonly invitees: readonly Invitee[];
-  /** For `recordKnocks` alone: nothing in an answer may depend on it. */
+  /** Only for `recordKnocks`: no answer may depend on it. */
   readonly refused: readonly Refused[];
 }
 
@@ -116,7 +116,7 @@ function isPresent(row: GateRow): boolean {
 
 /**
  * False if strangers have already invited this agent often enough. Handles that the gate refuses, and inviters that are
- * not strangers, cost the same work on a budget that decides nothing, so that timing reveals nothing.
+ * not strangers, cost the same work on a budget without effect, so that timing reveals nothing.
  */
 async function takeStrangersShare(
   { limits }: GateContext,

@@ -93,7 +93,7 @@ export async function listKnocks(
   return { knocks: await readKnocks(context, actor.agentId, query) };
 }
 
-/** The stranger does not learn of it. If it knocks again, it is listed again. */
+/** The stranger is not notified. If it knocks again, it is listed again. */
 export async function dismissKnock(
   context: Pick<ServiceContext, 'clock'>,
   actor: AgentActor,

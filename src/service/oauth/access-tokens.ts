@@ -216,7 +216,7 @@ export const PUBLISHED_BEFORE_SIGNING_MS = 2 * KEY_SET_MAX_AGE_S * 1000;
 const PUBLISHED_AFTER_SIGNING_MS = (ACCESS_TOKEN_LIFETIME_S + KEY_SET_MAX_AGE_S) * 1000;
 /** A key signs for at most this long before the next one is made. */
 const ROTATION_AGE_MS = 90 * 24 * 60 * 60 * 1000;
-/** Another process may have rotated the keys. */
+/** How long keys are cached: another process may have rotated them. */
 const RELOAD_AFTER_MS = 60_000;
 const RELOAD_FOR_UNKNOWN_AFTER_MS = 30_000;
 
@@ -227,7 +227,7 @@ type KeysContext = Pick<ServiceContext, 'clock' | 'database' | 'log'>;
 
 /** The RSA keys of access tokens, as the store holds them. */
 export interface SigningKeys {
-  /** The key that signs now. */
+  /** The current signing key. */
   signingKey(): Promise<{ kid: string; key: CryptoKey }>;
   /** Undefined for an unknown key. Unknown ids read the store at most once in half a minute. */
   verificationKey(kid: string): Promise<CryptoKey | undefined>;
@@ -361,7 +361,7 @@ function describeKeys(keys: readonly LoadedKey[], now: number): SigningKeyFacts[
 
 type NewKey = Pick<SigningKeyRow, 'kid' | 'private_jwk' | 'public_jwk'>;
 
-/** Call this when the row is written: a machine that slept while the key was created must not backdate it. */
+/** Call this when the row is written: a machine that was asleep while the key was created must not backdate it. */
 function startingAt(key: NewKey, now: number, delayMs: number): SigningKeyRow {
   return { ...key, created_at: now, signs_from: now + delayMs, retired_at: null };
 }

@@ -5,9 +5,9 @@ import { OAuthError } from './parameters.js';
 
 const SUBJECTS_MAX = 50_000;
 
-/** Counts attempts by where they come from, for limits that the specification's table does not have. */
+/** Counts attempts by origin, for limits that the specification's table does not have. */
 export interface Attempts {
-  /** Whole seconds to wait before the next attempt; 0 if it may come now. */
+  /** Whole seconds to wait before the next attempt; 0 if it may happen now. */
   waitS(subject: string): number;
   add(subject: string): void;
   /** Whether one was added within the window. */

@@ -103,7 +103,7 @@ async function readBody(answer: IncomingMessage): Promise<FetchedDocument> {
   return { text: Buffer.concat(chunks).toString('utf8'), cacheControl: headers['cache-control'] ?? '' };
 }
 
-/** Asks the DNS alone: not the hosts file, and without taking a thread that file operations need. */
+/** Queries only the DNS, not the hosts file, and without using a thread that file operations need. */
 async function resolveHost(hostname: string, signal: AbortSignal): Promise<readonly string[]> {
   const resolver = new Resolver({ timeout: 1_000, tries: 2 });
   const cancel = (): void => resolver.cancel();
@@ -156,7 +156,7 @@ const MAX_AGE_S = 24 * 60 * 60;
 /** The clients that describe themselves in a document at their own id (OAuth Client ID Metadata Document). */
 export interface ClientDocuments {
   /**
-   * Makes the client of a document URL known, from the cache or by fetching it; every other id is left alone. `admit` is
+   * Registers the client of a document URL, from the cache or by fetching it; does nothing for other ids. `admit` is
    * called before a fetch and may refuse it. Throws an OAuthError when the document cannot be used.
    */
   learn(clientId: string, admit: () => Promise<void>): Promise<void>;
@@ -217,7 +217,7 @@ async function fetchOrRefuse(
     return await fetchDocument(clock, network, new URL(clientId));
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown';
-    // One answer for every reason: it must not tell what the service can reach.
+    // One answer for every reason: it must not reveal what the service can reach.
     throw unusable('The service cannot fetch the description of the application from its client_id.', reason);
   }
 }
@@ -260,7 +260,7 @@ async function storeClient(context: DocumentsContext, clientId: string, document
   await context.database.write((transaction) => putOAuthClient(transaction, row));
 }
 
-/** How long a document may be kept, of what its server says (RFC 9111 §5.2.2). */
+/** How long a document may be cached, based on its server's headers (RFC 9111 §5.2.2). */
 function readAge(cacheControl: string): number {
   if (/(?:^|,)\s*no-(?:store|cache)\b/i.test(cacheControl)) return MIN_AGE_S;
   const seconds = /(?:^|,)\s*max-age="?(\d{1,9})/i.exec(cacheControl)?.[1];

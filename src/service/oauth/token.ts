@@ -147,7 +147,7 @@ async function settle(
   }
 }
 
-/** Grants nothing to a caller that is gone: its retry may have come first, and this request would look like a theft. */
+/** Grants nothing to a caller that is gone: if its retry came first, this request would look like a theft. */
 async function runGrant(
   server: AuthorizationServer,
   grant: Grant,

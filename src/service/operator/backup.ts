@@ -174,7 +174,7 @@ export interface Restored {
 }
 
 /**
- * Restores a backup into `directory`, which must be empty and is created if necessary. The data are unpacked beside it
+ * Restores a backup into `directory`, which must be empty and is created if necessary. The data is unpacked beside it
  * and checked there: the database for integrity and version, each attachment against its row.
  */
 export async function restoreBackup(file: string, directory: string): Promise<Restored> {
@@ -291,8 +291,8 @@ export interface HeldData {
 }
 
 /**
- * Takes the data of a stopped service, to delete them. Refused is a folder that a service uses (`DATA_IN_USE`), one whose
- * database is not this program's, and one with links in place of the data. Undefined: there is nothing in it.
+ * Takes the data of a stopped service, to delete it. Refuses a folder that a service uses (`DATA_IN_USE`), one whose
+ * database is not this program's, and one with links in place of the data. Undefined if it contains no data.
  */
 export async function holdData(directory: string): Promise<HeldData | undefined> {
   const entries = await listFolder(directory);
@@ -364,7 +364,7 @@ async function measureSize(paths: readonly string[]): Promise<number> {
   return bytes;
 }
 
-/** Files of others stay, and the folder with them. */
+/** Other files stay, and so does the folder. */
 async function removeIfEmpty(folder: string): Promise<void> {
   const [first] = await readdir(folder);
   if (first === undefined) await rmdir(folder);

@@ -11,7 +11,7 @@ import { isSuccessful, type ReadBackups } from './backup-records.js';
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/** Codes that peers choose themselves are told apart only if a standard names them (RFC 6455 §7.4.1). */
+/** Codes that peers choose themselves are counted separately only if a standard names them (RFC 6455 §7.4.1). */
 const STANDARD_CODES = new Set([1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1010, 1011, 1012, 1013]);
 
 export interface Metrics {
@@ -187,7 +187,7 @@ export interface MetricsServer {
 }
 
 /**
- * Offers the metrics to programs on this machine, on a separate port: the service's own address never shows them
+ * Serves the metrics to programs on this machine, on a separate port: the service's own address never shows them
  * (D-60).
  */
 export async function serveMetrics(metrics: Metrics, port: number, log: Log): Promise<MetricsServer> {

@@ -186,7 +186,7 @@ type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)
 type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name>> };
 
 /**
- * Mounts the operator endpoints. Peers on other machines, or behind a proxy, find nothing there, whatever they know.
+ * Mounts the operator endpoints. Peers on other machines, or behind a proxy, get 404 there, even with the secret.
  */
 export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
   const { settings } = context;

@@ -6,7 +6,7 @@ import type { LimitName } from '../core/rate-limits.js';
 /** How many minutes are remembered, including the current one. */
 export const MINUTES = 60;
 const MINUTE_MS = 60_000;
-/** Response times are told apart by these bounds. */
+/** The bounds of the buckets for response times. */
 const BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 const PERCENTILE = 0.95;
 const SERVER_ERROR = 500;
@@ -21,7 +21,10 @@ export interface Minute {
   readonly failedSignIns: number;
   /** The most that were open at the same time. */
   readonly sockets: number;
-  /** 95 % of the requests took no longer; undefined: there were none. Infinite: longer than the largest bound. */
+  /**
+   * 95 % of the requests took at most this long; undefined if there were none, infinite if longer than the largest
+   * bound.
+   */
   readonly responseMs: number | undefined;
 }
 
@@ -32,7 +35,7 @@ export interface Recent {
   readonly refusals: ReadonlyMap<LimitName, number>;
 }
 
-/** Remembers what a process did in the last hour, for the operator. It takes the same memory however much that is. */
+/** Remembers what a process did in the last hour, for the operator, in a fixed amount of memory. */
 export interface RecentWatch {
   /** The same meter and limits, with everything that happens remembered. */
   attach<Parts extends Pick<ServiceContext, 'meter' | 'limits'>>(parts: Parts): Parts;

@@ -36,7 +36,7 @@ interface TracerParts {
 const TRACE_ID_BYTES = 16;
 const SPAN_ID_BYTES = 8;
 const CLOSE_MAX_MS = 3_000;
-/** Answers after which the same batch may be accepted later (OTLP §OTLP/HTTP Response). */
+/** Statuses after which the same batch may be accepted later (OTLP §OTLP/HTTP Response). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /** Sends spans as OTLP in JSON over HTTP, a batch at a time, behind the requests that they describe. */
@@ -99,7 +99,7 @@ export function createTracer(options: TraceOptions, { clock, random, log, meter 
     },
     async close() {
       stop();
-      // One batch may be on its way, and spans may have come since.
+      // One batch may be in flight, and spans may have arrived since.
       await within(clock, CLOSE_MAX_MS, flush().then(flush), () => {});
       if (queue.length > 0) drop(queue.length);
     },

@@ -8,7 +8,7 @@ export interface AccountRow {
   readonly display_name: string;
   /** Null: no one can sign in with a password. */
   readonly password_hash: string | null;
-  /** The operator lets a trusted account have things that strangers may not, such as open agents. */
+  /** Whether the operator trusts the account, which lets it have things that strangers may not, such as open agents. */
   readonly tier: 'standard' | 'trusted';
   readonly is_local: number;
   /** It may use the operator's area of the dashboard. */
@@ -98,7 +98,7 @@ export async function updateIsOperator(
   await transaction.run('UPDATE account SET is_operator = $2 WHERE id = $1', accountId, isOperator ? 1 : 0);
 }
 
-/** Its name stays, so that no one else can ever have it; personal data are deleted. */
+/** Its name stays, so that no one else can ever have it; personal data is deleted. */
 export async function markAccountRemoved(
   transaction: Transaction,
   accountId: string,

@@ -7,9 +7,9 @@ export interface ActivityRow {
   readonly id: string;
   readonly account_id: string;
   readonly kind: string;
-  /** What it was done to; may be empty. */
+  /** The thing that the action affected; may be empty. */
   readonly detail: string;
-  /** Where it came from; empty: this is not known. */
+  /** The address it came from; empty if unknown. */
   readonly address: string;
   readonly browser_name: string;
   readonly created_at: number;

@@ -258,10 +258,10 @@ export function listAgentMarks(query: Query, accountId: string): Promise<AgentMa
 
 /** What the owner of an account has done so far; each is 0 or 1. */
 export interface FirstStepsRow {
-  /** Something can act as one of its agents. */
+  /** Whether a credential or an app can act as one of its agents. */
   readonly is_connected: number;
   readonly has_session: number;
-  /** One of its agents can be invited by agents of others. */
+  /** Whether agents of others can invite one of its agents. */
   readonly is_reachable: number;
 }
 

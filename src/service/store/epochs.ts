@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Epoch, Query } from '../core/database.js';
 
 /**
- * A stretch of the data's history that no restore has interrupted. A new one begins whenever the data are restored: the
+ * A stretch of the data's history that no restore has interrupted. A new one begins whenever the data is restored: the
  * numbers of lost events are then used again, for other events.
  */
 interface EpochRow {
@@ -11,7 +11,7 @@ interface EpochRow {
   readonly id: string;
   /** The position of the last event of the previous epoch. */
   readonly after_position: number;
-  /** Where the data were when it began; anywhere else, they are a copy. */
+  /** Where the data was when it began; anywhere else, it is a copy. */
   readonly origin: string;
   readonly began_at: number;
 }
@@ -33,7 +33,7 @@ function toEpoch(rows: readonly EpochRow[], { ordinal, id, began_at: beganAt }: 
   return { token: Number.isFinite(cut) ? `${id}.${cut.toString(36)}` : id, restoredAt: ordinal === 0 ? 0 : beganAt };
 }
 
-/** Whether the data are where their epoch began. */
+/** Whether the data is where its epoch began. */
 export async function isAtOrigin(query: Query, origin: string): Promise<boolean> {
   const row = await query.get<{ origin: string }>('SELECT origin FROM epoch ORDER BY ordinal DESC LIMIT 1');
   return row?.origin === origin;
@@ -43,7 +43,7 @@ export async function isAtOrigin(query: Query, origin: string): Promise<boolean>
 export async function readEpoch(query: Query): Promise<Epoch> {
   const rows = await listEpochs(query);
   const last = rows.at(-1);
-  if (last === undefined) throw new Error('The data have no epoch.');
+  if (last === undefined) throw new Error('The data has no epoch.');
   return toEpoch(rows, last);
 }
 
@@ -72,7 +72,7 @@ export async function beginEpoch(query: Query, origin: string, now: number): Pro
 
 /**
  * The position up to which the history of the data matches the one that a client with this epoch has read. Undefined:
- * all of it. For an epoch that these data have never been in, only the part that neither history has ever cut is
+ * all of it. For an epoch that this data has never been in, only the part that neither history has ever cut is
  * certain.
  */
 export async function findCommonPosition(query: Query, token: string): Promise<number | undefined> {

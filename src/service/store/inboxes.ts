@@ -1,7 +1,9 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Dialect, Query, SqlValue, Transaction } from '../core/database.js';
 
-/** The news of one session for one agent. Written behind the log, outside of anything that locks a session. */
+/**
+ * The unseen events of one session for one agent. Written after the commit, outside of anything that locks a session.
+ */
 export interface InboxRow {
   readonly agent_id: string;
   readonly session_id: string;
@@ -239,7 +241,7 @@ export function listPending(
   );
 }
 
-/** In how many sessions something waits for an agent, counted up to `atMost`. */
+/** The number of sessions with undelivered events for an agent, counted up to `atMost`. */
 export async function countPending(query: Query, agentId: string, atMost: number): Promise<number> {
   const row = await query.get<{ count: number }>(
     `SELECT COUNT(*) AS count FROM (
@@ -286,22 +288,22 @@ export async function listDelivered(
   return new Map(rows.map((row) => [row.agent_id, row.delivered_sequence]));
 }
 
-/** An agent that does not take what waits for it. */
+/** An agent that does not collect its events. */
 export interface StalledAgentRow {
   readonly handle: string;
   readonly name: string;
-  /** The oldest event that waits, as far as one look shows. */
+  /** The oldest waiting event among those that were read. */
   readonly waiting_since: number;
   /** When a program last got or used a token for it. */
   readonly seen_at: number;
 }
 
-/** Sessions of one agent that a look at it reads. */
+/** How many sessions of one agent are read. */
 const LOOKED_AT_MAX = 100;
 
 /**
- * Agents of an account that once connected, have no socket now, and have not been seen since something came that waits
- * for longer than `before`. Invitations do not count.
+ * Agents of an account that have connected before, have no socket now, and have not been seen since an event arrived
+ * that has been waiting since before `before`. Invitations do not count.
  */
 export function listStalledAgents(
   query: Query,

@@ -1,8 +1,8 @@
 import type { SqlValue, Transaction } from '../core/database.js';
 
 /**
- * Inserts one row: these columns, by the members of `row` with their names. `conflict` is what follows `ON CONFLICT`. The
- * answer is how many rows were written, which is 0 where a conflict is left alone.
+ * Inserts one row: these columns, by the members of `row` with their names. `conflict` is what follows `ON CONFLICT`.
+ * Returns how many rows were written: 0 if a conflict was ignored.
  */
 export function insertRow<Row extends { readonly [Name in keyof Row]: SqlValue }>(
   transaction: Transaction,

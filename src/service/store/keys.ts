@@ -64,7 +64,7 @@ export type KeyPurpose = 'download' | 'hidden-agent' | 'bells' | 'attachments';
 /** HMAC-SHA-256 of `text` under the service's own secret. */
 export async function seal(query: Query, purpose: KeyPurpose, text: string): Promise<Buffer> {
   const row = await query.get<{ secret: string }>('SELECT secret FROM service_key');
-  if (row === undefined) throw new Error('The data have no service key.');
+  if (row === undefined) throw new Error('The data has no service key.');
   const key = createHmac('sha256', Buffer.from(row.secret, 'base64url')).update(purpose).digest();
   return createHmac('sha256', key).update(text).digest();
 }
@@ -73,7 +73,7 @@ export async function seal(query: Query, purpose: KeyPurpose, text: string): Pro
 export async function claimHome(transaction: Transaction, mark: string): Promise<string> {
   await transaction.run('UPDATE service_key SET attachments_home = $1 WHERE attachments_home IS NULL', mark);
   const row = await transaction.get<{ home: string }>('SELECT attachments_home AS home FROM service_key');
-  if (row === undefined) throw new Error('The data have no service key.');
+  if (row === undefined) throw new Error('The data has no service key.');
   return row.home;
 }
 

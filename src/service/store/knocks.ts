@@ -2,7 +2,7 @@ import { type Handle, isOwnerGlob, type OwnerGlob, splitHandle } from '../../wir
 import { KNOCKS_PER_AGENT_MAX, KNOCKS_PER_OWNER_MAX } from '../../wire/limit.js';
 import type { Query, Transaction } from '../core/database.js';
 
-/** What one stranger left at one agent. */
+/** The record of one stranger that knocked at one agent. */
 export interface KnockRow {
   readonly agent_id: string;
   readonly sender: string;
@@ -115,7 +115,7 @@ export async function restoreKnock(transaction: Transaction, agentId: string, se
   await transaction.run('UPDATE knock SET dismissed_at = NULL WHERE agent_id = $1 AND sender = $2', agentId, sender);
 }
 
-/** Deletes what one sender, or all agents of an owner left, without waiting for it. */
+/** Deletes the knocks of one sender, or of all agents of an owner, without waiting for the answer. */
 export function forgetKnocks(transaction: Transaction, agentId: string, entry: Handle | OwnerGlob): void {
   if (isOwnerGlob(entry)) {
     const { start, end } = toRange(splitHandle(entry).owner);

@@ -8,7 +8,7 @@ export interface OperatorActionRow {
   /** The account of the operator; empty: the command line on the machine of the service. */
   readonly operator_name: string;
   readonly operation: string;
-  /** What it was done to; may be empty. */
+  /** The thing that the action affected; may be empty. */
   readonly target: string;
   /** The fields that it set, as JSON. */
   readonly changes: string;

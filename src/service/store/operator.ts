@@ -57,7 +57,7 @@ export async function sumAttachmentBytes(query: Query): Promise<number> {
   return row?.bytes ?? 0;
 }
 
-/** A process that uses these data, and how many sockets it has. */
+/** A process that uses this data, and how many sockets it has. */
 export interface ProcessUsageRow extends ProcessRow {
   readonly sockets: number;
 }

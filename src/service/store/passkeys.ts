@@ -43,7 +43,7 @@ export function listPasskeys(query: Query, accountId: string, limit: number): Pr
   return query.all<PasskeyRow>('SELECT * FROM passkey WHERE account_id = $1 ORDER BY id LIMIT $2', accountId, limit);
 }
 
-/** False: it was removed, or has signed more often than it says, so there are two of it. */
+/** False if it was removed, or if its counter is too low, which means that it was copied. */
 export async function markPasskeyUsed(
   transaction: Transaction,
   id: string,

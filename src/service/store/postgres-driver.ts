@@ -4,7 +4,7 @@ import { isOutage, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { decodeText } from './postgres-query.js';
 
-/** Conflicts with another write: a retry sees what that write left. */
+/** Conflicts with another write: a retry sees the result of that write. */
 const COLLISIONS: ReadonlySet<string> = new Set([
   '40001', // serialization_failure
   '40P01', // deadlock_detected
@@ -168,7 +168,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const CONNECT_TIMEOUT_OF_SEVERAL_MS = 2_000;
 /** Longer than the database allows for a statement: beyond this, the connection itself is silent. */
 const ANSWER_MARGIN_MS = 2_000;
-/** A process that is frozen in the middle of a transaction loses it, and its locks. */
+/** A process that is frozen in the middle of a transaction loses the transaction and its locks. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 const IDLE_CONNECTION_MS = 30_000;
 const KEEP_ALIVE_AFTER_MS = 10_000;
@@ -242,7 +242,7 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
   /** The pool creates its own clients: each asks for its host. */
   class PooledClient extends pg.Client {
     constructor() {
-      // Statements that do not wait for each other travel together.
+      // Statements that do not wait for each other are pipelined.
       super({ ...config(), query_timeout: limits.statementTimeoutMs + ANSWER_MARGIN_MS, pipeline: true });
     }
   }

@@ -113,7 +113,7 @@ export function createCalls({
   };
 }
 
-/** How long a call waits for a database that is away, so that a restart or a failover does not fail any call. */
+/** How long a call waits for a database that is down, so that no call fails during a restart or a failover. */
 export const PATIENCE_MS = 5_000;
 const NOTICED_AFTER_MS = 1_000;
 /** How often one call goes through to a database that has been away for longer. */
@@ -308,7 +308,7 @@ export interface PostgresOptions {
   readonly onUnknownCommit?: () => void;
   /** Called with warnings about the database's settings. */
   readonly onWarning?: (warning: string) => void;
-  /** Refuse a database without asp data instead of creating them. */
+  /** Refuse a database without asp data instead of creating the schema. */
   readonly mustExist?: boolean | undefined;
 }
 

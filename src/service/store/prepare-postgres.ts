@@ -50,7 +50,7 @@ export async function preparePostgres(
 const REPLICATION_QUERY = `SELECT (SELECT COUNT(*)::int FROM pg_stat_replication) AS standbys,
        current_setting('synchronous_standby_names') AS waits_for`;
 
-/** What a service can live with and its operator should know. */
+/** Problems that a service can live with, but its operator should know about. */
 async function findWarnings(query: Query, { autovacuum, synchronous_commit }: PostgresSettings): Promise<string[]> {
   const row = await query.get<{ standbys: number; waits_for: string }>(REPLICATION_QUERY);
   const { standbys = 0, waits_for: waitsFor = '' } = row ?? {};
@@ -131,7 +131,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
   }
 }
 
-/** Text is sorted by its bytes, as in SQLite, whatever the language of the database. */
+/** Text is sorted by its bytes, as in SQLite, regardless of the language of the database. */
 function toPostgres(statement: string): string {
   if (!/^CREATE (UNLOGGED )?TABLE/.test(statement)) return statement;
   return statement.replace(/\bTEXT\b/g, 'TEXT COLLATE "C"');

@@ -1,7 +1,7 @@
 import type { Query, Transaction } from '../core/database.js';
 import { insertRow } from './insert.js';
 
-/** A service that uses these data. */
+/** A service that uses this data. */
 export interface ProcessRow {
   readonly id: string;
   /** The time of its last heartbeat, by its own clock; 0: it has stopped. */

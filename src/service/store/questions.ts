@@ -24,12 +24,12 @@ export function putQuestion(
   );
 }
 
-/** Active sessions of each agent that a look at its questions reads: those that changed last. */
+/** How many of an agent's active sessions are searched for questions: those that changed last. */
 const LOOKED_AT_MAX = 100;
 const LATEST = `SELECT inbox.session_id FROM inbox WHERE inbox.agent_id = agent.id AND inbox.session_state = 'active'
   ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT ${LOOKED_AT_MAX}`;
 /**
- * The last question to each agent in each of its latest sessions, however many there are. SQLite cannot join a list that
+ * The last question to each agent in each of its latest sessions. SQLite cannot join a list that
  * depends on the row before it, and PostgreSQL would look at every question of a session for a list of pairs.
  */
 const ASKED = {

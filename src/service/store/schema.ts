@@ -35,8 +35,8 @@ export function refuseOtherVersion(found: number): void {
   throw new OperatorError(
     'DATABASE_NOT_USABLE',
     found > SCHEMA_VERSION
-      ? `The data were written by a newer asp (${versions}). Upgrade asp, or choose other data.`
-      : `The data were written by an early asp, before the first release (${versions}). Move them aside and start empty.`,
+      ? `The data was written by a newer asp (${versions}). Upgrade asp, or choose other data.`
+      : `The data was written by an early asp, before the first release (${versions}). Move it aside and start empty.`,
   );
 }
 
@@ -552,7 +552,7 @@ function eventTable(position: { readonly sqlite: string; readonly postgres: stri
 }
 
 /**
- * Where the data are: a different server, database, table or timeline means that they were restored or lost their end.
+ * Where the data is: a different server, database, table or timeline means that it was restored or lost its end.
  * A server that does not report all of it (some hosted ones) is assumed not to change.
  */
 function dataOrigin(): string {

@@ -72,7 +72,7 @@ export function listTerms(
 /** A session that its reader has joined. */
 export interface ReadableSessionRow {
   readonly session_id: string;
-  /** No message of it is newer. */
+  /** No message in it is newer than this. */
   readonly changed_at: number;
 }
 

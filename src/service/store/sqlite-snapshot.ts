@@ -79,7 +79,7 @@ function using<T>(connection: SqliteConnection, work: (connection: SqliteConnect
   }
 }
 
-/** Deleted data are overwritten; otherwise they would remain in the free pages of the file. */
+/** Deleted data is overwritten; otherwise it would remain in the free pages of the file. */
 function removeKeys(connection: SqliteConnection): void {
   connection.exec('PRAGMA secure_delete = ON');
   connection.exec('DELETE FROM signing_key');

@@ -110,7 +110,7 @@ ${agents !== undefined && renderPicker(page, agents)}
   });
 }
 
-/** Who stands for the name of the app: no one, or the owner of its address's host. */
+/** Who vouches for the name of the app: no one, or the owner of the host in its address. */
 function renderOrigin(clientUrl: string | undefined): Html {
   if (clientUrl === undefined) return html`This application registered itself, and its name is not verified.`;
   return html`This application is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. This service has not verified it.`;

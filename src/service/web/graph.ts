@@ -8,7 +8,7 @@ export interface Series {
 
 export interface Graph {
   readonly title: string;
-  /** What its values are, for people who hear it. */
+  /** The meaning of its values, for screen readers. */
   readonly about: string;
   readonly series: readonly Series[];
   /** A value, for people. */
@@ -23,7 +23,7 @@ export interface Graph {
 const WIDTH = 240;
 const HEIGHT = 48;
 const GAP = 0.75;
-/** So that a small value beside a large one is still seen. */
+/** Keeps a small value visible next to a large one. */
 const LEAST = 1.5;
 
 /** One bar for each value, as large as the largest one allows. The numbers are above it, as text. */

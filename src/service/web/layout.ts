@@ -141,7 +141,7 @@ export interface SignedInPage {
   readonly account: { readonly username: string; readonly displayName: string };
 }
 
-/** There is nothing left to do in this browser. */
+/** The page after signing in, when no app is waiting. */
 export function renderSignedInPage({ host, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>You are signed in</h1>

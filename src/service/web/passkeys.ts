@@ -97,7 +97,7 @@ export interface PasskeyForm {
   readonly passkeys?: readonly PasskeyRow[];
 }
 
-/** A form for the script `passkey.js`, which shows it where it works. */
+/** A form for the script `passkey.js`, which shows it if the browser supports passkeys. */
 export function renderPasskeyForm(form: PasskeyForm): Html {
   const { place, challenge, path, label, kind, values, fields, isPrimary = true, account, passkeys = [] } = form;
   const options = {
@@ -233,7 +233,7 @@ export async function checkPasskey(
 
 type Library = typeof import('@simplewebauthn/server');
 
-/** The library says with an exception that an answer is wrong. It is loaded with the first answer. */
+/** The library throws if an answer is wrong. It is loaded with the first answer. */
 async function verify<T>(check: (library: Library) => Promise<T>): Promise<T | undefined> {
   const library = await import('@simplewebauthn/server');
   try {
@@ -243,7 +243,7 @@ async function verify<T>(check: (library: Library) => Promise<T>): Promise<T | u
   }
 }
 
-/** The library checks what is missing. */
+/** The library reports missing members. */
 function toResponse<Response>({ id, rawId, type, response }: z.infer<typeof Credential>): Response {
   return { id, rawId, type, response, clientExtensionResults: {} } as Response;
 }
@@ -295,7 +295,7 @@ export async function addPasskey(
   });
 }
 
-/** Removes a passkey, unless the account would have no way in. False: it is the last way. */
+/** Removes a passkey, unless the account would have no way in. Returns false if it is the last one. */
 export async function removePasskey(
   { database }: Pick<ServiceContext, 'database'>,
   accountId: string,
@@ -305,7 +305,7 @@ export async function removePasskey(
     await transaction.lock([accountLock(accountId)]);
     const account = await findAccountById(transaction, accountId);
     const others = (await listPasskeys(transaction, accountId, PASSKEYS_MAX)).filter((one) => one.id !== id);
-    // A local account is let in by the operator's own command.
+    // The operator's own command can sign in as a local account.
     if (account?.password_hash === null && account.is_local === 0 && others.length === 0) return false;
     await deletePasskey(transaction, accountId, id);
     return true;

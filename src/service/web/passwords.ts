@@ -13,7 +13,7 @@ import { hasActivitySince } from '../store/activities.js';
 import { revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions, listSignInAddresses } from '../store/browser-sessions.js';
 
-/** The words in the most popular passwords, and those without a pattern; in lower case. */
+/** The words in the most popular passwords, and popular passwords without a pattern; in lower case. */
 export const COMMON_PASSWORDS: ReadonlySet<string> = new Set(
   `
   password passwort passw0rd passphrase contraseña contrasena motdepasse parola haslo senha heslo wachtwoord losenord salasana
@@ -83,7 +83,7 @@ export async function hashPassword(password: string): Promise<string> {
   return `scrypt$${COST.N}$${COST.r}$${COST.p}$${salt.toString('base64url')}$${key.toString('base64url')}`;
 }
 
-/** Stands for an account that does not exist, so that the answer takes as long. */
+/** Used for an account that does not exist, so that the answer takes as long. */
 const NOBODY = `scrypt$${COST.N}$${COST.r}$${COST.p}$${Buffer.alloc(SALT_BYTES).toString('base64url')}$${Buffer.alloc(KEY_BYTES).toString('base64url')}`;
 
 /** Whether `password` matches the hash; never for an account without a password, and just as slowly. */
@@ -108,7 +108,7 @@ const PIECES_MAX = 2;
 /** This much besides a word is decoration. */
 const DECORATION_MAX_LENGTH = 3;
 const RUN_MIN_LENGTH = 3;
-/** A shorter one would be part of anything. */
+/** A shorter one would match almost anything. */
 const USERNAME_MIN_LENGTH = 3;
 const REPEATED_MAX_LENGTH = 4;
 const ROWS = [
@@ -225,7 +225,7 @@ export async function checkPassword(
     [server.signInsOfAccount, subject],
     [server.signInsOfAddress, network],
     [wider === '' ? UNCOUNTED : server.signInsOfWiderNetwork, wider],
-    // Guessing from everywhere must not lock out the owner at home.
+    // Guesses from elsewhere must not lock out the owner at home.
     [isKnown ? UNCOUNTED : server.signInsOfStrangers, name],
   ]);
   const fail = (outcome: string): void => {
@@ -251,7 +251,7 @@ export async function checkPassword(
 
 const WRONG_PASSWORD_EVERY_MS = 60 * 60 * 1000;
 
-/** One entry an hour: attempts of a stranger must not displace what the owner wants to see. */
+/** One entry an hour: attempts of a stranger must not push out the entries that the owner wants to see. */
 async function recordWrongPassword(context: ServiceContext, accountId: string, address: string): Promise<void> {
   const kind = 'wrong-password';
   await context.database.write(async (transaction) => {

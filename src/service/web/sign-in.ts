@@ -157,7 +157,7 @@ ${fields.map((field) => renderField(field, mistakes))}
 const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
 const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
 
-/** For the password that an account has. */
+/** The field for the current password of an account. */
 export const CURRENT_PASSWORD: Field = { ...PASSWORD, id: 'password', autocomplete: 'current-password' };
 
 export interface NewPasswordPage {
@@ -426,7 +426,7 @@ export async function signOut(
     await deleteAccountSession(transaction, sent.browser.hash);
     await rebindAuthorizationRequests(transaction, sent.browser.hash, browser.hash);
   });
-  // Drafts of messages stay in no browser that someone has left.
+  // A browser keeps no drafts of messages after its user signs out.
   return goOn(reply.header('clear-site-data', '"storage"'), sent, PATH.signIn);
 }
 
@@ -625,7 +625,7 @@ export async function setNewPassword(
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
     await setPassword(context, transaction, { accountId: account.id, passwordHash });
-    // Someone else who got into the account may have added one.
+    // An intruder may have added one.
     await deletePasskeysOfAccount(transaction, account.id);
     await recordActivity(context, transaction, {
       ...describeVisitor(request),

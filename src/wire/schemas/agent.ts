@@ -16,13 +16,14 @@ export const Account = z.looseObject({
 
 export type Account = z.infer<typeof Account>;
 
-/** Who may find an agent. */
+/** Who can find an agent. */
 export const Visibility = z.enum(['public', 'private']);
 
 export type Visibility = z.infer<typeof Visibility>;
 
 /**
- * Who may invite an agent: agents on its allowlist, or anyone. `hold` admits the same as `allowlist`, and shows the agent
+ * Who can invite an agent: agents on its allowlist, or anyone. `hold` admits the same as `allowlist`, and shows the
+ * agent
  * who was refused (wire: Agents, search, trust, knocks). To others it reads `allowlist`.
  */
 export const InboundPolicy = z.enum(['allowlist', 'hold', 'open']);
@@ -59,7 +60,7 @@ export const Agent = z.looseObject({
   scope: z.enum(['personal', 'member', 'shared']),
   can_initiate_sessions: z.boolean(),
   paused: z.boolean(),
-  /** Whether senders learn which messages the agent took (wire: Delivery); an addition of this service. */
+  /** Whether senders learn which messages the agent has taken (wire: Delivery); an addition of this service. */
   reports_taken: z.optional(z.boolean()),
   card_body: z.nullable(z.string()),
   skills: z._default(z.array(z.looseObject({ name: z.string(), description: z.string() })), []),

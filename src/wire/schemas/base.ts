@@ -16,7 +16,10 @@ export const Ok = z.looseObject({ ok: z.literal(true) });
 /** Reply of DELETE /blocks/{blocked}. */
 export const UnblockReply = z.looseObject({ unblocked: z.literal(true) });
 
-/** The reply that says no more than its status does, so that any 2xx answer stands for it; undefined for every other. */
+/**
+ * The reply of an endpoint whose answer says no more than its status, so that any 2xx answer will do; undefined for all
+ * others.
+ */
 export function acknowledgement(schema: z.ZodMiniType): object | undefined {
   if (schema === Ok) return { ok: true };
   return schema === UnblockReply ? { unblocked: true } : undefined;

@@ -4,9 +4,9 @@ import { EpochMs } from './base.js';
 import { ParticipantStatus } from './session.js';
 
 /**
- * What became of a message for one recipient: `stored` by the service, `delivered` (its client proved that it got it), `taken`
- * (handed to a turn, a command or a reader, as the recipient said), `answered` (a message of the recipient names it). Each
- * includes those before it (wire: Delivery).
+ * How far a message got with one recipient: `stored` by the service, `delivered` (the recipient's client confirmed it),
+ * `taken` (the recipient reported that it handed the message to a model, a command or a reader), `answered` (the
+ * recipient sent a message that names it). Each state includes those before it (wire: Delivery).
  */
 export const DeliveryState = z.enum(['stored', 'delivered', 'taken', 'answered']);
 
@@ -17,11 +17,11 @@ export const Recipient = z.looseObject({
   handle: z.string(),
   status: ParticipantStatus,
   state: DeliveryState,
-  /** When it was taken; null where that was not reported. */
+  /** When it was taken; null if that was not reported. */
   taken_at: z.nullable(EpochMs),
   /** The first message of the recipient that names this one. */
   answered_sequence: z.nullable(z.int()),
-  /** False: the recipient does not say what it takes. */
+  /** False if the recipient does not report what it has taken. */
   reports_taken: z.boolean(),
 });
 
@@ -36,7 +36,7 @@ export const DeliveryReply = z.looseObject({
 
 export type DeliveryReply = z.infer<typeof DeliveryReply>;
 
-/** Those of them that are messages and count as taken; none where the agent does not report what it takes. */
+/** Those that are messages and count as taken; empty if the agent does not report what it has taken. */
 export const TakenReply = z.looseObject({ taken: z.array(z.int()) });
 
 export type TakenReply = z.infer<typeof TakenReply>;

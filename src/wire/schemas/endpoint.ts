@@ -27,7 +27,7 @@ import {
 } from './requests.js';
 import { SESSION_REPLIES } from './session.js';
 
-/** What an operation takes: a query, or a JSON body. */
+/** The input of an operation: a query, or a JSON body. */
 const REQUESTS = {
   createSession: { body: CreateSessionRequest },
   listSessions: { query: ListSessionsQuery },
@@ -55,7 +55,7 @@ const REQUESTS = {
 
 const REPLIES = { ...SESSION_REPLIES, ...EVENT_REPLIES, ...DELIVERY_REPLIES, ...ATTACHMENT_REPLIES, ...AGENT_REPLIES };
 
-/** What an operation takes and gives; a member that is absent is empty, a file or not JSON. */
+/** The query, body and reply of an operation; an absent member means that it is empty, a file, or not JSON. */
 export interface EndpointSchemas {
   readonly query?: z.ZodMiniType;
   readonly body?: z.ZodMiniType;

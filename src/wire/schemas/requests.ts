@@ -100,7 +100,7 @@ type Json = z.core.util.JSONType;
 
 const countGiven = (...values: unknown[]): number => values.filter((value) => value !== undefined).length;
 
-/** A member that JSON leaves out because it is undefined, or whose class JSON does not support. */
+/** A member that JSON omits because it is undefined, or whose class JSON does not support. */
 function isJson(value: unknown): value is Json {
   if (typeof value === 'number') return Number.isFinite(value);
   if (typeof value !== 'object' || value === null)
@@ -265,8 +265,8 @@ export const ListSessionsQuery = z.strictObject({
 export type ListSessionsQuery = z.infer<typeof ListSessionsQuery>;
 
 /**
- * Names a stretch of the data's history that no restore has interrupted. Kept beside a cursor and sent back with it.
- * Opaque.
+ * Identifies a stretch of the data's history that no restore has interrupted. A client stores it with its cursor and
+ * sends both back. Opaque.
  */
 const Epoch = z.string().check(z.regex(/^[0-9a-f]{20}(\.[0-9a-z]{1,11})?$/));
 

@@ -13,7 +13,7 @@ export interface ToolFacts {
   readonly input: z.ZodMiniObject;
   /** Whether it changes nothing anywhere, and whether a change destroys data. */
   readonly effect: 'reads' | 'adds' | 'destroys';
-  /** Whether a repetition changes nothing more; default: if it only reads. */
+  /** Whether repeating the call changes nothing more (default: true for tools that only read). */
   readonly isIdempotent?: boolean;
   /** Whether its answers contain no text from other agents. */
   readonly isOwn?: boolean;
@@ -175,7 +175,7 @@ export function listTool(tool: ToolFacts & { readonly output: z.ZodMiniType }): 
       readOnlyHint: isRead,
       destructiveHint: effect === 'destroys',
       idempotentHint: tool.isIdempotent ?? isRead,
-      // Other agents answer, and their answers are unknown here.
+      // Other agents answer, and their answers are not known in advance.
       openWorldHint: true,
     },
   };
@@ -202,7 +202,7 @@ export const READ_LIMIT_DEFAULT = 50;
 export const READ_CHARS_MAX = 64_000;
 /** A tool returns this many characters of one message by default. */
 export const MESSAGE_CHARS_DEFAULT = 8_000;
-/** All of the largest message. */
+/** Enough for the largest message. */
 export const MESSAGE_CHARS_MAX = 300_000;
 
 /** What a tool that reads events takes, beside a session and a cursor. */
@@ -220,7 +220,7 @@ export const READ_MEMBERS = {
   ),
 } as const;
 
-/** A message with at most about `max` characters, which says how much is omitted and how to get it. */
+/** A message truncated to about `max` characters, which says how much is missing and how to get it. */
 export function cutMessage(message: Message, max: number): Message {
   const { content, metadata, session_id: id, sequence } = message;
   const rest = (length: number): string =>

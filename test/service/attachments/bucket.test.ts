@@ -176,7 +176,7 @@ describe('Attachments in a bucket', () => {
     await files.close();
   });
 
-  it('of other data are refused, and so are a bucket that is not there and a key that is wrong', async () => {
+  it('that belong to other data are refused, and so are a bucket that is not there and a key that is wrong', async () => {
     const production = newData('production');
     await stop(await start(production));
     const staging = newData('staging');

@@ -26,7 +26,7 @@ async function restore(stage: Stage, sessionId: string, kept: number): Promise<s
 }
 
 describe('the epoch of the data', () => {
-  it('stays while the data are where they were, and changes where they are a copy', () =>
+  it('stays while the data is where it was, and changes for a copy', () =>
     withStage(async (stage) => {
       const { token } = stage.context.database.epoch();
       const origin = await stage.read((query) => query.get<{ origin: string }>('SELECT origin FROM epoch'));
@@ -64,7 +64,7 @@ describe('the epoch of the data', () => {
       expect(await common(third)).toBeUndefined();
       expect(await common(second)).toBe(await positionOf(6));
       expect(await common(first)).toBe(await positionOf(4));
-      // Of an epoch that these data have never been in, what neither has ever cut.
+      // Of an epoch that this data has never been in, what neither has ever cut.
       const unknown = 'f'.repeat(20);
       expect(await common(unknown)).toBe(await positionOf(4));
       expect(await common(`${unknown}.1`)).toBe(1);

@@ -176,7 +176,7 @@ export const serveRestore = command({
   },
 });
 
-/** Why data were not saved, restored or deleted; `next` is the command for an existing file. */
+/** Why data was not saved, restored or deleted; `next` is the command for an existing file. */
 async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
   const { isBackupError, isUnusable } = await import('../../../service/core/errors.js');
   if (isUnusable(error)) return new CliError('ASP_CONFIG', { message: error.message, cause: error });

@@ -9,7 +9,7 @@ export interface CursorFile {
   readonly cursors: Readonly<Record<string, Cursor>>;
   /** Records that an event was processed. */
   advance(sessionId: string, cursor: Cursor): void;
-  /** Records that a session continues earlier, because the service's data were restored. */
+  /** Records that a session continues earlier, because the service's data was restored. */
   goBack(sessionId: string, cursor: Cursor): void;
   /** Forgets a session. */
   forget(sessionId: string): void;

@@ -15,7 +15,7 @@ import { NEW_SESSION_PATH } from './sessions.js';
 /** The address of the page that an owner can share. */
 export const getPublicPath = (handle: string): string => `/agents/${handle}`;
 
-/** The page of a public agent, for people who are not signed in. Its owner wrote all of it. */
+/** The page of a public agent, for people who are not signed in. All of its text comes from the agent's owner. */
 function renderPublicAgent(row: AgentRecordRow, host: string, { baseUrl, webUrl }: Addresses): string {
   const { handle, display_name: name, description, card_body: card, owner, owner_display_name: ownerName } = row;
   const skills = parseSkills(row);
@@ -46,7 +46,7 @@ function renderCode(address: string): Html {
 <figcaption class="mono small wrap">${address}</figcaption></figure>`;
 }
 
-/** What is private, was removed or never existed is one page. */
+/** A private, a removed and a nonexistent agent get the same page. */
 export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer): void {
   const { database, settings } = server.context;
   scope.get<{ Params: { handle: string } }>('/agents/:handle', { exposeHeadRoute: false }, async (request, reply) => {

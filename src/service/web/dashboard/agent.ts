@@ -55,7 +55,7 @@ export interface AgentFrame {
   readonly agent: Agent;
   readonly csrf: string;
   readonly note: NoteName | undefined;
-  /** Takes back what the note says. */
+  /** Undoes the change that the note reports. */
   readonly undo?: SmallForm | undefined;
   readonly mistakes: readonly Mistake[];
   readonly now: number;
@@ -99,7 +99,7 @@ export interface OverviewPage extends AgentFrame {
   readonly access: AccessValues;
   /** The latest ones, as rows. */
   readonly sessions: Html | undefined;
-  /** In how many of them something waits to be delivered. */
+  /** The number of sessions with undelivered events. */
   readonly waitingCount: number;
   readonly traffic: Traffic;
   /** Rate limits, with what is used of them now. */
@@ -133,7 +133,7 @@ ${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPat
   return renderAgentPage(page, 'overview', body);
 }
 
-/** Who can act as the agent, and when each last did. */
+/** The credentials and apps that can act as the agent, and when each last did. */
 function renderGrants({ grants, now }: OverviewPage): Html | undefined {
   if (grants.length === 0) return undefined;
   const rest = grants.length - GRANTS_SHOWN;

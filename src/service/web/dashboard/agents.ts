@@ -40,7 +40,7 @@ export interface AgentsPage {
   readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
-  /** The steps before agents talk; undefined: the account is gone. */
+  /** The steps until the first conversation; undefined if the account is gone. */
   readonly steps: FirstStepsRow | undefined;
   readonly mark: string;
   readonly note: NoteName | undefined;
@@ -66,7 +66,7 @@ function renderNoAgents(username: string, baseUrl: string): Html {
   );
 }
 
-/** Shown until all of it is done. */
+/** Shown until all steps are done. */
 function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: FirstStepsRow | undefined, baseUrl: string) {
   if (first === undefined || steps === undefined || trail.length > 0) return undefined;
   const { canonical_handle: handle, local_name: name } = first;

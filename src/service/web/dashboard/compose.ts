@@ -7,7 +7,7 @@ import { hidden, type Mistake, renderField, renderProblem } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderButton } from './frame.js';
 
-/** The marks that a message carries if a person wrote it on the dashboard. */
+/** The metadata of a message that a person wrote in the dashboard. */
 export const SENT_BY = 'sent_by';
 export const DASHBOARD = 'dashboard';
 export const TEXT_MAX_LENGTH = 200_000;
@@ -92,7 +92,7 @@ function renderInvitation({ handle }: OwnParticipationRow, { path, csrf, key }: 
 <div class="row-actions">${renderButton({ path: `${path}/join`, csrf, label: 'Join', about, values, kind: 'primary' })}${renderButton({ path: `${path}/decline`, csrf, label: 'Decline', about, values })}</div></div>`;
 }
 
-/** What someone wrote while their last agent left or the session ended. */
+/** The text that someone was writing when their last agent left or the session ended. */
 function renderUnsent({ text, mistakes = [] }: Typed): Html | undefined {
   if (text === undefined || text === '') return undefined;
   return html`<div class="card writing" id="writing">${renderProblem('The message was not sent', mistakes)}
@@ -138,7 +138,7 @@ function renderAnswered(answered: Answered | undefined, path: string): Html {
   return html`<p class="answered small between" id="answered"${answered === undefined && html` hidden`}><input type="hidden" name="reply_to" value="${sequence}"><span class="excerpt">${excerpt}</span><a href="${path}#composer" class="cancel">Cancel reply</a></p>`;
 }
 
-/** The choice among several agents; a single one is only named. */
+/** The choice among several agents; a single agent is just named. */
 export function renderActing(
   id: string,
   label: string,
@@ -152,7 +152,7 @@ export function renderActing(
   return html`<span class="acting"><label class="small soft" for="${id}">${label}</label><select id="${id}" name="as" class="mono">${agents.map(({ handle }) => html`<option value="${handle}"${handle === chosen && html` selected`}>${handle}</option>`)}</select></span>`;
 }
 
-/** Behind one control: who is in the session, and what a participant can change about it. */
+/** A fold with the members of the session, and what a participant can change about it. */
 export function renderManage(composer: Composer, summary: string, people: Html): Html {
   const { writers, joined, path, csrf, key, typed } = composer;
   const mistakes = typed.mistakes?.filter(({ field }) => field === 'handles') ?? [];

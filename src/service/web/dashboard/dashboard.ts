@@ -136,7 +136,7 @@ interface Refused {
   };
 }
 
-/** Why a form was refused as a whole, for people. */
+/** Why a form was refused as a whole, worded for people. */
 export function refusedView({ code, message, retry }: Refused): View {
   const title = code === 'RATE_LIMITED' ? 'Too many changes' : 'This is not possible';
   const entries = retry?.entries.filter(([name]) => name !== 'csrf') ?? [];
@@ -278,8 +278,8 @@ async function findSender(server: AuthorizationServer, request: FastifyRequest):
 export type Dashboard = Pick<LiveTranscripts, 'stop'>;
 
 /**
- * Mounts the dashboard below the web origin; everything it installs stays within its own scope. Rows that
- * know parts of the service which the dashboard does not come from outside.
+ * Mounts the dashboard below the web origin; everything it installs stays within its own scope. Rows that need parts of
+ * the service that the dashboard does not know are passed in.
  */
 export function registerDashboard(
   app: FastifyInstance,

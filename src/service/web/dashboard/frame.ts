@@ -14,16 +14,16 @@ const SECTIONS = {
   clients: { label: 'Credentials', path: '/dashboard/clients' },
   applications: { label: 'Apps', path: '/dashboard/applications' },
 } as const;
-/** Only operators find anything there. */
+/** Exists only for operators. */
 export const OPERATOR_AREA = '/dashboard/operator';
 export const HELP_PATH = '/dashboard/help';
 export type Section = keyof typeof SECTIONS | 'search';
 
-/** The field of a form that leads back to the page of everything that waits, instead of its own page. */
+/** The form field that leads back to the Needs you page instead of the form's own page. */
 export const FROM_NEEDS = { from: 'needs-you' } as const;
 export const NEEDS_PATH = SECTIONS.needs.path;
 
-/** More are not counted. */
+/** The highest count shown. */
 const COUNTED_MAX = 99;
 
 /** The content of one dashboard page within the frame. */
@@ -34,20 +34,20 @@ export interface View {
   readonly main: Html;
   /** The page's own script. */
   readonly script?: string;
-  /** Whether it shows pictures of this service, beside those that are part of the page. */
+  /** Whether it loads pictures from this service, in addition to inline ones. */
   readonly hasPictures?: boolean;
 }
 
 export interface Frame {
   /** The host of the service, so that people see whose page this is. */
   readonly host: string;
-  /** Of the program that runs the service, if it has one. */
+  /** The version of the program that runs the service, if known. */
   readonly version: string | undefined;
   readonly account: { readonly username: string; readonly displayName: string; readonly isOperator: boolean };
   readonly signOutPath: string;
   readonly csrf: string;
   readonly now: number;
-  /** How many things wait for a decision of the account. */
+  /** The number of entries on the Needs you page. */
   readonly needsCount: number;
 }
 
@@ -118,7 +118,7 @@ export function renderList<Item>(
 
 /** How many parts back a reader can go one by one. */
 const TRAIL_MAX = 12;
-/** The first of a trail: the cursors before it were forgotten. */
+/** Begins a trail whose earlier cursors were dropped. */
 const FORGOTTEN = '';
 
 function renderPager(path: string, { next, trail }: Listed<unknown>): Html | undefined {
@@ -133,7 +133,7 @@ function renderPager(path: string, { next, trail }: Listed<unknown>): Html | und
   return html`<nav class="pager" aria-label="Pages">${trail.length > 1 && html`<a class="button plain" href="${path}">First page</a>`}${hasBefore && html`<a class="button plain" rel="prev" href="${partAt(before)}">Previous page</a>`}${next !== null && html`<a class="button plain" rel="next" href="${partAt(kept)}">Next page</a>`}</nav>`;
 }
 
-/** For an empty list: what would be in it, and how to add something. */
+/** For an empty list: says what belongs in it, and how to add something. */
 export function renderEmpty(title: string, body: Html): Html {
   return html`<section class="empty"><h2>${title}</h2>${body}</section>`;
 }
@@ -190,7 +190,7 @@ export function isNoteName(name: string): name is NoteName {
   return Object.hasOwn(NOTE, name);
 }
 
-/** With a button that takes it back, if there is one. */
+/** With a button to undo it, if possible. */
 export function renderNote(name: NoteName | undefined, undo?: SmallForm): Html | undefined {
   const note = name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
   return note && undo ? html`<div class="undo measure">${note}${renderButton(undo)}</div>` : note;
@@ -246,7 +246,7 @@ export interface SmallForm {
   readonly path: string;
   readonly csrf: string;
   readonly label: Html | string;
-  /** The object of the button, for people who hear it without its surroundings. */
+  /** The object of the button, for screen readers. */
   readonly about?: Html | string;
   readonly values?: Readonly<Record<string, string>>;
   readonly kind?: 'plain' | 'danger' | 'primary';
@@ -284,7 +284,7 @@ const HELP = {
   'Whether this machine can reach the service, and what to fix': 'doctor',
 } as const;
 
-/** Help is in the program, so that it fits the version of its reader. */
+/** The help comes from the program itself, so that it matches the reader's version. */
 export function renderHelp(baseUrl: string): View {
   const rows = Object.entries(HELP).map(
     ([about, name]) =>

@@ -25,7 +25,7 @@ interface KnockFrame {
   readonly handle?: string;
 }
 
-/** A stranger that knocked at one agent, with what can be done about it. */
+/** A stranger that knocked at one agent, with the possible decisions. */
 export function renderKnock(
   { sender, text, times, last_at: at }: Knock,
   { path, csrf, now, handle }: KnockFrame,
@@ -110,7 +110,7 @@ export function actAllowKnock(visit: Visit, form: Parameters): Promise<Dashboard
   );
 }
 
-/** Done as well if it was dismissed before, in another window. */
+/** Also succeeds if it was already dismissed in another window. */
 export function actDismissKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   return decide(visit, form, 'dismissed', ({ agentId }, sender, transaction) =>
     dismissKnock(transaction, agentId, sender, visit.context.clock.now()),

@@ -9,12 +9,12 @@ import { beginStream, type LiveTranscripts, requireRoom } from './live.js';
 import { listNeeds } from './needs-you.js';
 import { readVisit } from './visit.js';
 
-/** At most one look in this time for each list, however much happens. */
+/** Each list is checked at most once in this time, no matter how much happens. */
 const PAUSE_MS = 1_000;
-/** Without a notification: someone may have come online, or a notification was lost. */
+/** Checks happen this often without a notification: someone may have come online, or a notification was lost. */
 const POLL_MS = 5_000;
 
-/** What a stream sends when it has changed. */
+/** What a stream sends when the list has changed. */
 interface Subject {
   readonly event: 'changed' | 'needs';
   read(query: Query, accountId: string): Promise<string>;
@@ -25,13 +25,13 @@ interface ListStream {
   readonly browser: Browser;
   readonly response: ServerResponse;
   readonly subject: Subject;
-  /** What the page has. */
+  /** The state of the page. */
   data: string | undefined;
 }
 
 /**
- * Tells open lists that they have changed, so that their pages fetch themselves again; and tells one page of each browser
- * with notifications what needs its person.
+ * Tells open lists that they have changed, so that their pages fetch themselves again; and tells one page of each
+ * browser with notifications about new entries on the Needs you page.
  */
 export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscripts, 'open' | 'stop'> {
   const { bus, clock, database, inboxes, log } = server.context;
@@ -60,7 +60,7 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
         return account?.id === stream.accountId ? stream.subject.read(query, stream.accountId) : undefined;
       });
       if (data === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
-      // A slow reader gets it later.
+      // A slow reader gets the change later.
       else if (stream.response.writableLength === 0) tell(stream, data);
     }
   };

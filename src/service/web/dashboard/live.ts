@@ -45,7 +45,7 @@ export interface LiveStream {
   readonly sessionId: string;
   /** The number of the last event that was sent. */
   readonly after: number;
-  /** There may be news. */
+  /** There may be new events. */
   look(): void;
   end(): void;
 }
@@ -56,10 +56,10 @@ interface StreamParts {
   readonly after: number;
 }
 
-/** The news, or the reason why there will be none. */
+/** The new events, or the reason why the stream ends. */
 export type Step = News | 'signed-out' | 'gone';
 
-/** All of it is as of one moment: an agent can leave between two reads. */
+/** Everything is read at one moment: an agent can leave between two reads. */
 interface News extends VisibleEvents {
   readonly seen: SeenSession;
   /** The number of the last message of the account's own. */
@@ -178,7 +178,7 @@ export async function renderStep(
   };
 }
 
-/** The session's header with who is connected, and what became of the account's last message. */
+/** The session's header with presence, and the delivery of the account's last message. */
 function renderStatus(
   { context }: PageServer,
   seen: SeenSession,
@@ -268,7 +268,7 @@ export interface Viewer {
   readonly own?: number | undefined;
 }
 
-/** The bus says when to look, the log says what there is; a lost notification costs a second. */
+/** The bus says when to check, and the log has the events; a lost notification costs a second. */
 export function createLiveTranscripts(server: AuthorizationServer): LiveTranscripts {
   const { bus, clock } = server.context;
   const streams = new Set<LiveStream>();
@@ -329,7 +329,7 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
   };
 }
 
-/** Returns news once: for a page whose browser has no stream left. */
+/** Returns new events once, for a page whose browser has no stream left. */
 async function answerPoll(
   server: AuthorizationServer,
   reply: FastifyReply,

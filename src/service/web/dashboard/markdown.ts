@@ -2,7 +2,9 @@ import MarkdownIt from 'markdown-it';
 
 import { type Html, html } from '../html.js';
 
-/** A longer text, or one of little else than marks, is shown as it was written: reading it would keep everyone else waiting. */
+/**
+ * A longer text, or one that is mostly markup, is shown as it was written: parsing it would keep everyone else waiting.
+ */
 const MARKDOWN_MAX_LENGTH = 16 * 1024;
 const MARKS_MAX = 200;
 const MARKS_SHARE_MAX = 0.2;
@@ -10,8 +12,8 @@ const MARK = /[*_`~|<>[\]()\\#:&!-]/g;
 const NESTING_MAX = 12;
 
 /**
- * The part of Markdown that people and models write to each other. It makes no HTML of what it is given, loads no image from
- * anywhere, and has no link definitions, whose text could name one address and lead to another.
+ * The part of Markdown that people and models write to each other. It passes no HTML through, loads no images, and
+ * supports no link definitions, whose text could name one address and lead to another.
  */
 const markdown = new MarkdownIt('zero', { linkify: true, breaks: true, maxNesting: NESTING_MAX }).enable([
   ...['backticks', 'emphasis', 'strikethrough', 'link', 'autolink', 'linkify', 'escape', 'newline'],
@@ -19,7 +21,7 @@ const markdown = new MarkdownIt('zero', { linkify: true, breaks: true, maxNestin
 ]);
 // A relative address would lead to a page of the dashboard itself.
 markdown.validateLink = (url) => /^(?:https?:\/\/|mailto:)/i.test(url);
-// Only what is plainly an address becomes a link: `main.rs` and `node.js` are file names.
+// Only text that is clearly an address becomes a link: `main.rs` and `node.js` are file names.
 markdown.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 
 const { rules } = markdown.renderer;
@@ -48,7 +50,7 @@ rules.fence = (tokens, index, _options, env) => {
 `.markup;
 };
 
-/** A message's text, with its Markdown shown as what it means. Everything in it is escaped. */
+/** A message's text with its Markdown rendered. Everything in it is escaped. */
 export function renderMarkdown(text: string, colorCode?: ColorCode): Html {
   if (!isReadable(text)) return html`<p class="text as-written" dir="auto">${text}</p>`;
   return html`<div class="text" dir="auto">${{ markup: markdown.render(text, { colorCode }).trimEnd() }}</div>`;

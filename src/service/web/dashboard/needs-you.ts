@@ -30,7 +30,7 @@ const NOTICE_MS = 7 * DAY_MS;
 const PATIENCE_MS = DAY_MS;
 /** A question appears this long after it was asked: by then, no one waits for its answer. */
 const ANSWERABLE_MS = 7 * DAY_MS;
-/** Of each kind. */
+/** The most rows of each kind. */
 const SHOWN_MAX = 100;
 
 const readExpiring = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
@@ -41,7 +41,7 @@ const readStalled = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string
 const readQuestions = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
   listOpenQuestions(query, accountId, clock.now() - ANSWERABLE_MS, SHOWN_MAX);
 
-/** How many rows the page has, for the navigation. */
+/** The number of rows on the page, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
   return context.database.read(async (query) => {
     const lists = await Promise.all([
@@ -55,16 +55,16 @@ export function countNeeds(context: ServiceContext, accountId: string): Promise<
   });
 }
 
-/** What a notification shows of a row that waits for a decision. */
+/** The content of a notification about a row. */
 export interface Need {
-  /** It stays the same as long as the row waits. */
+  /** Identifies the row for as long as it is listed. */
   readonly key: string;
   readonly title: string;
   readonly text: string;
   readonly path: string;
 }
 
-/** What is worth a notification: others wait for it. */
+/** The kinds of entries that show a notification: someone is waiting for each of them. */
 export async function listNeeds(
   context: Pick<ServiceContext, 'clock'>,
   accountId: string,
@@ -101,7 +101,7 @@ export async function listNeeds(
 
 const NOTIFIED_LENGTH = 160;
 
-/** Everything that waits for a decision of the account, the latest first. */
+/** Everything that the owner of the account needs to decide, latest first. */
 export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
   const now = context.clock.now();
@@ -185,7 +185,7 @@ async function renderAsked(
   return [{ at, html: shown }];
 }
 
-/** A question as the account sees it, and the agent that can answer it; nothing if the account sees no such thing. */
+/** A question as the account sees it, and the agent that can answer it; undefined if the account cannot see it. */
 async function findAsked(query: Query, accountId: string, { session_id: sessionId, sequence }: QuestionRow) {
   const seen = await findSeenSession(query, accountId, sessionId);
   const question = seen && (await findAnswered(query, seen.view, sequence));

@@ -109,7 +109,7 @@ ${content}</div>`,
 
 const NO_SCRIPT = html`<noscript><p>Passkeys need JavaScript, and this browser doesn’t run it here.</p></noscript>`;
 
-/** An unattended browser must not be enough to add a way in. */
+/** Access to an unattended browser must not be enough to add a way in. */
 function renderConfirmation(
   { context, account, browser, csrf }: Visit,
   place: Extract<ReturnType<typeof findPasskeyPlace>, { kind: 'usable' }>,
@@ -143,7 +143,7 @@ function isConfirmedNow({ context, browser }: Visit, query: Query): Promise<bool
   return wasConfirmedSince(query, browser.hash, context.clock.now() - CONFIRMED_FOR_MS);
 }
 
-/** Proves again who is there, with the password or a passkey. */
+/** Confirms again who is at the keyboard, with the password or a passkey. */
 export async function actConfirm(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, browser } = visit;
   const credential = form.one('credential');

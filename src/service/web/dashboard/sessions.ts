@@ -50,7 +50,7 @@ const STATES = {
 } as const;
 type State = keyof typeof STATES;
 
-/** What the address of the list asks for, as it was typed. */
+/** The filters in the address of the list, as they were typed. */
 interface AskedFilter {
   readonly state: State;
   /** The name of an own agent. */
@@ -71,7 +71,7 @@ interface ShownSession extends AccountSession {
 /** An agent of the account, and one that it can write to. */
 interface FirstSession {
   readonly sender: string;
-  /** Undefined: it can only wait for an invitation. */
+  /** Undefined if it can only wait for an invitation. */
   readonly recipient: string | undefined;
 }
 
@@ -381,7 +381,7 @@ async function readAsked(
   return { rows, next: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]) };
 }
 
-/** The rows with what else they show. */
+/** The rows with the rest of their content. */
 async function showAll(
   { account }: Visit,
   query: Query,
@@ -406,7 +406,7 @@ async function showAll(
   });
 }
 
-/** The latest invitations of the account as rows, for the list of everything that waits. */
+/** The latest invitations of the account as rows, for the Needs you page. */
 export async function renderInvitations(visit: Visit, query: Query, limit: number): Promise<readonly TimedRow[]> {
   const { context, account, csrf } = visit;
   const { rows } = await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit });
@@ -452,7 +452,7 @@ export async function renderLatestSessions(visit: Visit, query: Query, agentId: 
   return shown.length === 0 ? undefined : html`<ul class="rows">${shown.map((row) => renderRow(row, frame))}</ul>`;
 }
 
-/** Someone of the account has read a session up to there. */
+/** Records how far someone of the account has read a session. */
 export async function markSeen(
   { database }: Pick<ServiceContext, 'database'>,
   accountId: string,

@@ -38,7 +38,7 @@ import {
 const readSeen = (visit: Visit): Promise<SeenSession> =>
   visit.context.database.read((query) => requireSeen(visit, query));
 
-/** The agent that a form names, if it may do this; undefined: it cannot, or can no longer. */
+/** The agent that a form names, if it may do this; undefined if it cannot, or no longer can. */
 function findActor(
   visit: Visit,
   able: readonly OwnParticipationRow[],
@@ -120,7 +120,7 @@ async function receiveFiles(visit: Visit, actor: AgentActor, form: PostedForm): 
   return { parts };
 }
 
-/** Browsers know few types by name, and call the others something else. */
+/** Browsers know few types by name, and send a different type for the others. */
 function chooseType({ filename = '', mimetype = '' }: UploadPart): string {
   return isAttachmentType(mimetype) ? mimetype : (attachmentTypeOfName(filename) ?? mimetype);
 }
@@ -129,7 +129,10 @@ const hashText = (text: string): string => createHash('sha256').update(text).dig
 
 const ANSWER = /^([1-9]\d{0,14})\.(\d)$/;
 
-/** Sends one of the answers that a question offers, marked as written by a person. An agent answers a question so once. */
+/**
+ * Sends one of the answers that a question offers, marked as written by a person. An agent answers a question this way
+ * only once.
+ */
 export async function actAnswer(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
   const [, sequence, index] = ANSWER.exec(form.one('answer') ?? '') ?? [];
@@ -156,7 +159,7 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
   return back === path ? moved(`${path}#composer`) : movedWithNote(visit, back, 'answered');
 }
 
-/** The asker learns nothing of it, and the question can still be answered in the session. */
+/** The asker is not notified, and the question can still be answered in the session. */
 export function actDismiss(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   return changeQuestion(visit, form, dismissQuestion, 'question-dismissed');
 }
@@ -193,8 +196,8 @@ export function sendAgain(visit: Visit, form: Parameters, refusal: Refusal): Pro
 }
 
 /**
- * Does one thing as the agent that a form names, and shows the session with the result. Whether the agent may do it is decided
- * where it is done: a form that arrives twice must get the same answer twice.
+ * Does one thing as the agent that a form names, and shows the session with the result. The action itself checks
+ * whether the agent may do it: a form that arrives twice must get the same answer twice.
  */
 async function actAs(
   visit: Visit,

@@ -80,7 +80,7 @@ const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
 interface PartsContext {
-  /** Whether there is little enough data in the message. */
+  /** Whether the message has little enough data to show as a tree. */
   readonly hasTrees?: boolean;
   /** The sizes of the attachments that can be shown. */
   readonly pictures?: ReadonlyMap<string, PictureSize> | undefined;
@@ -288,7 +288,7 @@ export function toEntries(events: readonly EventEnvelope[], where: EntryContext)
   return events.map((event) => ({ event, where: { ...where, known, answered: new Set(answers) } }));
 }
 
-/** Each entry is complete on its own, because it may arrive alone; after another, it says less. */
+/** Each entry is complete on its own, because it may arrive alone; after another entry it can be shorter. */
 export function renderEntry({ event, where }: Entry, before?: EventEnvelope): Html {
   return isMessageEvent(event)
     ? renderMessage(event, event.payload, where, before)
@@ -297,7 +297,7 @@ export function renderEntry({ event, where }: Entry, before?: EventEnvelope): Ht
 
 const GROUP_MS = 5 * 60_000;
 
-/** Whether a message goes on where the same sender just stopped. */
+/** Whether a message directly follows another one from the same sender. */
 function isContinued(event: EventEnvelope, before: EventEnvelope | undefined): boolean {
   if (before === undefined || !isMessageEvent(event) || !isMessageEvent(before)) return false;
   return before.payload.sender === event.payload.sender && event.created_at - before.created_at < GROUP_MS;
@@ -516,7 +516,7 @@ export function renderSessionHead(
 
 const CLASS_OF = { joined: 'in', invited: 'asked', left: 'gone' } as const;
 
-/** Everyone in the session, with what their owner or this account can do about them. */
+/** Everyone in the session, with the actions of their owner or of this account. */
 function renderPeople(
   { participants, id }: Session,
   ownAgents: readonly OwnAgent[],
@@ -611,7 +611,7 @@ function renderLiveState(path: string): Html {
 <span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
 
-/** One event with all of its text, what became of it, and its data as programs get it. */
+/** One event with all of its text, its delivery, and its data as programs get it. */
 export function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
   const { event, where } = entry;
   const around = `${where.path}?around=${event.sequence}#e${event.sequence}`;
@@ -800,10 +800,10 @@ export async function transcriptWith(
   return refusal === undefined ? page(shown) : refused(shown, refusal);
 }
 
-/** What changes in a session without an event. */
+/** The parts of a session that change without an event. */
 export interface SessionStatus {
   readonly online: ReadonlySet<string>;
-  /** What became of the last message of the account's own. */
+  /** The delivery of the account's own last message. */
   readonly receipt: Html;
 }
 
@@ -942,7 +942,7 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
   return page(renderWholeEvent(seen.session, { event, where }, delivery));
 }
 
-/** What became of a message; undefined: none of the account's agents is joined, so none may know. */
+/** The delivery of a message; undefined if none of the account's agents is joined, so that none may know. */
 async function findDelivery(
   context: ServiceContext,
   accountId: string,

@@ -121,7 +121,7 @@ export async function readPostedForm(request: FastifyRequest): Promise<PostedFor
   };
 }
 
-/** Takes what is left of a form, so that the connection can be used for its answer. */
+/** Reads the rest of a form, so that the connection can be used for the answer. */
 export async function discardFiles(form: PostedForm): Promise<void> {
   try {
     for await (const { file } of form.files()) file?.resume();
@@ -136,7 +136,7 @@ export interface PageRow {
   readonly show?: (visit: Visit) => Promise<DashboardAnswer>;
   /** The form came from a page of this service, in the same browser. */
   readonly act?: (visit: Visit, form: PostedForm) => Promise<DashboardAnswer>;
-  /** What the owner can look up afterwards; undefined: the session shows it. */
+  /** The entry in the activity log; undefined if the session already shows the change. */
   readonly activity?: ActivityKind;
   /** The form with its input and the reason for the refusal. */
   readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
@@ -193,7 +193,7 @@ export function movedWithNote(
   return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name, about) });
 }
 
-/** The page that a form leads to: its own, or the list of everything that waits if it was sent from there. */
+/** The page that a form leads to: its own, or the Needs you page if it was sent from there. */
 export function getBackPath(form: Parameters, own: string): string {
   return form.one('from') === FROM_NEEDS.from ? NEEDS_PATH : own;
 }
