@@ -1,3 +1,4 @@
+import type { Clock } from '../../kit/clock.js';
 import { SOCKET_BUFFER_MAX_BYTES } from '../../wire/limit.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { Progress, ServiceContext } from '../core/context.js';
@@ -59,58 +60,87 @@ export function createPositions(): Positions {
 
 /** Events sent meanwhile wait for the next pong, and would be sent again if the socket broke. */
 const CONFIRM_INTERVAL_MS = 500;
+/** Pauses that begin within this time end together. */
+const TOGETHER_MS = 100;
 
-interface Sending {
-  isOver(): boolean;
-  giveUp(error: unknown): void;
+/** The pauses of all sockets between two questions whether events have arrived, with few timers. */
+export interface Pauses {
+  /** Calls `onEnd` when the pause that begins now is over. */
+  begin(onEnd: () => void): void;
+  stop(): void;
+}
+
+export function createPauses(clock: Clock): Pauses {
+  let latest: { readonly sinceMs: number; readonly ends: (() => void)[] } | undefined;
+  const cancels = new Set<() => void>();
+  let isStopped = false;
+  return {
+    begin(onEnd) {
+      if (isStopped) return;
+      const nowMs = clock.monotonic();
+      if (latest === undefined || nowMs - latest.sinceMs >= TOGETHER_MS) {
+        const ends: (() => void)[] = [];
+        latest = { sinceMs: nowMs, ends };
+        const cancel = clock.schedule(
+          CONFIRM_INTERVAL_MS + TOGETHER_MS,
+          () => {
+            cancels.delete(cancel);
+            for (const end of ends) end();
+          },
+          true,
+        );
+        cancels.add(cancel);
+      }
+      latest.ends.push(onEnd);
+    },
+    stop() {
+      isStopped = true;
+      for (const cancel of cancels) cancel();
+    },
+  };
 }
 
 /**
  * Moves delivery cursors once a pong has proved that the events arrived. It asks for one pong at a time, and for the
  * next one only after a pause.
  */
-function createReceipts(context: ServiceContext, socket: LiveSocket, positions: Positions, sending: Sending) {
+function createReceipts(
+  { inboxes }: ServiceContext,
+  socket: LiveSocket,
+  positions: Positions,
+  pauses: Pauses,
+  isOver: () => boolean,
+) {
   const expected = new Set<string>();
-  let isConfirming = false;
-  let endPause = (): void => {};
-  socket.onClosed(() => endPause());
-  const pause = (): Promise<void> =>
-    new Promise((resolve) => {
-      const cancel = context.clock.schedule(CONFIRM_INTERVAL_MS, resolve, true);
-      endPause = () => {
-        cancel();
-        resolve();
-      };
-    });
+  let isAsking = false;
 
-  const confirmAll = async (): Promise<void> => {
-    isConfirming = true;
-    try {
-      while (expected.size > 0 && !sending.isOver()) await confirmOnce();
-    } catch (error) {
-      sending.giveUp(error);
-    } finally {
-      isConfirming = false;
+  const ask = (): void => {
+    if (expected.size === 0 || isOver()) {
+      isAsking = false;
+      return;
     }
-  };
-
-  const confirmOnce = async (): Promise<void> => {
-    const batch = new Map<string, Progress>();
+    isAsking = true;
+    const batch: [sessionId: string, progress: Progress][] = [];
     for (const sessionId of expected) {
       const at = positions.getProgress(sessionId);
-      if (at !== undefined) batch.set(sessionId, at);
+      if (at !== undefined) batch.push([sessionId, at]);
     }
     expected.clear();
-    if (!(await socket.confirm())) return;
-    for (const [sessionId, progress] of batch) context.inboxes.delivered(socket.agentId, sessionId, progress);
-    if (!sending.isOver()) await pause();
+    socket.confirm(() => {
+      for (const [sessionId, progress] of batch) inboxes.delivered(socket.agentId, sessionId, progress);
+      pauses.begin(ask);
+    });
   };
 
   return {
+    /** Whether the next event asks whether it has arrived. */
+    get isFree() {
+      return !isAsking;
+    },
     /** The events of this session sent so far need confirmation. */
     expect(sessionId: string): void {
       expected.add(sessionId);
-      if (!isConfirming) void confirmAll();
+      if (!isAsking) ask();
     },
   };
 }
@@ -155,7 +185,7 @@ export interface Delivery {
  * log, in order, by the participant's status at that moment. The position starts at the agent's delivery cursor, and
  * that cursor follows only after a pong has proved that the events arrived (D-12).
  */
-export function createDelivery(context: ServiceContext, socket: LiveSocket): Delivery {
+export function createDelivery(context: ServiceContext, socket: LiveSocket, pauses: Pauses): Delivery {
   const positions = createPositions();
   let isStopped = false;
   let isSending = false;
@@ -165,7 +195,7 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
     context.log.error('delivery_failed', error);
     closeForFault(socket, error);
   };
-  const receipts = createReceipts(context, socket, positions, { isOver, giveUp });
+  const receipts = createReceipts(context, socket, positions, pauses, isOver);
 
   /** One read of one session; returns the room that the next read must wait for. */
   const sendNext = async (sessionId: string): Promise<number> => {
@@ -202,19 +232,21 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
 
   const giveNext = (sessionId: string, frames: readonly Frame[]): void => {
     const last = frames.at(-1)?.sequence ?? 0;
+    const before = positions.getProgress(sessionId)?.sent ?? 0;
+    // The events being read from the log come first; otherwise they would be sent twice.
+    const isBehind = positions.isBehind(sessionId);
+    let sent = before;
     for (const { sequence, bytes } of frames) {
-      const sent = positions.getProgress(sessionId)?.sent ?? 0;
       if (sequence <= sent) continue;
-      // The events being read from the log come first; otherwise they would be sent twice.
-      const isNext = sequence === sent + 1 && !positions.isBehind(sessionId);
-      if (!isNext || !socket.send(bytes)) {
-        offer(sessionId, sent, last);
-        return;
-      }
+      if (isBehind || sequence !== sent + 1 || !socket.send(bytes)) break;
+      sent = sequence;
       context.meter.delivered();
-      positions.move(sessionId, { sent: sequence, readThrough: sequence });
+    }
+    if (sent > before) {
+      positions.move(sessionId, { sent, readThrough: sent });
       receipts.expect(sessionId);
     }
+    if (sent < last) offer(sessionId, sent, last);
   };
 
   return {
@@ -224,7 +256,8 @@ export function createDelivery(context: ServiceContext, socket: LiveSocket): Del
     give(sessionId, frames) {
       if (isOver()) return;
       // Followed by a ping that asks whether they have arrived.
-      socket.together(() => giveNext(sessionId, frames));
+      if (receipts.isFree || frames.length > 1) socket.together(() => giveNext(sessionId, frames));
+      else giveNext(sessionId, frames);
     },
     stop() {
       isStopped = true;

@@ -5,7 +5,7 @@ import { listEvents } from '../store/events.js';
 import { listDelivered, listPending, listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
 import { listMembers, type MemberRow } from '../store/participants.js';
 import { findLastSequence } from '../store/sessions.js';
-import { createDelivery, type Delivery, type Frame, toFrame } from './delivery.js';
+import { createDelivery, createPauses, type Delivery, type Frame, toFrame } from './delivery.js';
 import { readPage } from './events.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 
@@ -64,6 +64,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   const audiences = new Map<string, Audience>();
   const channels = new Map<string, Channel>();
   const due = new Set<Channel>();
+  const pauses = createPauses(clock);
   let weight = 0;
   let isTurnDue = false;
   let isStopped = false;
@@ -276,7 +277,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
       const { agentId } = socket;
       const audience = audiences.get(agentId) ?? { deliveries: new Map(), isLooking: false, mustLookAgain: false };
       audiences.set(agentId, audience);
-      audience.deliveries.set(socket, createDelivery(context, socket));
+      audience.deliveries.set(socket, createDelivery(context, socket, pauses));
       socket.onClosed(() => {
         audience.deliveries.get(socket)?.stop();
         audience.deliveries.delete(socket);
@@ -288,6 +289,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     },
     stop() {
       isStopped = true;
+      pauses.stop();
       stopListening();
       stopWatchingEpochs();
       cancelPoll?.();

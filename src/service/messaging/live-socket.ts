@@ -9,6 +9,7 @@ import type { Faults } from '../core/faults.js';
 import { keepScope } from '../core/request-scope.js';
 
 const TEXT_FRAME = 0x81;
+const PING_HEAD = 0x89;
 const LENGTH_IN_2_BYTES = 126;
 const LENGTH_IN_8_BYTES = 127;
 const SHORT_MAX = 125;
@@ -32,6 +33,12 @@ export function encodeText(text: string): Buffer {
     frame.writeUIntBE(length, 4, 6);
   }
   frame.write(text, headerLength);
+  return frame;
+}
+
+function encodePing(text: string): Buffer {
+  const frame = encodeText(text);
+  frame[0] = PING_HEAD;
   return frame;
 }
 
@@ -97,33 +104,25 @@ export function createBoundedSender(ws: WebSocket, connection: Duplex): BoundedS
 
 /** Asks the other side's WebSocket layer to prove that it has read everything sent before (RFC 6455 §5.5.2, §5.5.3). */
 export interface Proofs {
-  /** True once the proof has arrived, false if it never will. */
-  ask(): Promise<boolean>;
-  /** Call this when the socket is closed. */
-  release(): void;
+  /** Calls `onProof` once it did. One question at a time. */
+  ask(onProof: () => void): void;
 }
 
-export function createProofs(ws: WebSocket): Proofs {
-  const pending = new Map<string, (didArrive: boolean) => void>();
+export function createProofs(ws: WebSocket, connection: Duplex): Proofs {
+  let asked: { readonly payload: string; readonly onProof: () => void } | undefined;
   let count = 0;
   ws.on('pong', (data) => {
-    const payload = data.toString();
-    pending.get(payload)?.(true);
-    pending.delete(payload);
+    if (asked === undefined || data.toString() !== asked.payload) return;
+    const { onProof } = asked;
+    asked = undefined;
+    onProof();
   });
   return {
-    ask() {
-      if (ws.readyState !== ws.OPEN) return Promise.resolve(false);
+    ask(onProof) {
+      if (ws.readyState !== ws.OPEN) return;
       count += 1;
-      const payload = String(count);
-      return new Promise((resolve) => {
-        pending.set(payload, resolve);
-        ws.ping(payload);
-      });
-    },
-    release() {
-      for (const settle of pending.values()) settle(false);
-      pending.clear();
+      asked = { payload: String(count), onProof };
+      connection.write(encodePing(asked.payload));
     },
   };
 }
@@ -143,8 +142,8 @@ export interface SocketOwner {
 /** A connection as the feed uses it. */
 export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'together' | 'hasRoom'> {
   readonly isOpen: boolean;
-  /** Whether everything sent before has arrived: true once the other side proves it, false if it never will. */
-  confirm(): Promise<boolean>;
+  /** Calls `onProof` once the other side has proved that everything sent before has arrived. One question at a time. */
+  confirm(onProof: () => void): void;
   close(code: number, reason: string): void;
   onClosed(listener: () => void): void;
 }
@@ -162,12 +161,11 @@ export function createLiveSocket(
   const { faults } = context;
   context.meter.socketOpened();
   const openedMs = context.clock.monotonic();
-  const proofs = createProofs(ws);
+  const proofs = createProofs(ws, connection);
   const closed: (() => void)[] = [
     keepAlive(context, ws),
     sender.release,
     faults?.endLater(() => ws.terminate()) ?? (() => {}),
-    proofs.release,
     context.clock.schedule(
       owner.expiresAtMs - context.clock.now(),
       () => ws.close(CLOSE_CODE.tokenEnded, 'token expired'),
