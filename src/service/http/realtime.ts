@@ -12,7 +12,7 @@ import { ServiceError, shuttingDown } from '../core/errors.js';
 import { inScope, openScope, scopeOf } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
-import { createLiveSocket, type LiveSocket } from '../messaging/live-socket.js';
+import { createLiveSocket, type LiveSocket, type SocketOwner } from '../messaging/live-socket.js';
 import { createPresence } from '../messaging/presence.js';
 import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
@@ -194,12 +194,15 @@ export async function attachRealtime(
     keepIn(sockets, live, farewell);
     feed.add(live);
   };
+  const createFarewell = (owner: SocketOwner, release: () => void) => (): void => {
+    release();
+    presence.closed(owner).catch((error) => context.log.error('presence_failed', error));
+  };
+  // What lives as long as the socket must not share a scope with the handshake: it would keep the request in memory.
   const welcome = async (handshake: Proposal, { actor, release }: SocketHost): Promise<void> => {
-    const owner = { ...actor, socketId: context.ids.ulid() };
-    const farewell = (): void => {
-      release();
-      presence.closed(owner).catch((error) => context.log.error('presence_failed', error));
-    };
+    const { agentId, grantId, expiresAtMs } = actor;
+    const owner = { socketId: context.ids.ulid(), agentId, grantId, expiresAtMs };
+    const farewell = createFarewell(owner, release);
     try {
       await presence.opened(owner);
       requireRunning();
@@ -286,7 +289,11 @@ function onUpgrade(
       });
     inScope(scope, () =>
       answered().then(
-        () => logStatus(101),
+        () => {
+          // `ws` listens now, and this listener would keep the request in memory.
+          socket.off('error', onError);
+          logStatus(101);
+        },
         (error) => {
           const refusal = answerOfError(error, context.log, metadataUrl);
           writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, [REQUEST_ID_HEADER, scope.requestId]] });
