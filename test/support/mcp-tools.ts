@@ -45,9 +45,26 @@ export interface Result {
   };
 }
 
+/** How far a call is, in its own words. */
+export interface Progress {
+  readonly progress: number;
+  readonly total?: number | undefined;
+}
+
+const rulesOf = (signal?: AbortSignal, onprogress?: (progress: Progress) => void) => ({
+  timeout: 55_000,
+  ...(signal && { signal }),
+  ...(onprogress && { onprogress }),
+});
+
 export interface Tools {
   readonly names: readonly string[];
-  call(name: string, given?: Record<string, unknown>, signal?: AbortSignal): Promise<Result>;
+  call(
+    name: string,
+    given?: Record<string, unknown>,
+    signal?: AbortSignal,
+    onprogress?: (progress: Progress) => void,
+  ): Promise<Result>;
   listResources(): Promise<string[]>;
   /** The text of a resource. */
   readResource(uri: string): Promise<string>;
@@ -71,10 +88,8 @@ export async function connect(url: string, token: string, dialect: Dialect = { p
     const { tools } = await client.listTools();
     return {
       names: tools.map(({ name }) => name),
-      call: async (name, given = {}, signal) =>
-        readResult(
-          await client.callTool({ name, arguments: given }, undefined, { timeout: 55_000, ...(signal && { signal }) }),
-        ),
+      call: async (name, given = {}, signal, onprogress) =>
+        readResult(await client.callTool({ name, arguments: given }, undefined, rulesOf(signal, onprogress))),
       listResources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
       readResource: async (uri) => textOf((await client.readResource({ uri })).contents),
       canSubscribe: client.getServerCapabilities()?.resources?.subscribe === true,
@@ -86,8 +101,8 @@ export async function connect(url: string, token: string, dialect: Dialect = { p
   const { tools } = await client.listTools();
   return {
     names: tools.map(({ name }) => name),
-    call: async (name, given = {}, signal) =>
-      readResult(await client.callTool({ name, arguments: given }, { timeout: 55_000, ...(signal && { signal }) })),
+    call: async (name, given = {}, signal, onprogress) =>
+      readResult(await client.callTool({ name, arguments: given }, rulesOf(signal, onprogress))),
     listResources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
     readResource: async (uri) => textOf((await client.readResource({ uri })).contents),
     canSubscribe: client.getServerCapabilities()?.resources?.subscribe === true,

@@ -1,4 +1,5 @@
 import type { McpRequestContext } from '@modelcontextprotocol/server';
+import { waitWithProgress } from '../../kit/progress.js';
 import { toResourceResult } from '../../kit/tool-result.js';
 import {
   NO_RESOURCE,
@@ -53,7 +54,9 @@ export async function createHandler(context: ServiceContext, version: string): P
       if (tool === undefined)
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool: see tools/list.');
       const gone = AbortSignal.any([caller.gone, mcpReq.signal]);
-      return callTool(ground, { ...caller, gone }, tool, params.arguments ?? {});
+      const { arguments: given = {} } = params;
+      const waitS = typeof given['wait_s'] === 'number' ? given['wait_s'] : 0;
+      return waitWithProgress(context.clock, mcpReq, waitS, () => callTool(ground, { ...caller, gone }, tool, given));
     });
     server.setRequestHandler('resources/list', () => ({ resources: hasResources(caller) ? [...RESOURCES] : [] }));
     server.setRequestHandler('resources/templates/list', () => ({

@@ -14,6 +14,7 @@ import {
   connect,
   DIALECTS,
   type Dialect,
+  type Progress,
   post,
   type Result,
   subscribe,
@@ -539,6 +540,40 @@ describe('a call that waits', () => {
     await tools.close();
     await service.stop();
   });
+
+  it.each(DIALECTS)(
+    'says so every five seconds to a client that asks for progress, until it is cancelled or over (%j)',
+    async (dialect) => {
+      const { clock, waits } = watchWaits(createTestClock(), 40_000);
+      const service = await startTestService({ clock });
+      const alice = await service.createAgent('alice');
+      const id = await alice.mustCreate({});
+      const tools = await connect(service.mcpUrl, await tokenFor(service.place, alice, service.mcpUrl), dialect);
+      const heard: Progress[] = [];
+      const cancel = new AbortController();
+      const ask = (signal?: AbortSignal): Promise<Result> =>
+        tools.call('read', { session_id: id, after: '0', wait_s: 40 }, signal, (progress) => void heard.push(progress));
+      const [answered, cancelled] = [ask(), ask(cancel.signal).catch(() => 'cancelled')];
+      await until('both calls wait', async () => waits.size === 2);
+      for (let count = 1; count <= 2; count += 1) {
+        clock.advance(5_000);
+        await until('progress', async () => heard.length === 2 * count);
+      }
+      expect(heard.map(({ progress, total }) => [progress, total])).toEqual([5, 5, 10, 10].map((at) => [at, 40]));
+      cancel.abort('enough');
+      expect(await cancelled).toBe('cancelled');
+      // Over HTTP, clients of older revisions cannot cancel a call: they only stop listening to it.
+      const isOlder = dialect === 'legacy' || dialect === 'first SDK';
+      if (!isOlder) await until('one is left', async () => waits.size === 1);
+      await alice.mustSend(id, 'news');
+      expect((await answered).value.events.map(({ payload }) => payload.content)).toEqual(['news']);
+      clock.advance(5_000);
+      expect((await tools.call('whoami')).value.handle).toBe(alice.handle);
+      expect(heard).toHaveLength(4);
+      await tools.close();
+      await service.stop();
+    },
+  );
 });
 
 describe('a subscription', () => {

@@ -3,6 +3,7 @@ import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { within } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
+import { waitWithProgress } from '../../../kit/progress.js';
 import { SUBSCRIPTIONS_MAX } from '../../../wire/mcp.js';
 import { listTool } from '../../../wire/schemas/tool.js';
 import type { Context } from '../../context/context.js';
@@ -10,7 +11,7 @@ import { openInbox } from './inbox.js';
 import { createSubscriptions, loadResources, type Subscriptions } from './resources.js';
 import { openSendLimits } from './send-limits.js';
 import { createToolbox, openSharedFolder } from './toolbox.js';
-import { listTools } from './tools.js';
+import { findWait, listTools } from './tools.js';
 
 /** Time limit for open calls once the client is gone or a signal arrived. */
 const FINISH_MS = 5_000;
@@ -49,8 +50,10 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
     );
     serveResources(server, era);
     server.setRequestHandler('tools/list', () => listed);
-    server.setRequestHandler('tools/call', ({ params }, { mcpReq }) =>
-      toolbox.call(params.name, params.arguments ?? {}, { requestId: mcpReq.id, signal: mcpReq.signal }),
+    server.setRequestHandler('tools/call', ({ params: { name, arguments: given = {} } }, { mcpReq }) =>
+      waitWithProgress(clock, mcpReq, findWait(name, given), () =>
+        toolbox.call(name, given, { requestId: mcpReq.id, signal: mcpReq.signal }),
+      ),
     );
     return server;
   };

@@ -238,6 +238,15 @@ export function listTools({
   return tools.filter(({ effect }) => !isReadOnly || effect === 'reads');
 }
 
+/** The seconds that a call may wait; 0 if it does not. */
+export function findWait(
+  name: string,
+  { wait_s: wait, timeout_s: timeout }: Readonly<Record<string, unknown>>,
+): number {
+  const asked = name === 'wait' ? (timeout ?? WAIT_DEFAULT_S) : wait;
+  return typeof asked === 'number' ? asked : 0;
+}
+
 /** A call of a tool that helps after an error. */
 export interface NextCall {
   readonly tool: string;
