@@ -50,6 +50,7 @@ import { ask } from './commands/send/ask.js';
 import { reply } from './commands/send/reply.js';
 import { messageSend } from './commands/send/send.js';
 import {
+  serveAccountExport,
   serveAccountList,
   serveAccountOperator,
   serveAccountRemove,
@@ -115,7 +116,7 @@ const COMMANDS: readonly Command[] = [
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
-  ...[serveAccountTier, serveAccountOperator, serveAccountRemove, serveAccountResetPassword],
+  ...[serveAccountTier, serveAccountOperator, serveAccountExport, serveAccountRemove, serveAccountResetPassword],
   ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
   ...[demo, open, status, doctor],
   ...[configList, configGet, configSet, configUnset, configEdit, configPath],

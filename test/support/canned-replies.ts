@@ -255,6 +255,7 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   readOperatorAccount: operatorAccountOf,
   updateOperatorAccount: operatorAccountOf,
   removeOperatorAccount: ok,
+  exportOperatorAccount: ({ text }) => ({ exported_at: TIME, account: { username: text }, sessions: [] }),
   createPasswordLink: entryLinkOf,
   readRetention: () => ({
     retention_ms: 7_776_000_000,

@@ -2,6 +2,7 @@ import type * as z from 'zod/mini';
 
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { describeRequest } from '../../client/http/send.js';
+import type { HttpRequest } from '../../client/http/transport.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
@@ -19,31 +20,64 @@ export async function requireLocalService(context: Context): Promise<LocalServic
   throw localNotRunning(await context.endedService());
 }
 
+interface OperatorInput {
+  readonly path?: Readonly<Record<string, string>>;
+  readonly body?: object;
+}
+
+function toRequest(
+  context: Context,
+  record: LocalServiceRecord,
+  operation: OperatorOperation,
+  input: OperatorInput,
+): HttpRequest {
+  const { method, path } = OPERATOR_ENDPOINT[operation];
+  return {
+    method,
+    url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
+    headers: {
+      authorization: `Bearer ${record.secret}`,
+      ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    body: input.body === undefined ? undefined : JSON.stringify(input.body),
+    signal: context.signal,
+  };
+}
+
+const refuseUnlessRunning = (record: LocalServiceRecord) => (error: unknown) =>
+  Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error);
+
+/** The answer of an operator endpoint as it arrives, for one that may be larger than memory. */
+export async function openOperator(
+  context: Context,
+  record: LocalServiceRecord,
+  operation: OperatorOperation,
+  input: OperatorInput = {},
+): Promise<AsyncIterable<Uint8Array>> {
+  const transport = await context.transport();
+  const sent = toRequest(context, record, operation, input);
+  const answer = await transport.open(sent).catch(refuseUnlessRunning(record));
+  if (answer.status < 300) return answer.body;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of answer.body) chunks.push(chunk);
+  const document = parse(Buffer.concat(chunks).toString('utf8'));
+  throw refusal(document, answer.status, describeRequest(sent), OPERATOR_ENDPOINT[operation].path);
+}
+
 /** One operator endpoint of the running local service. */
 export async function callOperator<Name extends OperatorOperation>(
   context: Context,
   record: LocalServiceRecord,
   operation: Name,
-  input: { path?: Readonly<Record<string, string>>; body?: object } = {},
+  input: OperatorInput = {},
 ): Promise<ReplyOf<Name>> {
   const { method, path, reply } = OPERATOR_ENDPOINT[operation];
   const transport = await context.transport();
-  const url = `${record.operator_url}${fillPath(path, input.path ?? {})}`;
-  const answer = await transport
-    .send({
-      method,
-      url,
-      headers: {
-        authorization: `Bearer ${record.secret}`,
-        ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      body: input.body === undefined ? undefined : JSON.stringify(input.body),
-      signal: context.signal,
-    })
-    .catch((error: unknown) => Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error));
+  const sent = toRequest(context, record, operation, input);
+  const answer = await transport.send(sent).catch(refuseUnlessRunning(record));
   const document = parse(answer.body.toString('utf8'));
   const { status } = answer;
-  const request = describeRequest({ method, url });
+  const request = describeRequest(sent);
   if (status >= 300) throw refusal(document, status, request, path);
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;

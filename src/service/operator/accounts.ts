@@ -38,6 +38,7 @@ import {
   listLocalAccounts,
   type OperatorAccountRow,
 } from '../store/operator.js';
+import { writeExport } from '../web/dashboard/export.js';
 import type { LocalAgent } from './local-agent.js';
 
 const NAMES_MAX = 20;
@@ -127,6 +128,18 @@ export async function removeOperatorAccount(context: ServiceContext, username: s
   const { id } = await context.database.read((query) => requireAccount(query, username));
   await removeAccount(context, id);
   return { ok: true };
+}
+
+/** All data of an account, as its owner can download them. */
+export async function exportOperatorAccount(context: ServiceContext, username: string): Promise<StreamedAnswer> {
+  const { database } = context;
+  const account = await database.read((query) => requireAccount(query, username));
+  return { texts: writeExport({ context, account, read: (work) => database.read(work) }) };
+}
+
+/** An answer that is sent while it is made. */
+export interface StreamedAnswer {
+  readonly texts: AsyncIterable<string>;
 }
 
 const suspendedFirst = (): ServiceError =>

@@ -35,12 +35,14 @@ import {
   createInvitation,
   createPasswordLink,
   createSignInLink,
+  exportOperatorAccount,
   listOperatorAccounts,
   listOperatorInvitations,
   readOperatorAccount,
   removeOperatorAccount,
   revokeInvitation,
   type SignInLinkParts,
+  type StreamedAnswer,
   toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
@@ -183,7 +185,9 @@ type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] ext
   ? z.output<Schema>
   : undefined;
 type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
-type Handlers = { [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name>> };
+type Handlers = {
+  [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name> | StreamedAnswer>;
+};
 
 /**
  * Mounts the operator endpoints. Peers on other machines, or behind a proxy, get 404 there, even with the secret.
@@ -209,6 +213,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     readOperatorAccount: (_, account) => readOperatorAccount(context, account),
     updateOperatorAccount: (body, account) => updateOperatorAccount(context, account, body),
     removeOperatorAccount: (_, account) => removeOperatorAccount(context, account),
+    exportOperatorAccount: (_, account) => exportOperatorAccount(context, account),
     createPasswordLink: (_, account) => createPasswordLink(context, account),
     createInvitation: (body) => createInvitation(context, body),
     listInvitations: () => listOperatorInvitations(context),
@@ -242,6 +247,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
             const answer = await report(context, { operation: name, target: named, changes: body ?? {} }, () =>
               handle(body as never, named),
             );
+            if (isStreamed(answer)) return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more: answer.texts });
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
           },
         });
@@ -249,6 +255,10 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     },
     { prefix: OPERATOR_PATH },
   );
+}
+
+function isStreamed(answer: unknown): answer is StreamedAnswer {
+  return typeof answer === 'object' && answer !== null && 'texts' in answer;
 }
 
 /** Runs a request of the command line, and records changes. */

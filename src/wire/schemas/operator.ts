@@ -134,6 +134,13 @@ export const BackupRecord = z.looseObject({
 
 export type BackupRecord = z.infer<typeof BackupRecord>;
 
+/** All data of an account, in the form of the download in its settings. */
+export const ExportedAccount = z.looseObject({
+  exported_at: EpochMs,
+  account: z.looseObject({ username: z.string() }),
+  sessions: z.array(z.looseObject({})),
+});
+
 /** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
 export const EntryLink = z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs });
 
@@ -234,6 +241,8 @@ export const OPERATOR_ENDPOINT = {
     path: '/accounts/{account}',
     reply: z.looseObject({ ok: z.literal(true) }),
   },
+  /** Sent while it is read: it may be larger than memory. */
+  exportOperatorAccount: { method: 'POST', path: '/accounts/{account}/export', reply: ExportedAccount },
   createPasswordLink: { method: 'POST', path: '/accounts/{account}/password-links', reply: EntryLink },
   createInvitation: { method: 'POST', path: '/invitations', body: CreateInvitationRequest, reply: EntryLink },
   listInvitations: {

@@ -206,6 +206,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve account show': [operator('serve account show alice')],
   'serve account suspend': [operator('serve account suspend alice')],
   'serve account resume': [operator('serve account resume alice')],
+  'serve account export': [operator('serve account export alice saved.json')],
   'serve account tier': [operator('serve account tier alice trusted')],
   'serve account operator': [operator('serve account operator alice yes')],
   'serve account remove': [operator('serve account remove alice --yes')],

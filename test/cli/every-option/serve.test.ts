@@ -639,6 +639,35 @@ const TABLE: Table = {
     ),
     'yes|no': shown('yes', true, accountIs('is_operator', 'serve account operator s$number'), 'no'),
   },
+  'serve account export': {
+    account: shown(
+      ACCOUNT,
+      true,
+      async (scene, typed) => {
+        await scene.asNobody(ADD);
+        await scene.asNobody(['serve account export', typed, '$home/saved.json']);
+        const { account } = JSON.parse(readFileSync(join(scene.home, 'saved.json'), 'utf8'));
+        return account.username === `s${scene.number}`;
+      },
+      ANOTHER,
+    ),
+    file: shown(
+      '$home/saved.json',
+      true,
+      async (scene, typed) => {
+        await scene.asNobody(ADD);
+        await scene.asNobody(['serve account export s$number', typed]);
+        return existsSync(join(scene.home, 'saved.json'));
+      },
+      '$home/other.json',
+    ),
+    '--force': shown('--force', [0, false], async (scene, typed) => {
+      await scene.asNobody(ADD);
+      const path = scene.file('saved.json', 'old');
+      const { code } = await scene.asNobody(['serve account export s$number $home/saved.json', typed]);
+      return [code, readFileSync(path, 'utf8') === 'old'];
+    }),
+  },
   'serve account remove': {
     account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
   },

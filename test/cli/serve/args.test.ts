@@ -33,6 +33,7 @@ describe('words become options: service on this machine', () => {
     ['serve account tier alice trusted', { account: 'alice', tier: 'trusted' }],
     ['serve account operator alice yes', { account: 'alice', operator: true }],
     ['serve account operator alice no', { account: 'alice', operator: false }],
+    ['serve account export alice a.json --force', { account: 'alice', file: 'a.json', isForced: true }],
     ['serve account remove alice', { account: 'alice' }],
     ['serve account reset-password alice', { account: 'alice' }],
     ['serve invite create', { lifetimeMs: 604_800_000 }],

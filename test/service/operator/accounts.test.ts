@@ -194,3 +194,36 @@ async function joined(username: string): Promise<{ agent: Actor; peer: Actor; se
   await agent.mustJoin(session);
   return { agent, peer, session };
 }
+
+describe('the operator exports an account', () => {
+  const exported = async (username: string) => {
+    const answer = await ask('POST', `/accounts/${username}/export`);
+    return { status: answer.status, json: answer.json as Record<string, unknown> };
+  };
+
+  it('in the form in which its owner downloads it: what its agents may see, and nothing else', async () => {
+    const { username, accessToken } = await join();
+    const mine = actorOf(service.place, `@${username}.main`, { clientId: '', clientSecret: '' });
+    const { json: created } = await mine.post('/sessions', { topic: 'seen' }, { token: accessToken });
+    const id = text(created, 'session_id');
+    await mine.post(`/sessions/${id}/messages`, { content: 'a heron' }, { token: accessToken });
+    const other = await service.createAgent('other');
+    await other.mustCreate({ topic: 'unseen' });
+    const { status, json } = await exported(username);
+    expect(status).toBe(200);
+    expect(field(json, 'account')).toMatchObject({ username });
+    expect(list(json, 'sessions')).toMatchObject([
+      { id, topic: 'seen', events: [{ type: 'session.message', payload: { content: 'a heron' } }] },
+    ]);
+    expect(list(json, 'connected_apps')).toHaveLength(1);
+    expect(JSON.stringify(json)).not.toMatch(/unseen|secret|hash/);
+  });
+
+  it('also while it is suspended, and not once it is removed', async () => {
+    const { username } = await join();
+    await ask('PATCH', `/accounts/${username}`, { suspended: true });
+    expect((await exported(username)).status).toBe(200);
+    await ask('DELETE', `/accounts/${username}`);
+    expect((await exported(username)).status).toBe(404);
+  });
+});

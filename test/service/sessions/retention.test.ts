@@ -10,6 +10,7 @@ import { deleteOldSessions, isDeletionDue, nothingDeleted } from '../../../src/s
 import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
 import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
+import { findAccountByUsername } from '../../../src/service/store/accounts.js';
 import { findAttachment } from '../../../src/service/store/attachments.js';
 import { deleteSession } from '../../../src/service/store/deleted-sessions.js';
 import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
@@ -17,6 +18,7 @@ import { countOldSessions } from '../../../src/service/store/operator.js';
 import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
 import { dismissQuestion } from '../../../src/service/store/questions.js';
 import { putSeen } from '../../../src/service/store/sessions.js';
+import { writeExport } from '../../../src/service/web/dashboard/export.js';
 import { actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { discover } from '../../support/oauth.js';
@@ -334,6 +336,25 @@ describe('Retention', () => {
     stage.clock.advance(7 * DAY_MS);
     await discardOrphans(stage.context);
     expect((await files.listTrash()).length).toBe(0);
+  });
+});
+
+describe('A download of all data', () => {
+  it('leaves out a session that is deleted while it is made, and stays whole', async () => {
+    const gone = await converse();
+    await age();
+    const { session_id: kept } = must(await stage.create(alice, { initial_message: { content: 'still here' } }));
+    const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
+    if (account === undefined) throw new Error('There is no account.');
+    const read = async <T>(work: (query: Query) => Promise<T>): Promise<T> => {
+      const result = await stage.read(work);
+      if (JSON.stringify(result)?.startsWith(`["${gone.id}`)) await run();
+      return result;
+    };
+    let text = '';
+    for await (const piece of writeExport({ context: stage.context, account, read })) text += piece;
+    const { sessions } = JSON.parse(text) as { sessions: { id: string; events: unknown[] }[] };
+    expect(sessions.map(({ id, events }) => [id, events.length])).toEqual([[kept, 1]]);
   });
 });
 

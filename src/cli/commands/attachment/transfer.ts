@@ -66,12 +66,12 @@ function check(filename: string, size: number, head: Uint8Array, openBytes: () =
 export async function saveFile(
   path: string,
   bytes: AsyncIterable<Uint8Array>,
-  { isForced, random }: { isForced: boolean; random: Random },
+  { isForced, random, mode = 0o644 }: { isForced: boolean; random: Random; mode?: number },
 ): Promise<void> {
   await refuseTaken(path, isForced);
   await ensureFolder(dirname(path));
   const temporary = join(dirname(path), `.asp-${randomToken(random, 9)}.part`);
-  const file = await openNewFile(temporary, 0o644).catch((error: unknown) => {
+  const file = await openNewFile(temporary, mode).catch((error: unknown) => {
     throw writeFailure(path, error);
   });
   try {

@@ -369,6 +369,7 @@ export const COMMAND_OUTPUT = {
   'serve restore': restored,
   'serve install': shape({ unit: text, system: yes, commands: z.array(texts), text, written: yes }),
   'serve uninstall': shape({ unit: text, system: yes, commands: z.array(texts), removed: yes }),
+  'serve account export': shape({ account: text, file: text }),
   'serve retention': OperatorRetention,
   'serve keys list': list(OperatorKey),
   'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),

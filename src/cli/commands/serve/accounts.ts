@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { OperatorAccount } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
@@ -140,6 +141,41 @@ export const serveAccountOperator = command({
     return { account: readAccount(args.argument('account')), operator: text === 'yes' };
   },
   run: async (context, { account, operator }) => void (await change(context, account, { operator })),
+});
+
+export const serveAccountExport = command({
+  path: 'serve account export',
+  summary: 'save all data of an account of the local service to a file',
+  details: [
+    'The JSON document that its owner can download in the settings: the account, its agents, and every event that they',
+    'may see, with the messages of others. No secrets and no bytes of attachments. The log of actions has an entry.',
+  ].join('\n'),
+  arguments: [ACCOUNT, { usage: '<file>', about: 'the file to write, readable only by you' }],
+  options: [{ flags: '--force', about: 'replace an existing file' }],
+  examples: [
+    { line: 'asp serve account export alice alice.json', about: 'for someone who asks for their data' },
+    { line: 'asp serve account export alice alice.json --force', about: 'replacing an earlier one' },
+  ],
+  effect: 'local',
+  stdout: 'the path of the file',
+  parse: (args) => ({
+    account: readAccount(args.argument('account')),
+    file: args.argument('file'),
+    isForced: args.flag('force'),
+  }),
+  async run(context, { account, file: named, isForced }) {
+    const [{ openOperator, requireLocalService }, { saveFile }] = await Promise.all([
+      import('../../context/operator.js'),
+      import('../attachment/transfer.js'),
+    ]);
+    const file = resolve(context.machine.workingDirectory, named);
+    const record = await requireLocalService(context);
+    async function* bytes(): AsyncGenerator<Uint8Array> {
+      yield* await openOperator(context, record, 'exportOperatorAccount', { path: { account } });
+    }
+    await saveFile(file, bytes(), { isForced, random: context.random, mode: 0o600 });
+    await context.output.document({ account, file }, (safe) => safe.file);
+  },
 });
 
 export const serveAccountRemove = command({

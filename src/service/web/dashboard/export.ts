@@ -27,7 +27,27 @@ const PIECE_MAX_CHARACTERS = 256 * 1024;
 const LINES_TYPE = 'application/x-ndjson; charset=utf-8';
 const LATEST = Number.MAX_SAFE_INTEGER;
 
-/** All data of the account as one document, without secrets and the bytes of attachments. */
+/** The data of an account, and how they are read. */
+export interface ExportSource {
+  readonly context: Visit['context'];
+  readonly account: Visit['account'];
+  readonly read: <T>(work: (query: Query) => Promise<T>) => Promise<T>;
+}
+
+/** Reads only while the browser is signed in: a download ends with its sign-in. */
+function fromBrowser({ context, account, browser }: Visit): ExportSource {
+  return {
+    context,
+    account,
+    read: (work) =>
+      context.database.read(async (query) => {
+        const signedIn = await findSignedInAccount(query, browser.hash, context.clock.now());
+        if (signedIn === undefined) throw new Error('The browser was signed out while it downloaded.');
+        return work(query);
+      }),
+  };
+}
+
 export async function actExport(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   await context.limits.take('exportAccount', account.id);
@@ -36,60 +56,52 @@ export async function actExport(visit: Visit): Promise<DashboardAnswer> {
     kind: 'download',
     filename: `asp-${account.username}-${day}.json`,
     type: JSON_TYPE,
-    texts: writeExport(visit),
+    texts: writeExport(fromBrowser(visit)),
   };
 }
 
 type Text = AsyncGenerator<string>;
 
-async function* writeExport(visit: Visit): Text {
-  const { context, account } = visit;
+/** All data of the account as one document, without secrets and the bytes of attachments. */
+export async function* writeExport(source: ExportSource): Text {
+  const { context, account } = source;
   const { id } = account;
   const now = context.clock.now();
   const usedSince = now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
   yield `{"exported_at":${now},"service":${JSON.stringify(context.settings.addresses.webUrl)},"account":${JSON.stringify(toAccount(account))}`;
-  const browsers = eachRow<AccountSessionRow>(visit, (query, last) => {
+  const browsers = eachRow<AccountSessionRow>(source, (query, last) => {
     const position = { createdAt: last?.created_at ?? LATEST, idHash: last?.id_hash ?? '' };
     return listAccountSessions(query, id, now, position, ROWS_PER_QUERY);
   });
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
-  const passkeys = await readSignedIn(visit, (query) => listPasskeys(query, id, PASSKEYS_MAX));
+  const passkeys = await source.read((query) => listPasskeys(query, id, PASSKEYS_MAX));
   yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
-  const activities = eachRow<ActivityRow>(visit, (query, last) =>
+  const activities = eachRow<ActivityRow>(source, (query, last) =>
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
   yield* writeList('activity', activities, asJson(toActivity));
-  const apps = eachRow<FamilyOfAccountRow>(visit, (query, last) => {
+  const apps = eachRow<FamilyOfAccountRow>(source, (query, last) => {
     const place = { createdAt: last?.created_at ?? LATEST, id: last?.id ?? '' };
     return listFamiliesOfAccount(query, id, usedSince, place, ROWS_PER_QUERY);
   });
   yield* writeList('connected_apps', apps, asJson(toApp));
-  const clients = eachRow<ClientOfAccountRow>(visit, (query, last) =>
+  const clients = eachRow<ClientOfAccountRow>(source, (query, last) =>
     listClientsOfAccount(query, id, last?.id ?? `${ID_PREFIX.oauthClient}Z`, ROWS_PER_QUERY),
   );
   yield* writeList('api_credentials', clients, asJson(toClient));
-  yield* writeList('agents', eachAgent(visit), (agent) => writeAgent(visit, agent));
-  yield* writeList('sessions', eachSessionId(visit), (sessionId) => writeSession(visit, sessionId));
+  yield* writeList('agents', eachAgent(source), (agent) => writeAgent(source, agent));
+  yield* writeList('sessions', eachSessionId(source), (sessionId) => writeSession(source, sessionId));
   yield '}\n';
-}
-
-/** Reads only while the browser is signed in: a download ends with its sign-in. */
-function readSignedIn<T>({ context, browser }: Visit, read: (query: Query) => Promise<T>): Promise<T> {
-  return context.database.read(async (query) => {
-    const account = await findSignedInAccount(query, browser.hash, context.clock.now());
-    if (account === undefined) throw new Error('The browser was signed out during the download.');
-    return read(query);
-  });
 }
 
 /** The rows of a list, one part at a time; `read` returns those after the last one. */
 async function* eachRow<Row>(
-  visit: Visit,
+  source: ExportSource,
   read: (query: Query, last: Row | undefined) => Promise<readonly Row[]>,
 ): AsyncGenerator<Row> {
   let last: Row | undefined;
   while (true) {
-    const rows = await readSignedIn(visit, (query) => read(query, last));
+    const rows = await source.read((query) => read(query, last));
     yield* rows;
     if (rows.length < ROWS_PER_QUERY) return;
     last = rows.at(-1);
@@ -135,9 +147,9 @@ function toClient(row: ClientOfAccountRow) {
   return { client_id, name, handle, scopes: parseScopes(row.scope), created_at, last_used_at };
 }
 
-function eachAgent(visit: Visit): AsyncGenerator<AgentRecordRow> {
-  return eachRow(visit, (query, last) =>
-    listEveryAgentOfAccount(query, visit.account.id, last?.id ?? '', ROWS_PER_QUERY),
+function eachAgent(source: ExportSource): AsyncGenerator<AgentRecordRow> {
+  return eachRow(source, (query, last) =>
+    listEveryAgentOfAccount(query, source.account.id, last?.id ?? '', ROWS_PER_QUERY),
   );
 }
 
@@ -149,51 +161,53 @@ const toActivity = ({ kind, detail, address, browser_name, created_at }: Activit
   created_at,
 });
 
-async function* writeAgent(visit: Visit, agent: AgentRecordRow): Text {
+async function* writeAgent(source: ExportSource, agent: AgentRecordRow): Text {
   yield JSON.stringify(toAgent(agent)).slice(0, -1);
-  const entries = eachRow<string>(visit, (query, last) =>
+  const entries = eachRow<string>(source, (query, last) =>
     listAllowlistPage(query, agent.id, last ?? '', ROWS_PER_QUERY),
   );
   yield* writeList('allowlist', entries, asJson(String));
-  const blocks = eachRow<BlockRow>(visit, (query, last) => {
+  const blocks = eachRow<BlockRow>(source, (query, last) => {
     const position = { createdAt: last?.created_at ?? LATEST, handle: last?.blocked_handle ?? '' };
     return listBlockRows(query, agent.id, position, ROWS_PER_QUERY);
   });
   yield* writeList('blocks', blocks, asJson(toBlock));
-  yield `,\n"knocks":${JSON.stringify(await readSignedIn(visit, (query) => readKnocks(visit.context, agent.id, query)))}`;
+  yield `,\n"knocks":${JSON.stringify(await source.read((query) => readKnocks(source.context, agent.id, query)))}`;
   yield '}';
 }
 
 /** Every session in which any agent of the account takes or took part, including removed agents. */
-async function* eachSessionId(visit: Visit): AsyncGenerator<string> {
-  for await (const agent of eachAgent(visit))
-    yield* eachRow<string>(visit, (query, last) =>
-      listSessionIdsOfSibling(query, visit.account.id, agent.id, last ?? '', ROWS_PER_QUERY),
+async function* eachSessionId(source: ExportSource): AsyncGenerator<string> {
+  for await (const agent of eachAgent(source))
+    yield* eachRow<string>(source, (query, last) =>
+      listSessionIdsOfSibling(query, source.account.id, agent.id, last ?? '', ROWS_PER_QUERY),
     );
 }
 
-async function* writeSession(visit: Visit, sessionId: string): Text {
+async function* writeSession(source: ExportSource, sessionId: string): Text {
   let isBegun = false;
   let hasEvents = false;
-  for await (const { session, events } of eachPiece(visit, sessionId)) {
+  for await (const { session, events } of eachPiece(source, sessionId)) {
     if (!isBegun) yield `${JSON.stringify(session).slice(0, -1)},"events":[`;
     if (events.length > 0) yield `${hasEvents ? ',' : ''}${events.map(envelopeText).join()}`;
     isBegun = true;
     hasEvents ||= events.length > 0;
   }
-  yield ']}';
+  if (isBegun) yield ']}';
 }
 
 /** Reads the events of a session that the account may see, one part at a time. */
-async function* eachPiece(visit: Visit, sessionId: string) {
+async function* eachPiece(source: ExportSource, sessionId: string) {
   let after = 0;
   for (let hasMore = true; hasMore; ) {
-    const piece = await readSignedIn(visit, async (query) => {
-      const seen = await findSeenSession(query, visit.account.id, sessionId);
-      if (seen === undefined) throw new Error('A session of the account no longer exists.');
+    const piece = await source.read(async (query) => {
+      const seen = await findSeenSession(query, source.account.id, sessionId);
+      // Its time was over (--retention).
+      if (seen === undefined) return undefined;
       const page = await readAccountRows(query, seen.view, after, PIECE_MAX_EVENTS, PIECE_MAX_CHARACTERS);
       return { session: seen.session, ...page };
     });
+    if (piece === undefined) return;
     yield piece;
     after = piece.events.at(-1)?.sequence ?? after;
     hasMore = piece.hasMore && piece.events.length > 0;
@@ -209,6 +223,6 @@ export async function showSessionDownload(visit: Visit): Promise<DashboardAnswer
 }
 
 async function* writeLines(visit: Visit, sessionId: string): Text {
-  for await (const { events } of eachPiece(visit, sessionId))
+  for await (const { events } of eachPiece(fromBrowser(visit), sessionId))
     if (events.length > 0) yield `${events.map(envelopeText).join('\n')}\n`;
 }
