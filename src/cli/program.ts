@@ -81,7 +81,7 @@ import {
   serveStatus,
   serveStop,
 } from './commands/serve/operate.js';
-import { serveClockAdvance } from './commands/serve/rehearse.js';
+import { serveClockAdvance, serveTrigger } from './commands/serve/rehearse.js';
 import { serve, serveLogs } from './commands/serve/serve.js';
 import {
   sessionCreate,
@@ -112,7 +112,7 @@ const COMMANDS: readonly Command[] = [
   ...[blockList, blockAdd, blockRemove],
   ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
   ...[serveInstall, serveUninstall],
-  ...[serveKeysList, serveKeysRotate, serveRetention, serveClockAdvance],
+  ...[serveKeysList, serveKeysRotate, serveRetention, serveClockAdvance, serveTrigger],
   ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
   ...[serveClientList, serveClientAdd, serveClientRevoke],
   ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],

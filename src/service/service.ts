@@ -390,6 +390,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
   );
   const request = createRequest();
+  let realtime: Realtime | undefined;
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(options, port),
     options: {
@@ -398,18 +399,23 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
       signIn: { links, seeds: options.seeds ?? [] },
       status,
       rehearsal: options.rehearsal ?? {},
+      connections: {
+        closeSocketsOf: (agentId, code) => realtime?.closeSocketsOf(agentId, code) ?? 0,
+        expireTokensOf: verifier.expireTokensOf,
+      },
       askToStop: request.ask,
     },
   });
   await app.fastify.ready();
   await health.start();
   const { processId } = health;
-  const realtime = await attachRealtime(server, context, {
+  const attached = await attachRealtime(server, context, {
     verifier,
     guardHost,
     processId,
     whenFree: app.exchanges.whenFree,
   });
+  realtime = attached;
   if (listener !== undefined) useListener(listener);
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
@@ -432,7 +438,19 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
     stop() {
       stopping ??= stopAll({
-        ...{ context, server, app, mcp, dashboard, realtime, inboxes, stopHousekeeping, operator, watch, health },
+        ...{
+          context,
+          server,
+          app,
+          mcp,
+          dashboard,
+          realtime: attached,
+          inboxes,
+          stopHousekeeping,
+          operator,
+          watch,
+          health,
+        },
       });
       return stopping;
     },

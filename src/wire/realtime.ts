@@ -26,3 +26,6 @@ export const CLOSE_CODE = {
   /** A frame above the limit. */
   frameTooLarge: 1009,
 } as const;
+
+/** Each of them once, in order. */
+export const CLOSE_CODES = [...new Set(Object.values(CLOSE_CODE))].sort((one, two) => one - two);

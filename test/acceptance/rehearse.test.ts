@@ -1,29 +1,33 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
+import { actorOf } from '../support/actors.js';
+import { discover } from '../support/oauth.js';
+import { until } from '../support/until.js';
+import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
 
 const DAY_MS = 86_400_000;
 
+let home: Home;
+let service: ServiceProcess | undefined;
+beforeEach(() => {
+  home = createHome();
+});
+afterEach(async () => {
+  await service?.stop();
+  service = undefined;
+  await home.dispose();
+});
+const start = async (...words: readonly string[]): Promise<void> => {
+  service = await startServe(home, ['--seed', 'alice.bot,bob.bot', '--data', 'memory', ...words]);
+  expect((await home.asp(['login', '@alice.bot', '--yes'])).status).toBe(0);
+};
+const succeed = async (...words: readonly string[]): Promise<string> => {
+  const { status, stdout, stderr } = await home.asp(words);
+  expect(status, stderr).toBe(0);
+  return stdout.trim();
+};
+
 describe('asp serve --clock', () => {
-  let home: Home;
-  let service: ServiceProcess | undefined;
-  beforeEach(() => {
-    home = createHome();
-  });
-  afterEach(async () => {
-    await service?.stop();
-    service = undefined;
-    await home.dispose();
-  });
-  const start = async (...words: readonly string[]): Promise<void> => {
-    service = await startServe(home, ['--seed', 'alice.bot,bob.bot', '--data', 'memory', ...words]);
-    expect((await home.asp(['login', '@alice.bot', '--yes'])).status).toBe(0);
-  };
-  const succeed = async (...words: readonly string[]): Promise<string> => {
-    const { status, stdout, stderr } = await home.asp(words);
-    expect(status, stderr).toBe(0);
-    return stdout.trim();
-  };
   const advance = async (by: string): Promise<number> => Date.parse(await succeed('serve', 'clock', 'advance', by));
   const sentAt = async (): Promise<number> => {
     const session = await succeed('send', '@bob.bot', 'hi');
@@ -77,5 +81,146 @@ describe('asp serve --clock', () => {
     await start();
     const { status, stderr } = await home.asp(['serve', 'clock', 'advance', '1h']);
     expect([status, stderr]).toEqual([5, expect.stringContaining('--clock controlled')]);
+  });
+});
+
+describe('asp serve trigger', () => {
+  interface Triggered {
+    readonly session_id: string;
+    readonly message_id: string;
+    readonly count: number;
+  }
+  const trigger = async (...words: readonly string[]): Promise<Triggered> =>
+    json<Triggered>(await succeed('serve', 'trigger', ...words, '--json'));
+  const toAlice = (event: string, ...words: readonly string[]) => trigger(event, '--to', '@alice.bot', ...words);
+  /** Everything that Alice's program sees from now on. */
+  const follow = async (): Promise<Running> => {
+    const tail = home.start(['tail', '-v', '--json', '--retries', '20']);
+    const { session_id: id } = await toAlice('invitation');
+    await tail.until('stdout', new RegExp(`"session.invited".*${id}`));
+    return tail;
+  };
+  const stop = async (tail: Running): Promise<void> => {
+    tail.kill('SIGINT');
+    await tail.ended;
+  };
+
+  it('message, invitation and end come from an agent that is made up, and reach a program as from any other', async () => {
+    await start();
+    const tail = await follow();
+    const invited = await toAlice('message');
+    await tail.until('stdout', new RegExp(`"session.invited".*${invited.session_id}.*"@trigger.agent"`));
+    await succeed('session', 'join', invited.session_id);
+    const told = await toAlice('message');
+    expect(told.session_id).toBe(invited.session_id);
+    await tail.until('stdout', new RegExp(`"session.message".*${told.message_id}`));
+    expect((await toAlice('end')).session_id).toBe(invited.session_id);
+    await tail.until('stdout', new RegExp(`"session.ended".*${invited.session_id}`));
+    await stop(tail);
+    expect((await toAlice('invitation', '--from', '@bob.bot')).session_id).toMatch(/^sess_/);
+    const { items } = json<{ items: { handle: string }[] }>(await succeed('serve', 'client', 'list', '--json'));
+    expect(items).toEqual([]);
+  });
+
+  it('end makes a session to end where there is none, and an agent that keeps strangers out is told apart', async () => {
+    await start();
+    const { session_id: id } = await toAlice('end');
+    expect(await succeed('session', 'show', id, '--json')).toMatch(/"state":"ended"/);
+    await succeed('serve', 'agent', 'add', 'shy.bot', '--policy', 'allowlist');
+    const { status, stderr } = await home.asp(['serve', 'trigger', 'message', '--to', '@shy.bot']);
+    expect([status, stderr]).toEqual([3, expect.stringContaining('@shy.bot could not be reached by @trigger.agent.')]);
+    expect(json<{ items: unknown[] }>(await succeed('serve', 'client', 'list', '--json')).items).toEqual([]);
+  });
+
+  it('drop ends the sockets of the agent with the code that is asked for, and the program misses nothing', async () => {
+    await start();
+    const tail = await follow();
+    await toAlice('drop', '--code', '1001');
+    await tail.until('stderr', /closed 1001/);
+    // The program comes back when it sees fit.
+    const dropped = async () => (await home.asp(['serve', 'trigger', 'drop', '--to', '@alice.bot'])).status === 0;
+    await until('there is a socket to drop', dropped, 30_000);
+    await tail.until('stderr', /closed 1006/);
+    const { session_id: id } = await toAlice('invitation');
+    await tail.until('stdout', new RegExp(id));
+    await stop(tail);
+    const ids = jsonLines<{ event_id: string }>(tail.stdout()).map(({ event_id: eventId }) => eventId);
+    expect(new Set(ids).size).toBe(ids.length);
+    const { status, stderr } = await home.asp(['serve', 'trigger', 'drop', '--to', '@alice.bot']);
+    expect([status, stderr]).toEqual([3, expect.stringContaining('@alice.bot has no open socket. Nothing happened.')]);
+    const created = json<{ client_id: string; client_secret: string }>(
+      await succeed('serve', 'client', 'add', 'alice.bot'),
+    );
+    const credentials = { clientId: created.client_id, clientSecret: created.client_secret };
+    const alice = actorOf(await discover(service?.url ?? ''), '@alice.bot', credentials);
+    for (const code of [1001, 1008, 1009, 1011, 1013]) {
+      const sockets = [await alice.mustConnect(), await alice.mustConnect()];
+      expect((await toAlice('drop', '--code', String(code))).count).toBe(2);
+      expect(await Promise.all(sockets.map((socket) => socket.mustBeClosed()))).toEqual([code, code]);
+    }
+  });
+
+  it('expire ends the tokens that the agent has used: its program gets new ones, and goes on', async () => {
+    await start();
+    const tail = await follow();
+    await succeed('send', '@bob.bot', 'before');
+    expect((await toAlice('expire')).count).toBeGreaterThanOrEqual(2);
+    await tail.until('stderr', /closed 1008/);
+    const { attempts } = json<{ attempts: number }>(await succeed('send', '@bob.bot', 'after', '--json'));
+    expect(attempts).toBe(2);
+    const { session_id: id } = await toAlice('invitation');
+    await tail.until('stdout', new RegExp(id));
+    await stop(tail);
+    const idle = await home.asp(['serve', 'trigger', 'expire', '--to', '@bob.bot']);
+    expect([idle.status, idle.stderr]).toEqual([3, expect.stringContaining('no access token that is still valid')]);
+  });
+
+  it('a failing call fails the next one alone, before its effect or after it', async () => {
+    await start();
+    const session = await succeed('send', '@bob.bot', 'first');
+    for (const fault of ['429', '500', '502', '503', '504', 'lost', 'cut']) {
+      expect((await trigger(fault)).count).toBe(1);
+      const [failed, fine] = [
+        await home.asp(['send', session, fault, '--json', '--retries', '0']),
+        await succeed('send', session, 'x', '--json'),
+      ];
+      expect(failed.status, fault).not.toBe(0);
+      const outcome = fault === 'lost' || fault === 'cut' ? /"outcome":"unknown"/ : /"outcome":"(not_applied|unknown)"/;
+      expect(failed.stderr).toMatch(outcome);
+      expect(json<{ attempts: number }>(fine).attempts).toBe(1);
+    }
+    const { items } = json<{ items: { content: string }[] }>(await succeed('message', 'list', session, '--json'));
+    expect(items.map(({ content }) => content).filter((content) => content !== 'x')).toEqual(['first', 'lost', 'cut']);
+    // The second replaces what is left of the first.
+    await trigger('503', '--times', '5');
+    await trigger('503', '--times', '2');
+    const { attempts } = json<{ attempts: number }>(await succeed('send', session, 'again', '--json'));
+    expect(attempts).toBe(3);
+  });
+
+  it('harms no service that others rely on', async () => {
+    service = await startServe(home, ['--seed', 'alice.bot']);
+    for (const words of [['503'], ['drop', '--to', '@alice.bot'], ['expire', '--to', '@alice.bot']]) {
+      const { status, stderr } = await home.asp(['serve', 'trigger', ...words]);
+      expect([status, stderr]).toEqual([5, expect.stringContaining('It is not a service for tests.')]);
+    }
+    expect((await toAlice('message')).session_id).toMatch(/^sess_/);
+    await service.stop();
+    service = await startServe(home, ['--demo']);
+    expect((await trigger('503')).count).toBe(1);
+  });
+
+  it.each([
+    ['explode', /'explode' is not an event/],
+    ['message', /message happens to an agent/],
+    ['503 --to alice.bot', /--to has no meaning with 503/],
+    ['drop --to alice.bot --code 4000', /--code 4000 is not a code that the service closes sockets with/],
+    ['drop --to alice.bot --times 2', /--times has no meaning with drop/],
+    ['expire --to alice.bot --from bob.bot', /--from has no meaning with expire/],
+    ['503 --times 0', /times/],
+  ])('%s is refused before anything happens', async (words, message) => {
+    const { status, stderr } = await home.asp(['serve', 'trigger', ...words.split(' ')]);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(message);
   });
 });

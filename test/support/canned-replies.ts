@@ -277,6 +277,7 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   revokeOperatorClient: ok,
   listSigningKeys: (wording) => ({ keys: keysOf(wording) }),
   advanceClock: () => ({ now: 0 }),
+  triggerEvent: () => ({ count: 1 }),
   rotateSigningKeys: (wording) => ({ rotated: true, keys: keysOf(wording) }),
   createSignInLink: ({ text }) => ({ url: `http://127.0.0.1/${text}`, account: text, expires_at: TIME }),
   addOperatorClient: ({ text }) => ({

@@ -1,5 +1,6 @@
 import type * as z from 'zod/mini';
 
+import type { Client } from '../../client/client.js';
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { describeRequest } from '../../client/http/send.js';
 import type { HttpRequest } from '../../client/http/transport.js';
@@ -84,6 +85,28 @@ export async function callOperator<Name extends OperatorOperation>(
   const message = `Could not parse the local service's answer (status ${status}). Is it a different version?`;
   const outcome = method === 'GET' ? 'not_applied' : 'applied';
   throw new RequestError({ code: 'ASP_BAD_ANSWER', message, status, outcome, attempts: 1, request });
+}
+
+/** A client of the local service that acts as one of its agents, with credentials of its own. A new agent is added. */
+export async function connectAsLocal(
+  context: Context,
+  record: LocalServiceRecord,
+  handle: string,
+): Promise<{ readonly client: Client; readonly clientId: string }> {
+  const { client_id: clientId, client_secret: clientSecret } = await callOperator(
+    context,
+    record,
+    'addOperatorClient',
+    {
+      body: { handle },
+    },
+  );
+  const { connect } = await import('../../client/client.js');
+  const { createClientCredential } = await import('../../client/credentials/credential.js');
+  const over = { transport: await context.transport(), random: context.random };
+  const service = { baseUrl: record.url, authUrl: record.auth_url, wsUrl: record.ws_url };
+  const credential = createClientCredential({ ...over, service, clientId, clientSecret });
+  return { client: connect({ ...over, service, credential }), clientId };
 }
 
 function parse(text: string): unknown {

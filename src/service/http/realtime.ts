@@ -162,6 +162,8 @@ export interface Realtime {
   refuseNew(): void;
   /** Closes the open sockets one after the other, which does not count as anyone's absence, and resolves when they are gone. */
   closeSockets(): Promise<void>;
+  /** Closes the sockets of one agent with this code, or without a closing handshake. Returns their number. */
+  closeSocketsOf(agentId: string, code: number | undefined): number;
   /** Call this once they are gone. */
   stop(): Promise<void>;
 }
@@ -233,6 +235,13 @@ export async function attachRealtime(
       presence.release();
       await closeAll(context.clock, sockets);
       feed.stop();
+    },
+    closeSocketsOf(agentId, code) {
+      const concerned = [...sockets].filter((socket) => socket.agentId === agentId);
+      for (const socket of concerned)
+        if (code === undefined) socket.drop();
+        else socket.close(code, 'asked to close');
+      return concerned.length;
     },
     async stop() {
       stopWatchingEpochs();

@@ -145,6 +145,8 @@ export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 't
   /** Calls `onProof` once the other side has proved that everything sent before has arrived. One question at a time. */
   confirm(onProof: () => void): void;
   close(code: number, reason: string): void;
+  /** Ends the connection without a closing handshake. */
+  drop(): void;
   onClosed(listener: () => void): void;
 }
 
@@ -195,6 +197,7 @@ export function createLiveSocket(
     hasRoom: sender.hasRoom,
     confirm: proofs.ask,
     close: (code, reason) => ws.close(code, reason),
+    drop: () => ws.terminate(),
     onClosed: (listener) => closed.push(listener),
   };
 }

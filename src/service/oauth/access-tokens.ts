@@ -82,6 +82,8 @@ export type VerifiedToken = (AgentActor | AccountActor) & {
 export interface TokenVerifier {
   /** Throws UNAUTHORIZED, or TOKEN_EXPIRED when only the token's age is wrong. */
   verify(token: string, audience: string): Promise<VerifiedToken>;
+  /** The tokens that this agent has used here count as expired from now on. Returns their number. */
+  expireTokensOf(agentId: string): number;
 }
 
 type VerifierContext = Pick<ServiceContext, 'clock' | 'database' | 'settings' | 'bus'>;
@@ -100,7 +102,7 @@ const FUTURE_LEEWAY_MS = 60_000;
 const ACTOR_RECHECK_MS = 5_000;
 
 interface CachedToken {
-  readonly claims: Claims;
+  claims: Claims;
   verified: VerifiedToken | undefined;
   checkedAtMs: number;
 }
@@ -137,6 +139,16 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
         cached.checkedAtMs = clock.monotonic();
       }
       return cached.verified;
+    },
+    expireTokensOf(agentId) {
+      const expired = new Set<string>();
+      for (const cached of cache.values()) {
+        const { claims } = cached;
+        if (claims.agent_id !== agentId || clock.now() >= claims.exp * 1000) continue;
+        expired.add(claims.jti);
+        cached.claims = { ...claims, exp: 0 };
+      }
+      return expired.size;
     },
   };
 }

@@ -48,7 +48,7 @@ import {
 } from './accounts.js';
 import { actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
-import { advanceClock, type Rehearsal } from './rehearsal.js';
+import { advanceClock, type Connections, type Rehearsal, triggerEvent } from './rehearsal.js';
 import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
@@ -175,6 +175,7 @@ export interface OperatorOptions {
   readonly signIn: SignInLinkParts;
   readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
   readonly rehearsal: Rehearsal;
+  readonly connections: Connections;
   /** The operator has asked the service to stop. */
   readonly askToStop: () => void;
 }
@@ -228,6 +229,7 @@ export function registerOperator(app: FastifyInstance, context: ServiceContext, 
     listOperatorClients: () => listOperatorClients(context),
     revokeOperatorClient: (_, clientId) => revokeOperatorClient(context, clientId),
     advanceClock: async ({ by_ms: ms }) => advanceClock(options.rehearsal, ms),
+    triggerEvent: (body) => triggerEvent(context, options.rehearsal, options.connections, body),
     addOperatorClient: (body) => addOperatorClient(context, body),
   };
   app.register(

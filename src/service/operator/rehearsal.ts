@@ -1,10 +1,26 @@
+import type * as z from 'zod/mini';
 import type { TurnableClock } from '../../kit/turnable-clock.js';
+import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { TriggerEventRequest } from '../../wire/schemas/operator.js';
+import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
+import type { Fault } from '../core/faults.js';
+import { findAgentByHandle } from '../store/agents.js';
 
 /** The parts of a running service for tests that its operator can change. */
 export interface Rehearsal {
   /** Undefined: time passes as it does. */
   readonly clock?: TurnableClock | undefined;
+  /** The faults of the service's plan; undefined: it is not a service for tests. */
+  readonly faults?: Fault[] | undefined;
+}
+
+/** What the connections of the service let it do. */
+export interface Connections {
+  /** Closes the sockets of an agent with this code, or without a closing handshake; says how many. */
+  closeSocketsOf(agentId: string, code: number | undefined): number;
+  /** Lets the access tokens that an agent has used expire; says how many. */
+  expireTokensOf(agentId: string): number;
 }
 
 /** The time after the jump. */
@@ -16,4 +32,41 @@ export function advanceClock({ clock }: Rehearsal, ms: number): { now: number } 
     );
   clock.advance(ms);
   return { now: clock.now() };
+}
+
+/** Lets something happen that programs must be ready for. `count` says to how many tokens, sockets or calls. */
+export async function triggerEvent(
+  { database }: Pick<ServiceContext, 'database'>,
+  { faults }: Rehearsal,
+  connections: Connections,
+  body: z.output<typeof TriggerEventRequest>,
+): Promise<{ count: number }> {
+  if (faults === undefined)
+    throw new ServiceError(
+      'FEATURE_NOT_AVAILABLE',
+      'It is not a service for tests. Start it with asp serve --demo, --inject or --data memory.',
+    );
+  if (body.event === 'fault') {
+    planOnce(faults, body);
+    return { count: body.times };
+  }
+  const agent = await database.read((query) => findAgentByHandle(query, body.handle));
+  if (agent === undefined) throw new ServiceError('AGENT_NOT_FOUND');
+  if (body.event === 'drop') return { count: connections.closeSocketsOf(agent.id, body.code) };
+  const count = connections.expireTokensOf(agent.id);
+  connections.closeSocketsOf(agent.id, CLOSE_CODE.tokenEnded);
+  return { count };
+}
+
+type FaultRequest = Extract<z.output<typeof TriggerEventRequest>, { event: 'fault' }>;
+
+/** The next calls fail. It replaces what is left of the same fault, so that there are never more than one of each. */
+function planOnce(faults: Fault[], { fault, times }: FaultRequest): void {
+  const rate = { first: times };
+  const planned: Fault = typeof fault === 'number' ? { kind: 'refuse', status: fault, rate } : { kind: fault, rate };
+  const nameOf = (one: Fault): unknown => (one.kind === 'refuse' ? one.status : one.kind);
+  const isSame = (one: Fault): boolean => 'rate' in one && 'first' in one.rate && nameOf(one) === fault;
+  const earlier = faults.findIndex(isSame);
+  if (earlier >= 0) faults.splice(earlier, 1);
+  faults.push(planned);
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 
+import { CLOSE_CODES } from '../realtime.js';
 import { InboundPolicy } from './agent.js';
 import { EpochMs } from './base.js';
 import { Handle, Scope } from './requests.js';
@@ -194,6 +195,20 @@ export const AdvanceClockRequest = z.strictObject({ by_ms: z.int().check(z.minim
 /** The time of the service. */
 export const ServiceTime = z.looseObject({ now: EpochMs });
 
+/** Body that causes an event at a service for tests: to the sockets or tokens of an agent, or to the next calls of anyone. */
+export const TriggerEventRequest = z.discriminatedUnion('event', [
+  z.strictObject({ event: z.literal('drop'), handle: Handle, code: z.optional(z.literal(CLOSE_CODES)) }),
+  z.strictObject({ event: z.literal('expire'), handle: Handle }),
+  z.strictObject({
+    event: z.literal('fault'),
+    fault: z.literal([429, 500, 502, 503, 504, 'lost', 'cut']),
+    times: z.int().check(z.minimum(1), z.maximum(1_000)),
+  }),
+]);
+
+/** How many sockets, tokens or calls are concerned. */
+export const TriggeredEvent = z.looseObject({ count: z.int() });
+
 /**
  * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed).
  */
@@ -271,6 +286,7 @@ export const OPERATOR_ENDPOINT = {
   },
   createSignInLink: { method: 'POST', path: '/sign-in-links', body: CreateSignInLinkRequest, reply: SignInLink },
   advanceClock: { method: 'POST', path: '/clock', body: AdvanceClockRequest, reply: ServiceTime },
+  triggerEvent: { method: 'POST', path: '/events', body: TriggerEventRequest, reply: TriggeredEvent },
   addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
 } as const;
 

@@ -197,6 +197,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve keys list': [operator('serve keys list')],
   'serve keys rotate': [operator('serve keys rotate')],
   'serve clock advance': [operator('serve clock advance 1h')],
+  'serve trigger': [operator(`serve trigger drop --to ${PEER}`)],
   'serve agent list': [operator('serve agent list')],
   'serve agent add': [operator(`serve agent add ${PEER}`)],
   'serve agent remove': [operator(`serve agent remove ${PEER}`)],

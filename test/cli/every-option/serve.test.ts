@@ -87,6 +87,25 @@ async function freePort(): Promise<string> {
   return String(typeof address === 'object' ? address?.port : 0);
 }
 
+interface SeenSession {
+  readonly state: string;
+  readonly participants: readonly { readonly handle: string }[];
+}
+
+/** The session that a.bot sees after an event, and how many there are. */
+async function triggered(
+  scene: Scene,
+  event: string | Typed,
+  more: string | Typed,
+  look: (session: SeenSession, count: number) => unknown,
+): Promise<unknown> {
+  return serving(scene, [MEMORY, '--seed a.bot,b.bot'], async (one) => {
+    await scene.startElsewhere(one.home, ['serve trigger', event, more]).ended;
+    const { sessions } = (await (await actAs(one, 'a.bot')).get('/sessions')).json as { sessions: SeenSession[] };
+    return look(sessions[0] ?? { state: 'none', participants: [] }, sessions.length);
+  });
+}
+
 const agents = async ({ run }: Served, member = 'handle'): Promise<unknown> =>
   column(await run('serve agent list --json'), member);
 
@@ -545,6 +564,40 @@ const TABLE: Table = {
           return Math.round((now - Date.now()) / 86_400_000);
         }),
       '0s',
+    ),
+  },
+  'serve trigger': {
+    event: shown(
+      'end',
+      'ended',
+      (scene, typed) => triggered(scene, typed, '--to a.bot', ({ state }) => state),
+      'invitation',
+    ),
+    '--to': shown(
+      '--to a.bot',
+      1,
+      (scene, typed) => triggered(scene, 'invitation', typed, (_, count) => count),
+      '--to b.bot',
+    ),
+    '--from': shown('--from b.bot', true, (scene, typed) =>
+      triggered(scene, 'invitation --to a.bot', typed, ({ participants }) =>
+        participants.some(({ handle }) => handle === '@b.bot'),
+      ),
+    ),
+    '--code': shown('--code 1013', 1013, async (scene, typed) =>
+      serving(scene, [MEMORY, '--seed a.bot'], async (one) => {
+        const socket = await (await actAs(one, 'a.bot')).mustConnect();
+        await scene.startElsewhere(one.home, ['serve trigger drop --to a.bot', typed]).ended;
+        return socket.mustBeClosed();
+      }),
+    ),
+    '--times': shown('--times 2', [503, 503, 401], async (scene, typed) =>
+      serving(scene, [MEMORY], async ({ home, url }) => {
+        await scene.startElsewhere(home, ['serve trigger 503', typed]).ended;
+        const statuses: number[] = [];
+        for (let at = 0; at < 3; at += 1) statuses.push((await request(`${url}/agents`)).status);
+        return statuses;
+      }),
     ),
   },
   'serve agent add': {

@@ -17,6 +17,7 @@ export type ListName =
   | 'shells'
   | 'systems'
   | 'topics'
+  | 'triggers'
   | 'types';
 /** Values that this machine knows. `agents` are the signed-in ones. */
 export type MemoryName =
@@ -74,6 +75,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   shell: ['shells'],
   system: ['systems'],
   topic: ['topics', 'commands'],
+  event: ['triggers'],
   types: ['types'],
   ...Object.fromEntries(
     [

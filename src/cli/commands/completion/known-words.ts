@@ -9,6 +9,7 @@ import { MEANING } from '../help/explain.js';
 import { TOPICS } from '../help/topics.js';
 import { KINDS } from '../run/run.js';
 import { everySchema, findFields } from '../schema/schemas.js';
+import { TRIGGER_EVENTS } from '../serve/rehearse.js';
 import type { Candidate, Vocabulary } from './candidates.js';
 import { SHELLS } from './completion.js';
 
@@ -49,6 +50,7 @@ export function collectVocabulary({ nouns, commands }: Program): Vocabulary {
       shells: plain(SHELLS),
       systems: plain(['github', 'gitlab', 'generic']),
       topics: Object.entries(TOPICS).map(([topic, text]) => [topic, text.split('\n', 1)[0] ?? '']),
+      triggers: plain(TRIGGER_EVENTS),
       types: EVENT_TYPES.map((type) => [type.replace(/^session\./, ''), type]),
     },
     fields: Object.fromEntries(shown.flatMap(({ path }) => listFields(path))),

@@ -374,6 +374,12 @@ export const COMMAND_OUTPUT = {
   'serve keys list': list(OperatorKey),
   'serve keys rotate': shape({ rotated: yes, next: z.nullable(OperatorKey), keys: z.array(OperatorKey) }),
   'serve clock advance': ServiceTime,
+  'serve trigger': shape({
+    event: text,
+    session_id: z.nullable(text),
+    message_id: z.nullable(text),
+    count: z.nullable(count),
+  }),
   'serve agent list': list(OperatorAgent),
   'serve agent add': list(OperatorAgent),
   'serve agent remove': shape({ handle: text, removed: yes }),

@@ -1,6 +1,5 @@
 import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
-import { type Client, connect } from '../../../client/client.js';
-import { createClientCredential } from '../../../client/credentials/credential.js';
+import type { Client } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
@@ -14,7 +13,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Content } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
-import { callOperator } from '../../context/operator.js';
+import { connectAsLocal } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
@@ -39,19 +38,7 @@ export const ECHO_AGENT = '@demo.echo';
 
 /** Signs in the echo agent with credentials of its own and lets it answer; the returned function stops it. */
 export async function startEchoAgent(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
-  const { client_id, client_secret } = await callOperator(context, record, 'addOperatorClient', {
-    body: { handle: ECHO_AGENT },
-  });
-  const transport = await context.transport();
-  const service = { baseUrl: record.url, authUrl: record.auth_url, wsUrl: record.ws_url };
-  const credential = createClientCredential({
-    service,
-    transport,
-    random: context.random,
-    clientId: client_id,
-    clientSecret: client_secret,
-  });
-  const client = connect({ service, credential, transport, random: context.random });
+  const { client } = await connectAsLocal(context, record, ECHO_AGENT);
   const stop = new AbortController();
   const running = runEchoAgent(client, ECHO_AGENT, stop.signal).catch(async (error: unknown) => {
     if (!stop.signal.aborted)
@@ -376,6 +363,10 @@ function requireFolder(database: string, data: string | undefined): void {
 function toServiceOptions(context: Context, settings: Settings, seeds: readonly string[]): ServiceOptions {
   const { bus, data, inject } = settings;
   const clock = createServiceClock(context, settings);
+  const injected = inject === undefined ? { faults: [], seed: undefined } : readFaults('--inject', inject);
+  // Nothing can be triggered at a service that others rely on.
+  const isForTests = settings.demo || inject !== undefined || data === 'memory';
+  const faults = isForTests ? [...injected.faults] : undefined;
   return {
     host: settings.host,
     port: settings.port,
@@ -406,12 +397,12 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     presenceGraceMs: settings['presence-grace'],
     retentionMs: settings.retention,
     metricsPort: settings['metrics-port'],
-    faults: inject === undefined ? undefined : readFaults('--inject', inject),
+    faults: faults && { ...injected, faults },
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
     seeds: seeds.map((handle) => ({ handle, inboundPolicy: settings.policy })),
     version: context.version,
     clock: clock ?? context.clock,
-    rehearsal: { clock },
+    rehearsal: { clock, faults },
     random: context.random,
     log: createServiceLog(clock === undefined ? context : { ...context, clock }, settings),
     traces: readTracing(context.environment, context.version),

@@ -65,6 +65,8 @@ const LABEL: Partial<Record<RecordedOperation, string>> = {
   rotateSigningKeys: 'Signing keys rotated',
   createSignInLink: 'Sign-in link created',
   addOperatorClient: 'Credential created',
+  advanceClock: 'Clock turned',
+  triggerEvent: 'Event triggered',
   revokeOperatorClient: 'Credential revoked',
   disconnectApp: 'App disconnected',
 };
