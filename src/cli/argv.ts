@@ -3,7 +3,7 @@ import { everyOption } from './options.js';
 
 /** The command that argv names, before its options are checked. */
 export interface Request {
-  /** Undefined if the path leads to a noun, or nowhere. */
+  /** Undefined if the path names a noun or nothing. */
   readonly command: Command | undefined;
   /** The path in its canonical spelling: a noun alone when it ends there. */
   readonly path: readonly string[];

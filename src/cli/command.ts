@@ -201,7 +201,10 @@ interface Definition<
   readonly options?: Own;
   readonly examples: readonly [Example, Example, ...Example[]];
   readonly effect: Changes;
-  /** It ends something for others, or takes away what the caller cannot bring back: data, a credential, a seat. */
+  /**
+   * It ends something for others, or removes something that the caller cannot restore: data, a credential, a place in a
+   * session.
+   */
   readonly isDestructive?: boolean;
   /** The contents of stdout without JSON. */
   readonly stdout: string;
@@ -219,10 +222,10 @@ interface Definition<
   readonly finishesOnSignal?: boolean;
   /** After a signal or its deadline, it removes what it created, however long that takes. */
   readonly tidiesUp?: boolean;
-  /** Its write is not a single request of the user's, so it takes no key from them. */
+  /** Its write is not a single request of the user, so the user cannot set a key for it. */
   readonly makesOwnKeys?: OwnKeys;
   readonly isHidden?: boolean;
-  /** Turns the input into options. Nothing happens yet; `nowMs` is for times that mean "ago". */
+  /** Turns the input into options without side effects; `nowMs` is for times that mean "ago". */
   readonly parse?: (
     args: Args<OptionOf<NoInfer<Own>> | WriteOptionOf<Changes, OwnKeys> | GlobalOption, NoInfer<Positional>[number]>,
     nowMs: number,
@@ -255,7 +258,7 @@ export interface Command<
   readonly finishesOnSignal: boolean;
   readonly tidiesUp: boolean;
   readonly isHidden: boolean;
-  /** Parses and runs. `insteadOfRun` is for tests: it gets the options, and nothing happens. */
+  /** Parses and runs. `insteadOfRun` is for tests: it gets the options, and the command does not run. */
   start(args: ParsedArgs, context: Context, insteadOfRun?: (options: unknown) => void): Promise<void>;
 }
 

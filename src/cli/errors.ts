@@ -70,7 +70,7 @@ export class CliError extends Error {
   }
 }
 
-/** The arguments do not make a command: `ASP_USAGE`, exit code 2. */
+/** The arguments are not a valid command: `ASP_USAGE`, exit code 2. */
 export function usageError(message: string, facts: Omit<ErrorFacts, 'message'> = {}): CliError {
   return new CliError('ASP_USAGE', { message, ...facts });
 }

@@ -11,8 +11,8 @@ const NAME = { usage: '<name>', about: 'lower-case letters, digits and hyphens' 
 const toView = (name: string, words: readonly string[]) => ({ name, words: [...words] });
 
 /**
- * The arguments with the alias that their command is replaced by its words; undefined if it is none. asp's own commands
- * come first, and the words of an alias are not looked up again, so that no alias can lead back to itself.
+ * The arguments with the alias replaced by its words; undefined if the command is not an alias. Built-in commands come
+ * first, and the words of an alias are not expanded again, so no alias can refer to itself.
  */
 export async function expandAlias(
   { typed, unknownWord: name, unknownAt }: Request,
@@ -25,7 +25,7 @@ export async function expandAlias(
   return words === undefined ? undefined : [...argv.slice(0, unknownAt), ...words, ...argv.slice(unknownAt + 1)];
 }
 
-/** Refuses a name that asp uses itself, and words that lead to no command of asp. */
+/** Refuses a name that asp uses itself, and words that do not form a command of asp. */
 async function checkAlias(program: Program, name: string, words: readonly string[]): Promise<void> {
   if (!ALIAS_NAME.test(name))
     throw usageError(`'${name}' is not a valid alias.`, {

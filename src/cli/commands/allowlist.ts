@@ -42,7 +42,7 @@ async function readOwnEntries(context: Context): Promise<readonly string[]> {
   return entries;
 }
 
-/** Completions offer the list as it was seen last. */
+/** Completions offer the list as last seen. */
 function rememberEntries(context: Context, entries: readonly string[]): Promise<void> {
   const items = entries.map((name) => ({ name }));
   return remember(context, 'entries', items, true);

@@ -38,7 +38,7 @@ export const open = command({
   },
 });
 
-/** Where the dashboard is: as the profile says, else where the service has people sign in. */
+/** The address of the dashboard: from the profile, or else from the authorization server of the service. */
 async function findWebUrl(context: Context): Promise<string> {
   const { webUrl, baseUrl, authUrl, wsUrl } = await context.profile();
   if (webUrl !== undefined) return webUrl;

@@ -40,8 +40,8 @@ const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {
 type Memory = Pick<Context, 'paths'>;
 
 /**
- * Keeps names for completions, the newest first. A program that acts by its environment leaves nothing behind. That the file
- * cannot be written is not a failure.
+ * Keeps names for completions, the newest first. A program with credentials from its environment leaves nothing behind.
+ * Failing to write the file is not an error.
  */
 export async function remember(
   context: Memory & Pick<Context, 'environment' | 'profile'>,
@@ -70,14 +70,17 @@ export async function rememberSession(
   );
 }
 
-/** Completions offer these no more. */
+/** Completions no longer offer these. */
 export function forget(context: Memory, kind: RememberedKind, names: readonly string[]): void {
   try {
     replace(context, kind, (before) => before.filter(({ name }) => !names.includes(name)));
   } catch {}
 }
 
-/** What was remembered, the newest first; nothing where it cannot be read. A file that was tampered with adds no other text. */
+/**
+ * The remembered names, newest first; empty if the file cannot be read. A file that was tampered with cannot add other
+ * text.
+ */
 export function recall(stateDirectory: string | undefined, kind: RememberedKind): readonly Remembered[] {
   if (stateDirectory === undefined) return [];
   const path = join(stateDirectory, 'completion', kind);
@@ -104,7 +107,7 @@ function replace(
   if (text !== toText(before)) replaceOwn(join(stateDirectory, 'completion', kind), text);
 }
 
-/** One line of what a peer or a service wrote, without what could drive a terminal. */
+/** One line of text from a peer or a service, without characters that control a terminal. */
 function toAbout(text: string): string {
   const line = replaceUnsafe(text.slice(0, 4 * ABOUT_LENGTH), () => '').replace(/\s+/g, ' ');
   return [...line.trim()].slice(0, ABOUT_LENGTH).join('');

@@ -22,7 +22,7 @@ export interface ErrorContext {
   readonly isRepeatable?: boolean | undefined;
 }
 
-/** What commands know about errors, beside the errors: the same one may have crossed several callers. */
+/** What commands know about errors, stored separately: one error may pass through several callers. */
 const contexts = new WeakMap<Error, ErrorContext>();
 
 /** What a command knows about an error; undefined if unknown. */

@@ -20,11 +20,11 @@ export interface Config {
   readonly default_profile?: string | undefined;
   readonly profiles: Readonly<Record<string, ProfileEntry>>;
   readonly settings: Readonly<Record<string, string>>;
-  /** The user's own names for commands, each with the words that it stands for. */
+  /** The user's aliases, each with its command as a list of words. */
   readonly aliases: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The profile that stands for the local service, whatever its address. */
+/** The profile that stands for the local service, regardless of its address. */
 export const LOCAL = 'local';
 /** The setting that stores its agent: it has no entry among the profiles. */
 export const LOCAL_AGENT_SETTING = 'local_agent';

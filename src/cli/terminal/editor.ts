@@ -28,13 +28,13 @@ export interface DraftOptions {
   /** Its extension tells the editor what it is. */
   readonly file: string;
   readonly text: string;
-  /** What every failure says: 'Nothing was sent.' */
+  /** Appended to every failure, such as 'Nothing was sent.' */
   readonly unchanged: string;
 }
 
 /**
- * Lets the user write a text in an editor (VISUAL, EDITOR). Undefined if the text is as it was; only `discard` deletes
- * a text that is not.
+ * Lets the user write a text in an editor (VISUAL, EDITOR). Undefined if the text was not changed; only `discard`
+ * deletes a changed text.
  */
 export async function editDraft(host: EditorHost, { file, text, unchanged }: DraftOptions): Promise<Draft | undefined> {
   const folder = await mkdtemp(join(host.machine.temporaryDirectory, 'asp-edit-'));

@@ -6,10 +6,10 @@ import { delimiter, isAbsolute, join } from 'node:path';
 const PREFIX = 'asp-';
 const NAME = /^[a-z][a-z0-9-]{0,49}$/;
 const WINDOWS_SUFFIX = '.exe';
-/** As a shell: a program that a signal ended has 128 and the signal's number as its exit code. */
+/** Like a shell: if a signal ended the program, its exit code is 128 plus the signal's number. */
 const SIGNAL_EXIT = 128;
 
-/** The places to look in, as the process has them. */
+/** The folders to search, from the process. */
 export interface ExtensionPlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly platform: NodeJS.Platform;
@@ -38,7 +38,7 @@ export function listExtensions(place: ExtensionPlace): string[] {
 
 const suffixAt = ({ platform }: ExtensionPlace): string => (platform === 'win32' ? WINDOWS_SUFFIX : '');
 
-/** A folder that depends on where someone is could hold anyone's program. */
+/** A relative folder could contain anyone's program. */
 function listFolders({ environment }: ExtensionPlace): string[] {
   return (environment['PATH'] ?? '').split(delimiter).filter((folder) => isAbsolute(folder));
 }
@@ -60,7 +60,7 @@ function isProgram(file: string): boolean {
   }
 }
 
-/** What an extension runs with. */
+/** The surroundings of an extension. */
 export interface ExtensionHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;

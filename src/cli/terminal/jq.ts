@@ -26,21 +26,21 @@ const THREAD = `
   });
 `;
 
-/** Printed by jq; the exit code is undefined if jq broke down. */
+/** The output of jq; the exit code is undefined if jq crashed. */
 interface Answer {
   readonly stdout: string;
   readonly stderr: string;
   readonly exitCode: number | undefined;
 }
 
-/** How long the results of one document may be. */
+/** The maximum length of the results of one document. */
 const RESULTS_MAX_BYTES = 64 * 1024 * 1024;
-/** How long an expression may go on after the command was asked to end. */
+/** How long an expression may keep running after the command was asked to end. */
 const GRACE_MS = 500;
 
 /**
  * Runs the expression on each document, and prints the end of each: `[result]` lines, `{"error":…}` if it failed, then
- * `null`. Nothing but the document is its input, so that the same document has the same results wherever it stands.
+ * `null`. The document is its only input, so that the same document always has the same results.
  */
 const PREFIX = `
   def halt: error("halt is not available here");
@@ -74,7 +74,7 @@ export async function createFilter(
   const run = (documents: readonly string[]): Promise<Answer> =>
     jq.ask({ program, input: `[[${documents.join(',')}],${JSON.stringify(variables)}]` });
   try {
-    // Alone first: what is complete in itself cannot end the parentheses around it.
+    // Compiled alone first: a complete expression cannot close the parentheses around it.
     const alone = await jq.ask({ program: expression, input: '' });
     const { exitCode, stderr } = alone.exitCode === 0 ? await run([]) : alone;
     if (exitCode !== 0)
@@ -90,7 +90,7 @@ export async function createFilter(
     const { stdout, exitCode } = await run(documents);
     if (exitCode === 0) return readAnswer(stdout);
     if (documents.length === 1) return [{ text: '', failure: 'it needs more memory than jq has here' }];
-    // One of them is too much for jq: find out which.
+    // One of them crashes jq: find out which.
     const results: Filtered[] = [];
     for (const document of documents) results.push(...(await apply([document])));
     return results;
@@ -134,7 +134,7 @@ interface Thread {
   close(): Promise<void>;
 }
 
-/** jq in its thread; a jq that broke down is replaced by a new one. */
+/** jq in its thread; if it crashes, a new one takes over. */
 function createThread(signal: AbortSignal): Thread {
   let worker: Worker | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -144,7 +144,7 @@ function createThread(signal: AbortSignal): Thread {
     await ended?.terminate();
   };
   const answer = (question: object): Promise<Answer> => {
-    // Its own stderr only repeats that it broke down.
+    // Its own stderr only repeats that it crashed.
     worker ??= new Worker(THREAD, { eval: true, workerData: resolve(__dirname, ASP_JQ), stderr: true });
     const asked = worker;
     return new Promise((resolveAnswer, reject) => {

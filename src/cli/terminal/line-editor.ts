@@ -15,7 +15,7 @@ interface EditorSettings {
   /** Nothing is redrawn: text that arrives while a line is being typed waits until the line is sent. */
   readonly isAccessible: boolean;
   readonly prompt: string;
-  /** What Ctrl-C does: while a line is edited, the terminal gives it to us as a key. */
+  /** Handles Ctrl-C: while a line is being edited, the terminal sends it to us as a key. */
   readonly interrupt: () => void;
 }
 
@@ -42,7 +42,7 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
   editor.on('line', () => editor.prompt(true));
   if (isAccessible) {
     editor.on('line', () => void showHeld());
-    // A line that was deleted again leaves room as well; the key is dealt with after this event.
+    // A line that was deleted again frees its space, too; the key is handled after this event.
     process.stdin.on('keypress', () => setImmediate(() => void showHeld()));
   }
   editor.prompt();
@@ -55,8 +55,8 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
           void showHeld();
         });
       if (!streams.stdout.isTerminal) return show(text);
-      // All in one turn of the loop, so that no key comes between: the text in the place of what is being typed, then that again
-      // below. The editor would first go up to where it last drew; it draws from here.
+      // All in one turn of the event loop, so that no key comes in between: prints the text in place of the line being
+      // typed, then the line again below. The editor would otherwise move up to where it last drew.
       const { rows } = editor.getCursorPos();
       const up = rows === 0 ? '' : `\u001b[${rows}A`;
       const shown = streams.stdout.write(`${up}\r\u001b[J${text}\n`);
@@ -69,7 +69,7 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
       isClosed = true;
       editor.close();
       process.stdin.pause();
-      // The prompt is left standing, and what follows begins on a line of its own.
+      // The prompt stays, and later output begins on a new line.
       if (isAccessible) void showHeld();
       else process.stderr.write('\n');
     },

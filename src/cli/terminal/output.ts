@@ -10,7 +10,7 @@ export interface Column<Item> {
   readonly title: string;
   readonly value: (item: Item) => string;
   readonly paint?: (text: string, item: Item, style: Style) => string;
-  /** Gives way when the terminal is too narrow, from the left; `last`: only after the others. */
+  /** Shrinks if the terminal is too narrow, from the left; `last`: only after the others. */
   readonly isFlexible?: boolean | 'last';
   /** The value for machines, when output is piped. */
   readonly piped?: (item: Item) => string;
@@ -192,7 +192,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     const { textWidth, wrapText } = await import('../../kit/wrap.js');
     return wrapText(line, textWidth(stderr));
   };
-  /** A document on which `--jq` fails is printed as it is: it may hold a new secret, which no other command shows. */
+  /** A document on which `--jq` fails is printed in full: it may contain a new secret, which no other command shows. */
   const print = async (json: string, isKept = false): Promise<void> => {
     if (filter === undefined) return stdout.write(`${json}\n`);
     for (const { text, failure } of await filter.apply([json])) {

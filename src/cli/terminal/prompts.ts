@@ -15,7 +15,7 @@ interface PromptSettings {
   /** A question is a line of text, and so is its answer: nothing is drawn. */
   readonly isAccessible: boolean;
   readonly signal: AbortSignal;
-  /** What Ctrl-C does: during a question the terminal sends it as a key. */
+  /** Handles Ctrl-C: during a question, the terminal sends it as a key. */
   readonly interrupt: () => void;
 }
 

@@ -42,11 +42,11 @@ export const chat = command({
 });
 
 export interface ChatOptions {
-  /** As `readSessionName` gives it. */
+  /** As `readSessionName` returns it. */
   readonly name: string;
   /** How many of the last messages to show. */
   readonly last: number;
-  /** More, if more are unread. */
+  /** Shows more if more are unread. */
   readonly showsUnread: boolean;
   readonly topic: string | undefined;
   readonly joins: boolean;

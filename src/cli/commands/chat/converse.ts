@@ -41,11 +41,11 @@ interface Chat {
   readonly reports: TakenReports;
   /** Messages sent from this chat: they are already on the screen. */
   readonly sent: Set<string>;
-  /** The line that is on its way. */
+  /** The line that is being sent. */
   sending: Promise<unknown>;
 }
 
-/** Ends when the input does, when the session does, or when the agent has left it. */
+/** Ends with the input, with the session, or when the agent leaves the session. */
 export async function converse(context: Context, options: ChatOptions): Promise<void> {
   const me = await context.actingHandle();
   const found = await chooseSession(context, options.name);
@@ -105,7 +105,7 @@ export async function converse(context: Context, options: ChatOptions): Promise<
     await context.output.note(`You left the chat. The session is still open: asp chat ${options.name}`);
 }
 
-/** The session that is meant; undefined: there is none yet with this agent. A person is asked where there are several. */
+/** The session to chat in; undefined if there is none yet with this agent. If there are several, asks the person. */
 async function chooseSession(context: Context, name: string): Promise<string | undefined> {
   if (!name.startsWith('@')) return findSession(context, name);
   const found = (await findSessionsWith(context, name)).filter(({ state }) => state === 'active');
@@ -165,7 +165,7 @@ async function greet({ context, conversation, style, me }: Chat, name: string, i
   await conversation.print(style.dim(text));
 }
 
-/** Shows the last messages; what comes after the returned sequence is new. */
+/** Shows the last messages; events after the returned sequence are new. */
 async function showHistory(chat: Chat, sessionId: string, { last, showsUnread }: ChatOptions): Promise<number> {
   const messages = await readLastMessages(chat.context, sessionId);
   const firstUnread = messages.findIndex(({ sequence }) => sequence > chat.marks.get(sessionId));
@@ -245,7 +245,7 @@ async function startSession(
   return { sessionId: reply.session_id, sequence: reply.sequence ?? 0 };
 }
 
-/** Sends a line, under one key however often it is tried; a service that is away is waited for. */
+/** Sends a line with one key for all attempts, and waits for a service that is down. */
 async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
   const { context, client, sent } = chat;
   const path = { session_id: sessionId };

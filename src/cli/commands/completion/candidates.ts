@@ -31,7 +31,7 @@ export type MemoryName =
   | 'sessions';
 type Kind = ListName | MemoryName | 'commands' | 'fields' | 'files' | 'folders' | 'settingValues';
 
-/** Everything that is known about the program at build time, as plain data. */
+/** Everything that the build knows about the program, as plain data. */
 export interface Vocabulary {
   readonly nouns: Program['nouns'];
   readonly commands: readonly Pick<Command, 'path' | 'aliases' | 'summary' | 'arguments' | 'options'>[];

@@ -4,7 +4,7 @@ export interface Line {
   readonly before: readonly string[];
   /** The word at the cursor up to the cursor, without its quotes. */
   readonly typed: string;
-  /** A file name is expected, whatever the program is: the word follows `>` or `<`. */
+  /** A file name is expected, regardless of the program: the word follows `>` or `<`. */
   readonly isPath: boolean;
   /** A value for that word in the form that the shell expects. */
   spell(value: string): string;

@@ -12,7 +12,7 @@ export type Wanted =
   | {
       readonly kind: 'entry';
       readonly path: string;
-      /** The file instead, if it exists. */
+      /** Used instead if it exists. */
       readonly or?: string;
       readonly entry: Entry;
     };
@@ -30,13 +30,13 @@ export interface Launch {
 export interface CodingAgent {
   readonly id: string;
   readonly name: string;
-  /** What gets a message into its model: a monitor of its own, or only `asp run`. */
+  /** What brings a message to its model: its own monitor, or only `asp run`. */
   readonly wake: 'monitor' | 'run';
   /** How, in a sentence. */
   readonly wakesBy: string;
   /** The version with which waking was measured; undefined: not measured. */
   readonly measuredWith: string | undefined;
-  /** Where it looks for skills: of the user, and in a project. */
+  /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
 }

@@ -5,7 +5,7 @@ import * as z from 'zod/mini';
 
 import { CliError } from '../../errors.js';
 
-/** One entry in a settings file that also holds other people's settings. */
+/** One entry in a settings file that also contains other settings. */
 export interface Entry {
   readonly format: 'json' | 'toml';
   /** The names on the way to it; the last one is ours. */
@@ -17,10 +17,10 @@ export interface Entry {
 export const Change = z.object({ offset: z.int(), removed: z.string(), inserted: z.string() });
 export type Change = z.infer<typeof Change>;
 
-/** What removing an entry led to. */
+/** The result of removing an entry. */
 export type Removal =
   | { readonly kind: 'removed'; readonly text: string }
-  /** It was not there anymore. */
+  /** The entry was already gone. */
   | { readonly kind: 'gone' }
   /** Someone changed it, so it stays. */
   | { readonly kind: 'changed' };
@@ -90,7 +90,7 @@ export function changeBetween(before: string, after: string): Change {
   };
 }
 
-/** Undefined if something else than an object is on the way to the entry. */
+/** Undefined if a value on the way to the entry is not an object. */
 function addToJson(text: string, { path, value }: Entry, values: Values): string | undefined {
   if (text.trim() === '') return `${JSON.stringify(nested(path, value), null, 2)}\n`;
   const around = path.slice(0, -1).map((_, at) => findAt(values, path.slice(0, at + 1)));

@@ -29,7 +29,7 @@ const Written = z.object({
   path: z.string(),
   /** The file was not there before. */
   created: z.boolean(),
-  /** Folders that were made for it, the innermost first. */
+  /** Folders that were created for it, the innermost first. */
   folders: z.array(z.string()),
   /** Set if asp owns the whole file. */
   sha256: z.optional(z.string()),
@@ -40,7 +40,7 @@ type Written = z.infer<typeof Written>;
 
 const RecordJson = z.object({ version: z.literal(1), files: z.array(Written) });
 
-/** What happens to one file. */
+/** The change to one file. */
 export interface FileStep {
   readonly path: string;
   readonly action: 'create' | 'change' | 'remove' | 'keep';
@@ -67,7 +67,7 @@ export interface Purpose {
   readonly isDry: boolean;
   /** Replaces files of ours that someone changed, and files that are in the way. */
   readonly isForced: boolean;
-  /** Leaves everything else that was written for the agent. */
+  /** Keeps everything else that was written for the agent. */
   readonly isAddition?: boolean;
 }
 
@@ -144,7 +144,7 @@ function planWriting(one: Wanted, { agent, isForced }: Purpose, files: readonly 
   const kept = before === undefined ? undefined : withoutEarlier(before, earlier);
   if (kept === 'changed') throw changedFile(`${path}: ${entry.path.join('.')}`, true);
   const after = addEntry(kept ?? '', entry, path);
-  // An entry that is there already and not ours is not ours to remove.
+  // An entry that already existed is not ours to remove.
   if (after === kept) return { ...plan, after: before, written: earlier };
   return {
     ...plan,
@@ -182,7 +182,7 @@ function planRemoval(written: Written): Plan {
   return { ...plan, after: created && removal.text.trim() === '' ? undefined : removal.text };
 }
 
-/** All of them, or none: what was done before a failure is undone. */
+/** All of them or none: a failure undoes the changes before it. */
 async function carryOut(plans: readonly Plan[]): Promise<void> {
   const done: Plan[] = [];
   try {
@@ -250,7 +250,7 @@ function readText(path: string): { readonly text: string | undefined; readonly m
 
 const exists = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined;
 
-/** Where a link leads: people link settings to a folder that they share. A link to nowhere is refused. */
+/** Where a link leads: people link settings to a folder that they share. A broken link is refused. */
 function realPath(path: string): string {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) {
     const folder = dirname(path);
@@ -267,7 +267,7 @@ function realPath(path: string): string {
   }
 }
 
-/** The folders that will be made, the innermost first. */
+/** The folders to create, the innermost first. */
 function missingFolders(path: string): string[] {
   const folder = dirname(path);
   return folder === path || exists(folder) ? [] : [folder, ...missingFolders(folder)];

@@ -72,7 +72,7 @@ interface Step {
   readonly stderr: string;
 }
 
-/** The stage of the demo: a home directory, a service and programs of its own. */
+/** The environment of the demo: its own home directory, service and programs. */
 interface Stage {
   /** Starts a service in the background and waits for its first line. */
   serve(args: readonly string[]): Promise<Step>;

@@ -12,7 +12,7 @@ import type { InboxItem } from './unread.js';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 1000;
-/** A narrower terminal has no room for session ids: the handle names the session as well. */
+/** A narrower terminal has no room for session ids; the handle names the session, too. */
 const WIDTH_FOR_IDS = 70;
 
 const OPTIONS = [

@@ -3,14 +3,16 @@ import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 
-/** Sessions that were read longest ago are forgotten beyond these. */
+/** The number of sessions to remember; those read longest ago are dropped. */
 const MARKS_MAX = 2000;
 
 /** How far a person has read each session. */
 export interface ReadMarks {
   get(sessionId: string): number;
   advance(sessionId: string, sequence: number): void;
-  /** Keeps what was noted. What another process kept meanwhile stays; a file that cannot be written is only noted. */
+  /**
+   * Saves the marks and keeps those that another process saved meanwhile; prints a note if the file cannot be written.
+   */
   save(): Promise<void>;
 }
 
@@ -44,7 +46,7 @@ export async function openReadMarks(context: Context, me: string): Promise<ReadM
   };
 }
 
-/** A file that is damaged is the same as none: everything is unread again. */
+/** A damaged file is treated like a missing one: everything is unread again. */
 async function readMarks(path: string | undefined): Promise<Map<string, number>> {
   try {
     const text = path === undefined ? undefined : await readIfPresent(path);

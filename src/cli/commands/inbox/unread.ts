@@ -13,7 +13,7 @@ import { openReadMarks, type ReadMarks } from './read-marks.js';
 
 /** How many of the latest events of a session are checked; unread ones before them are not counted. */
 const WINDOW = 200;
-/** Sessions that are looked at unless all are wanted. */
+/** How many sessions are checked by default. */
 const SCANNED_MAX = 200;
 const AT_A_TIME = 8;
 
@@ -25,17 +25,17 @@ export interface InboxItem {
   /** The acting agent's status in the session. */
   readonly status: ParticipantStatus;
   readonly with: readonly string[];
-  /** Messages of others after what was read or answered. */
+  /** Messages from others since the last read or answered one. */
   readonly unread: number;
-  /** There are more than were counted. */
+  /** Whether there are more than were counted. */
   readonly has_more: boolean;
-  /** The latest message of someone else, or what else they did last. */
+  /** The latest message from someone else, or their latest other event. */
   readonly last_event: EventEnvelope;
 }
 
 interface Inbox {
   readonly items: readonly InboxItem[];
-  /** There are sessions that were not looked at. */
+  /** Whether there are sessions that were not checked. */
   readonly isCut: boolean;
 }
 
@@ -74,7 +74,10 @@ function isWanted(item: InboxItem, { isInvited, isUnread, handle, sinceMs }: Inb
   return (isInvited && isInvitation(item)) || (isUnread && item.unread > 0);
 }
 
-/** The news of a session; undefined if there is none. A session whose last message is the agent's own is not read again. */
+/**
+ * The unread part of a session; undefined if there is none. A session whose last message is the agent's own is not read
+ * again.
+ */
 async function findNews(
   context: Context,
   session: Session,
@@ -116,7 +119,7 @@ async function findNews(
   };
 }
 
-/** The message that an event brings: one, or the only one of a session that was ended with it. */
+/** The message in an event: a message event, or the invitation to a session that ended with its only message. */
 export function findText(event: EventEnvelope, me: string): Message | undefined {
   if (isMessageEvent(event)) return event.payload;
   const { invitee, initial_message: initial } = event.payload;
@@ -128,7 +131,7 @@ export function findText(event: EventEnvelope, me: string): Message | undefined 
 export interface Unread {
   readonly session_id: string;
   readonly messages: readonly Message[];
-  /** So many more are unread. */
+  /** The number of further unread messages. */
   readonly unread_left: number;
 }
 
@@ -161,7 +164,7 @@ export async function readUnread(
     async markRead() {
       marks.advance(sessionId, end);
       const reports = createTakenReports(context, () => context.client());
-      // The message that came with an invitation is in no session that this agent has joined.
+      // The message of an invitation is not in a session that this agent has joined.
       for (const message of messages) if (isJoined) reports.note(sessionId, message.sequence);
       await Promise.all([marks.save(), reports.settle()]);
     },

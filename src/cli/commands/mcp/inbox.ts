@@ -14,7 +14,7 @@ import { type CursorFile, openCursorFile } from '../tail/cursor-file.js';
 
 /** A page of `read`. */
 export interface InboxPage extends EventPage {
-  /** This many events after the cursor are no longer kept: they are in their sessions. */
+  /** The number of events after the cursor that are no longer kept here, only in their sessions. */
   missed: number;
 }
 

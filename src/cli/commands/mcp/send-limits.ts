@@ -20,7 +20,7 @@ export interface Outgoing {
   /** A session; undefined: a new one. */
   readonly sessionId: string | undefined;
   readonly text: string | undefined;
-  /** What makes a repetition harmless, if the caller chose it: the repetition must have the same metadata. */
+  /** The idempotency name or key, if the caller chose one: repeating the call must send the same metadata. */
   readonly key: string | undefined;
 }
 
@@ -33,7 +33,7 @@ interface Permit {
   close(wasSent: boolean, key: string | undefined): Promise<void>;
 }
 
-/** The same limits as those of `asp run`. A model's tools know nothing of tokens and costs. */
+/** The same limits as those of `asp run`. Tools do not know about tokens and costs. */
 export async function openSendLimits(
   context: Context,
   me: string,
@@ -46,7 +46,7 @@ export async function openSendLimits(
     async begin({ sessionId, text, key: given }, signal) {
       const messages = sessionId === undefined ? [] : await readLastMessages({ ...context, signal }, sessionId);
       const own = messages.findLastIndex(({ sender }) => sender === me);
-      // What people wrote before that was counted when this agent wrote.
+      // Earlier messages from people were counted when this agent wrote.
       for (const message of messages.slice(own + 1)) limits.notice(message);
       const answered = messages.findLast(({ sender }) => sender !== me);
       const message = sessionId === undefined ? undefined : (answered ?? { session_id: sessionId, sender: me });
@@ -66,7 +66,7 @@ export async function openSendLimits(
           if (key !== undefined && given === undefined) sentBefore.set(key, metadata);
           const [oldest] = sentBefore.keys();
           if (sentBefore.size > KEYS_MAX && oldest !== undefined) sentBefore.delete(oldest);
-          // A count that cannot be kept still holds in this process.
+          // A count that cannot be saved still applies in this process.
           await limits.written().catch((error: unknown) => context.output.detail(String(error)));
         },
       };
@@ -79,7 +79,7 @@ export function parseSession(target: unknown): string | undefined {
   return typeof target === 'string' && target.startsWith(ID_PREFIX.session) ? target : undefined;
 }
 
-/** In terms of what a person does: a model has no options to set. */
+/** Worded for a person: a model cannot set options. */
 const GO_ON: Partial<Record<LimitName, string>> = {
   max_replies:
     'a message from a person in the session resets the count, or the person raises the limit of these tools.',

@@ -124,7 +124,7 @@ function createFrames(
     // A subscription is answered when it ends.
     if ('id' in message && message.method !== 'subscriptions/listen') open.add(message.id);
     if ('id' in message) return;
-    // What the client no longer wants gets no answer.
+    // Canceled requests get no answer.
     if (message.method === 'notifications/cancelled') settle(message.params?.['requestId'] as RequestId);
   };
   const takeLines = async (): Promise<void> => {

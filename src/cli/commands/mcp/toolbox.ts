@@ -39,14 +39,14 @@ export interface ToolboxParts {
   readonly inbox: Inbox;
   /** The folder of files, whose path on the machine is not revealed. */
   readonly folder: SharedFolder | undefined;
-  /** Undefined where the tools may only read. */
+  /** Undefined if the tools may only read. */
   readonly reports: TakenReports | undefined;
   readonly sendLimits: SendLimits;
   /** Stops all waiting; open calls finish. */
   readonly soft: AbortSignal;
 }
 
-/** A call of the client: its number, and the signal that the client no longer wants its answer. */
+/** A call of the client: its number, and a signal that aborts when the client cancels it. */
 interface Request {
   readonly requestId: RequestId;
   readonly signal: AbortSignal;

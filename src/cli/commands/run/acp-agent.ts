@@ -79,23 +79,23 @@ type Failed = Exclude<AcpReply, { kind: 'result' }>;
 
 const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null };
 
-/** One turn, while it is under way. */
+/** A turn in progress. */
 interface Turn extends AskingTurn {
   /** The program has shown that it has the prompt. */
   readonly onTaken: () => void;
-  /** Everything said since the last tool call; what came before it was thinking aloud. */
+  /** All text since the last tool call; the text before it was thinking aloud. */
   text: string;
   earlier: string;
   size: number;
 }
 
-/** The program as long as it lives. */
+/** The program, while it is running. */
 interface Connection {
   readonly process: AcpProcess;
   readonly canLoad: 'session/resume' | 'session/load' | undefined;
-  /** Sessions of ours that are open in it, and its names for them. */
+  /** Our sessions that are open in it, and its names for them. */
   readonly open: Map<string, string>;
-  /** We ended it because of this session's turn: the others are not at fault. */
+  /** The session whose turn made us end it: the others are not at fault. */
   endedFor?: string;
 }
 
@@ -351,7 +351,7 @@ class AcpAgent implements Responder {
     if (data === undefined) return;
     const { sessionId, update } = data;
     if (update.sessionUpdate === 'usage_update') this.#takeUsage(sessionId, update);
-    // What a session that is being loaded said before belongs to no turn.
+    // The replayed text of a session that is being loaded belongs to no turn.
     const turn = this.#turns.get(sessionId);
     if (turn === undefined) return;
     turn.onTaken();
@@ -427,7 +427,7 @@ function createTimeLimit(clock: Clock, limitMs: number) {
   };
 }
 
-/** A program may never answer: what was stopped is not waited for. */
+/** A program may never answer, so nothing waits for a stopped turn. */
 function orAborted<Value>(signal: AbortSignal, promise: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
@@ -456,10 +456,13 @@ export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
   return agent;
 }
 
-/** Which session of the program is which of ours, across runs. */
+/** Maps our sessions to those of the program, across runs. */
 interface AcpSessions {
   find(sessionId: string): string | undefined;
-  /** Notes a turn that begins; true when the session's last turn was about the same event, so that it was cut off. */
+  /**
+   * Records the beginning of a turn; true if the session's last turn was about the same event, which means that it was
+   * cut off.
+   */
   begin(sessionId: string, acpId: string, eventId: string): boolean;
   readonly questions: Questions;
   written(): Promise<void>;

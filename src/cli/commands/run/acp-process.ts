@@ -14,17 +14,17 @@ const KILL_AFTER_MS = 2_000;
 const LINE_MAX_BYTES = 8 * 1024 * 1024;
 const SHOWN_MAX = 200;
 
-/** Words of the agent program, for a line of ours. */
+/** Text from the agent program, on one line. */
 export const toShownText = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
 
-/** What a request came to. */
+/** The result of a request. */
 export type AcpReply =
   | { readonly kind: 'result'; readonly result: unknown }
   /** The program answered with an error. */
   | { readonly kind: 'refused'; readonly code: number; readonly why: string }
   | AcpEnded;
 
-/** The agent program is gone, and with it every answer that it owed. */
+/** The agent program is gone, so the answer will never come. */
 export interface AcpEnded {
   readonly kind: 'ended';
   readonly why: string;
@@ -41,7 +41,7 @@ export interface AcpHandlers {
 export interface AcpProcess {
   request(method: string, params: object): Promise<AcpReply>;
   notify(method: string, params: object): void;
-  /** Resolves when the program is gone and nothing of it is left to read. */
+  /** Resolves when the program is gone and all of its output was read. */
   readonly ended: Promise<AcpEnded>;
   /** Ends the program and what it started; `why` is what its open requests fail with. */
   end(why: string): Promise<void>;
@@ -87,7 +87,7 @@ export function startAcpProcess(
     try {
       process.kill(isWindows ? child.pid : -child.pid, signal);
     } catch {
-      // It ended by itself meanwhile.
+      // It ended on its own meanwhile.
     }
   };
   const send = (message: object): void => {

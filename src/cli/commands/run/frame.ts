@@ -9,7 +9,7 @@ export function describeSender(sender: string, relation: Relation): string {
   return `${sanitizeLine(sender)} (checked by the service; relation to you: ${relation})`;
 }
 
-/** In place of a reply: there is nothing to say. A model cannot answer with nothing. */
+/** Stands for no reply, because a model cannot answer with nothing. */
 export const NO_REPLY = 'NO_REPLY';
 
 export interface Framed {
@@ -23,7 +23,7 @@ export interface Framed {
   readonly isRepeated: boolean;
 }
 
-/** A message as a turn's input. Its text stands between lines that its sender cannot have foreseen. */
+/** A message as a turn's input. Its text is enclosed in lines that its sender could not have predicted. */
 export function frameMessage({ random }: Pick<Context, 'random'>, framed: Framed): string {
   const { me, event, messageId, sender, relation, text, isRepeated } = framed;
   return [

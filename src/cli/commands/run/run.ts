@@ -3,7 +3,7 @@ import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readHandle, readHandles, readTime } from '../../values.js';
 
-/** How far an agent may go before a person has to look; `asp mcp` has them too. */
+/** How much an agent may do before a person has to take a look; shared with `asp mcp`. */
 export const LIMIT_OPTIONS = [
   {
     flags: '--max-replies <count>',
@@ -39,7 +39,7 @@ const WHOSE: ReadonlyMap<string, readonly Relation[]> = new Map([
   ['anyone', ['same owner', 'on your allowlist', 'anyone']],
 ]);
 
-/** The kinds of permission that a message brings with it, by its sender's relation. */
+/** The kinds of permission that a message gets, by its sender's relation. */
 export type Allowed = ReadonlyMap<Relation, ReadonlySet<string>>;
 
 /** `read,search` is for everyone who is answered, `same-owner=edit` only for some; all of them add up. */
@@ -213,7 +213,7 @@ export function readFrom(texts: readonly string[]): readonly string[] | 'anyone'
   return texts.includes('anyone') ? 'anyone' : readHandles(texts);
 }
 
-/** What is run, and by what it is spoken to. */
+/** The command to run, and how asp talks to it. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
   | { readonly protocol: 'exec' }
   | { readonly protocol: 'acp'; readonly allow: Allowed; readonly ask: AskRule | undefined }

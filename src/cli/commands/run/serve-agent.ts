@@ -140,7 +140,7 @@ interface ResponderParts {
   readonly signal: AbortSignal;
 }
 
-/** What makes the replies: a command that runs for each message, or an agent program that stays. */
+/** The source of the replies: a command that runs for each message, or an agent program that keeps running. */
 async function startResponder({ rules, ...parts }: ResponderParts): Promise<Responder> {
   const { context, me, guard } = parts;
   if (rules.protocol === 'exec') return respondByCommand(context, rules, guard, await agentEnvironment(context, me));

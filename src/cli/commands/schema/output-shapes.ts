@@ -72,7 +72,7 @@ const inboxItem = shape({
   last_event: EventEnvelope,
 });
 
-/** What an agent program said of its turn (run --acp). */
+/** What an agent program reported about its turn (run --acp). */
 const turn = shape({
   acp_session_id: maybe,
   stop_reason: maybe,

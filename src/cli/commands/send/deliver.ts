@@ -45,7 +45,7 @@ interface SendResult {
   readonly attempts: number;
   /** Null if only the credential knows. */
   readonly as: string | null;
-  /** What became of it, where that was waited for. */
+  /** Its delivery, if the command waited for it. */
   readonly delivery?: DeliveryReply;
   /** The message that this one answers. */
   readonly in_reply_to?: string;
@@ -58,7 +58,7 @@ interface SendResult {
   readonly choice?: string;
 }
 
-/** A message whose answer is waited for. */
+/** A message that waits for an answer. */
 interface Question {
   /** Possible answers; if there are any, nothing else counts as the answer. */
   readonly choices: readonly string[];
@@ -68,7 +68,7 @@ interface Question {
   readonly isStrict?: boolean;
 }
 
-/** What most messages do without. */
+/** Options that most messages do not need. */
 export const PLAIN_MESSAGE = {
   files: [],
   filename: undefined,
@@ -450,7 +450,7 @@ function explainLine(
   });
 }
 
-/** Waits until every recipient has come so far. */
+/** Waits until every recipient has reached the state. */
 async function waitForRecipients(
   context: Context,
   { session_id: sessionId, sequence }: SendResult,
@@ -496,7 +496,7 @@ async function listen(context: Context, sent: SendResult, question: Question | u
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
   const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
-  // Read again, the message has its id.
+  // Reads the message again to get its id.
   const isStrict = question?.isStrict === true;
   const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
   const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;

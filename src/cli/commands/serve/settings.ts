@@ -434,7 +434,7 @@ const OF_A_DATABASE = [
   'database-page',
 ] as const satisfies SettingName[];
 
-/** They limit what a service takes of a PostgreSQL database. */
+/** They limit how much of a PostgreSQL database a service uses. */
 export function requireUseOfDatabase(settings: Settings): void {
   if (settings.database === undefined) {
     const name = OF_A_DATABASE.find((candidate) => settings[candidate] !== SETTING[candidate].standard);

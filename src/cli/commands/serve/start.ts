@@ -52,7 +52,7 @@ export async function startEchoAgent(context: Context, record: LocalServiceRecor
 
 /**
  * An agent that joins every session it is invited to and repeats every message of others, until `signal`. The key of an
- * answer is derived from the message's id: however often an event is delivered, it is answered once.
+ * answer is derived from the message's id: an event is answered once, no matter how often it is delivered.
  */
 async function runEchoAgent(client: Client, handle: string, signal: AbortSignal): Promise<void> {
   for await (const item of client.tail({ signal })) {
@@ -477,7 +477,7 @@ function untilAskedToStop({ signal }: Context, service: RunningService): Promise
   return Promise.race([signalled, service.stopRequested]);
 }
 
-/** Serves on while load balancers learn that this service is no longer ready. */
+/** Keeps serving while load balancers notice that this service is no longer ready. */
 async function drain(context: Context, service: RunningService, ready: ReadyFile, delayMs: number): Promise<void> {
   if (delayMs === 0) return;
   service.drain();

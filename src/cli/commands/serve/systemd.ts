@@ -4,7 +4,7 @@ import { beatEvery } from '../../../kit/beat.js';
 import type { Context } from '../../context/context.js';
 
 const PROGRAM = 'systemd-notify';
-/** After it has sent its line, it waits until systemd has read it. */
+/** After sending its line, `systemd-notify` waits until systemd has read it. */
 const LONGEST_SEND_MS = 10_000;
 const MICROSECONDS_PER_MS = 1_000;
 

@@ -13,7 +13,7 @@ const NUMBER_MAX = 10 ** 6;
 
 /**
  * Where traces go, from the standard variables of OpenTelemetry; undefined unless one of them names an endpoint. A
- * value that cannot be used is an error: traces that silently go nowhere help no one.
+ * value that cannot be used is an error: silently losing traces helps no one.
  */
 export function readTracing(environment: Environment, version: string): TraceOptions | undefined {
   const read = (name: string): string | undefined => environment[`OTEL_${name}`]?.trim() || undefined;

@@ -149,7 +149,7 @@ async function requireOwn({ path }: Place): Promise<boolean> {
   });
 }
 
-/** A service that runs without systemd would keep the data from the new one. */
+/** A service that runs without systemd would keep the new one from using the data. */
 async function requireFree(context: Context, place: Place): Promise<void> {
   if (place.isSystem || (await readIfPresent(place.path)) !== undefined) return;
   const running = await context.localService();
@@ -217,7 +217,7 @@ async function planUnit(context: Context, place: Place, { user, config }: Wishes
   return { words, text: toUnit(place, { user, settings, command: words }) };
 }
 
-/** What a service needs on any machine; seccomp does most of it, which systemd offers users too. */
+/** Restrictions that work on any machine; seccomp does most of them, which is available to user units, too. */
 const CONFINED = [
   'UMask=0077',
   'NoNewPrivileges=true',
@@ -231,7 +231,7 @@ const CONFINED = [
   'SystemCallErrorNumber=EPERM',
 ];
 
-/** What only the manager of the whole machine can take away. */
+/** Restrictions that only the system manager can apply. */
 const CONFINED_BY_ROOT = [
   'CapabilityBoundingSet=',
   'ProtectSystem=strict',

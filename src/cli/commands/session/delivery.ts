@@ -17,11 +17,11 @@ const ORDER: readonly DeliveryState[] = ['stored', 'delivered', 'taken', 'answer
 const hasReached = ({ state }: Recipient, wanted: DeliveryState): boolean =>
   ORDER.indexOf(state) >= ORDER.indexOf(wanted);
 
-/** Those who left will come no further. */
+/** Recipients that left will not get any further. */
 const listMissing = ({ recipients }: DeliveryReply, wanted: DeliveryState): Recipient[] =>
   recipients.filter((one) => one.status !== 'left' && !hasReached(one, wanted));
 
-/** What became of a message. Only a service with delivery states and a joined agent get an answer. */
+/** The delivery of a message. This needs a service with delivery states, and a joined agent. */
 export async function readDelivery(
   context: Context,
   sessionId: string,
@@ -45,12 +45,12 @@ export async function readDelivery(
   }
 }
 
-/** What became of the agent's last message in a session, else of the last message; undefined where there is none. */
+/** The delivery of the agent's last message in a session, or else of the last message; undefined if there is none. */
 export async function readLastDelivery(context: Context, sessionId: string): Promise<DeliveryReply | undefined> {
   const me = await context.actingHandle();
   const messages = await readLastMessages(context, sessionId);
   let found = messages.findLast(({ sender }) => sender === me);
-  // Someone else has said a lot since: the agent's own last word is further back.
+  // Others have written a lot since: the agent's own last message is further back.
   if (found === undefined && messages.length > 0 && (messages[0]?.sequence ?? 1) > 1)
     for await (const message of readSessionMessages(context, sessionId)) if (message.sender === me) found = message;
   const sequence = (found ?? messages.at(-1))?.sequence;
@@ -73,13 +73,16 @@ export function deliveryText({ sequence, recipients }: DeliveryReply, style: Sty
   ].join('\n');
 }
 
-/** A message whose recipients are waited for. */
+/** A message that waits for its recipients. */
 export interface Awaited {
   readonly sessionId: string;
   readonly sequence: number;
 }
 
-/** Waits until every recipient of a message that has not left has come so far. @throws CliError `ASP_TIMEOUT`, or where it can never come */
+/**
+ * Waits until every recipient that has not left has reached the state. @throws CliError `ASP_TIMEOUT`, or an error if
+ * that can never happen
+ */
 export async function waitForState(
   context: Context,
   { sessionId, sequence }: Awaited,

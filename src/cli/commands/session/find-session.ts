@@ -7,11 +7,11 @@ import { type CliError, usageError } from '../../errors.js';
 import { isSessionId } from '../../values.js';
 import { participantNames } from './facts.js';
 
-/** Sessions beyond these are not searched for a name. */
+/** How many sessions are searched for a name. */
 const SCANNED_MAX = 1000;
 const CANDIDATES_SHOWN = 3;
 
-/** How to choose if several sessions fit a name. */
+/** How to choose if several sessions match a name. */
 type Wanted = 'any' | 'invited' | 'ended';
 
 /** The id of a session that the user named (see `readSessionName`); a whole id is not looked up. */

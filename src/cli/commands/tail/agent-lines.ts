@@ -17,12 +17,12 @@ import { describeSender } from '../run/frame.js';
 export const LINE_MAX = 480;
 /** They also drop lines that come faster. */
 const PAUSE_MS = 2_000;
-/** News of more sessions than this becomes one line, so that no line waits long. */
+/** Events of more sessions than this become one line, so that no line waits long. */
 const SESSIONS_MAX = 4;
 /** Beyond these, the stream of events waits for the reader. */
 const PENDING_MAX = 1_000;
 const NAMED_MAX = 2;
-/** A text with less room than this is not worth beginning. */
+/** With less room than this, the text is left out. */
 const TEXT_MIN = 40;
 
 /** Prints events for the monitor of a coding agent, in which every line wakes the agent. */
@@ -36,13 +36,13 @@ export interface AgentLines {
   joined(sessionId: string): void;
   /** Calls `action` when nothing of the session waits for its line anymore. */
   after(sessionId: string, action: () => void): void;
-  /** Tells of everything that still waits, in one line. */
+  /** Reports everything that is still waiting, in one line. */
   close(): Promise<void>;
 }
 
-/** The news of one session that wait for their line. */
+/** The events of one session that wait for their line. */
 interface News {
-  /** Of this agent; it matters no longer once messages arrive. */
+  /** An invitation of this agent; it no longer matters once messages arrive. */
   invitation: EventEnvelope | undefined;
   /** The first one. */
   message: EventEnvelope | undefined;
@@ -113,7 +113,8 @@ class PacedLines implements AgentLines {
     if (this.#failure !== undefined) throw this.#failure.error;
     const { session_id: sessionId } = event;
     const isMessage = findText(event, this.#me) !== undefined;
-    // The service sends what it has not delivered to a socket yet, also what its reader has seen in the inbox.
+    // The service sends everything that it has not delivered to a socket yet, even messages that were already read in
+    // the inbox.
     if (isMessage && event.sequence <= (this.#marks?.get(sessionId) ?? 0)) return;
     const isNew = !this.#waiting.has(sessionId);
     const news = this.#waiting.get(sessionId) ?? {
@@ -152,7 +153,7 @@ class PacedLines implements AgentLines {
     this.#isClosed = true;
     this.#cancelTimer?.();
     await this.#printing;
-    // A question about a sender that the end of the tail cut off leaves its news waiting.
+    // If the tail ends during a lookup of a sender, its events stay waiting.
     if (this.#failure !== undefined && !this.#context.signal.aborted) throw this.#failure.error;
     if (this.#waiting.size > 0) await this.#tellAll();
   }
@@ -187,7 +188,7 @@ class PacedLines implements AgentLines {
     const shown = news.message ?? news.invitation;
     if (shown === undefined) return this.#finish(sessionId, news);
     const relation = await this.findRelation(getHandle(shown));
-    // It may have been joined meanwhile, and what else came is in the line too.
+    // The agent may have joined meanwhile; the line then includes later events, too.
     if (this.#waiting.get(sessionId) !== news) return;
     this.#waiting.delete(sessionId);
     await this.#print(this.#lineFor(shown, news, relation));
@@ -252,7 +253,7 @@ const listInviters = ({ message, invitation }: News): string[] =>
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-/** Nothing but a handle may stand where a sender stands. */
+/** Only a handle may appear in place of a sender. */
 function getHandle(event: EventEnvelope): string {
   const actor = findActor(event);
   return actor !== undefined && isHandle(actor) ? actor : '@unknown';
@@ -263,7 +264,7 @@ function named(handles: ReadonlySet<string>): string {
   return `${some.join(', ')}${handles.size > some.length ? ' and others' : ''}`;
 }
 
-/** The sentences that fit in a line, in order; the later ones give way. */
+/** The sentences that fit in a line, in order; later ones are dropped first. */
 function fitted(sentences: readonly string[]): string {
   let line = '';
   for (const sentence of sentences) {

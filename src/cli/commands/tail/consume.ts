@@ -35,10 +35,13 @@ async function createRenderer({ output, random }: Context, view: View, isOneSess
   };
 }
 
-/** More waiting characters than these are written at once. */
+/** If more characters than this are waiting, they are written at once. */
 const WAITING_MAX = 64 * 1024;
 
-/** Prints events. Into a pipe, those that arrive in one turn of the event loop are one write: a call of the system costs more than a line. */
+/**
+ * Prints events. Into a pipe, those that arrive in one turn of the event loop are one write: a system call costs more
+ * than a line.
+ */
 export interface Printer {
   /** Prints an event. Waits only if much is waiting. Throws if an earlier line was not accepted. */
   add(event: EventEnvelope): void | Promise<void>;
@@ -50,7 +53,7 @@ export interface Printer {
 
 export async function createPrinter(context: Context, view: View, isOneSession: boolean): Promise<Printer> {
   const { output, streams } = context;
-  // A cursor never passes an event whose line is not whole.
+  // A cursor never passes an event whose line is incomplete.
   const waitingMax = streams.stdout.isFile ? 0 : WAITING_MAX;
   const render = await createRenderer(context, view, isOneSession);
   let waiting = '';
@@ -83,10 +86,10 @@ export async function createPrinter(context: Context, view: View, isOneSession: 
     if (isScheduled) return;
     isScheduled = true;
     setImmediate(async () => {
-      // A slow reader gets what came meanwhile next; when that is much, `add` waits.
+      // A slow reader gets the backlog next; if that is large, `add` waits.
       await writing;
       isScheduled = false;
-      // The next call throws it too.
+      // The next call also throws it.
       await flush().catch(() => {});
     });
   };

@@ -144,7 +144,7 @@ interface Tail {
   readonly me: string | undefined;
   readonly stop: (reason: Stop) => void;
   readonly noteActivity: () => void;
-  /** Whether silence counts from now on. */
+  /** Whether the idle time counts from now on. */
   readonly listen: (isTrue: boolean) => void;
   readonly ended: Set<string>;
   printed: number;
@@ -226,7 +226,7 @@ function getCode(error: unknown): string {
   return error instanceof RequestError || error instanceof CliError ? error.code : 'ASP_BUG';
 }
 
-/** A monitor joins strangers only when its agent does: their text would be in its input. */
+/** A monitor joins sessions of strangers only if its agent does: their text would reach its input. */
 const knowsAll =
   ({ findRelation }: AgentLines, me: string) =>
   async ({ participants }: Session): Promise<boolean> => {
@@ -417,8 +417,8 @@ function takeEvent(tail: Tail, item: EventItem): void | Promise<void> {
 }
 
 /**
- * Says once that there is no connection: before the first connection at once; later only to a person, and not for a
- * short outage.
+ * Says once that there is no connection: before the first connection at once; later only to a person, and only if the
+ * outage is not short.
  */
 async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<void> {
   if (tail.isOutageReported || (tail.isReady && (tail.options.view !== 'pretty' || attempt < 2))) return;
@@ -466,7 +466,7 @@ function startTimers(context: Context, options: FollowOptions, stop: Tail['stop'
     cancels.get(name)?.();
     if (delayMs !== undefined) cancels.set(name, clock.schedule(delayMs, action, true));
   };
-  // While existing events are read, or there is no connection, silence does not count.
+  // Idle time does not count while existing events are read, or while there is no connection.
   let isListening = false;
   const noteActivity = (): void => {
     if (isListening) after('idle', options.idleMs, () => stop('idle'));
