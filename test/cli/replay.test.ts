@@ -171,6 +171,8 @@ describe('asp replay of a file', () => {
       .says(YOU, 'c')
       .says(ME, 'c');
     expect(await verdicts(recorder, SAID)).toEqual([0, 'same', 'same', 'same']);
+    recorder.says('@t.other', 'd').says(YOU, 'e').says(ME, 'no', { in_reply_to: 'msg_7' }).says(ME, 'e');
+    expect(await verdicts(recorder, SAID, ['--from', YOU])).toEqual([0, 'same', 'same', 'same', 'same']);
   });
 
   it('compares text without the spaces around it, the only text part as text, and data by their members', async () => {

@@ -138,8 +138,9 @@ export async function* listTurns(
     if (isInvited || actor === me) place.isIn = type !== 'session.left';
     if (isMessageEvent(event) && actor === me) {
       const named = findInReplyTo(event.payload);
-      const answered = waiting.find(({ incoming }) => incoming.payload.id === named) ?? place.latest;
-      answered?.replies.push(event.payload);
+      const isAnswered = (one: Waiting): boolean =>
+        named === undefined ? one === place.latest : one.incoming.payload.id === named;
+      waiting.find(isAnswered)?.replies.push(event.payload);
     }
     const incoming = place.isIn === false ? undefined : findIncoming(event, me);
     const isNew = !waiting.some((one) => one.incoming.payload.id === incoming?.payload.id);
