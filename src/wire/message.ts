@@ -30,6 +30,8 @@ export const CHOICES_MIN = 2;
 export const CHOICES_MAX = 10;
 /** In characters. */
 export const CHOICE_MAX_LENGTH = 80;
+/** In characters: a question up to this length is shown whole wherever a button answers it. */
+export const QUESTION_SHOWN_LENGTH = 2_000;
 
 /** Characters that are invisible, or that change the position of others. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;

@@ -368,6 +368,38 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(json<{ items: { content: string }[] }>(stdout).items.at(-1)?.content).toBe('no');
     });
 
+    it('a cut connection refuses: the turn goes on without the permission, and its reply waits for the service', async () => {
+      const apart = createHome();
+      let own = await startServe(apart, ['--seed', 'demo.other,alice.bot,alice.two', '--limits', 'off']);
+      try {
+        for (const handle of [ASKED, BOT, SENDER]) await apart.asp(['login', handle, '--yes']);
+        const { program, noted } = polite();
+        const words = ['run', '-a', BOT, '--acp', program, '--ask', ASKED, '--ask-wait', '10s', '--grace', '2s'];
+        const agent = apart.start(words);
+        await agent.until('stderr', /Answering as/);
+        const sent = await apart.asp(['send', BOT, `request ${JSON.stringify({ toolCall: TOOL_CALL })}`, '-a', SENDER]);
+        const isAsked = async () =>
+          (await apart.asp(['session', 'list', '-a', ASKED])).stdout.includes('Permission for');
+        await until('the question is there', isAsked, 30_000);
+        own.running.kill('SIGKILL');
+        await own.running.ended;
+        await agent.until('stderr', /It was refused; @demo\.other did not answer/);
+        await until('the program hears it', async () => noted().some(({ what }) => what === 'outcome'), 30_000);
+        expect(noted().at(-1)).toMatchObject({ outcome: { optionId: 'no' } });
+        own = await startServe(apart, ['--limits', 'off'], own.url);
+        const isAnswered = async () =>
+          / no$/m.test(
+            (await apart.asp(['message', 'list', sent.stdout.trim(), '-a', SENDER])).stdout.replaceAll('\t', ' '),
+          );
+        await until('the reply is sent', isAnswered, 40_000);
+        agent.kill('SIGINT');
+        await agent.ended;
+      } finally {
+        await own.stop();
+        await apart.dispose();
+      }
+    }, 120_000);
+
     it('Ctrl-C in a question refuses nothing for good: it ends the question, and the next run asks again', async () => {
       const { program } = polite();
       const agent = await start(program, ['--ask', ASKED]);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
+import { QUESTION_SHOWN_LENGTH } from '../../../src/wire/message.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import type { Page } from '../../support/browser.js';
@@ -310,6 +311,19 @@ describe('A question on the page of everything that waits', () => {
     ];
     expect(answers.map(({ answer }) => answer.status)).toEqual([404, 404, 404]);
     expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
+  });
+
+  it('is shown whole beside its buttons, up to the length that an agent may rely on', async () => {
+    const { mine, owner } = await newOwner();
+    const long = (end: string) => `${'x '.repeat((QUESTION_SHOWN_LENGTH - end.length) / 2)}${end}`;
+    await ask(mine, long('rm -rf /'));
+    await ask(mine, `${long('rm -rf /')}, and more`);
+    const { text: shown } = await owner.open(PATH);
+    expect([shown.includes('x rm -rf /'), shown.includes('x rm -rf /…'), shown.includes('and more')]).toEqual([
+      true,
+      true,
+      false,
+    ]);
   });
 
   it('stands for those before it in its session, so that no one can fill the page', async () => {

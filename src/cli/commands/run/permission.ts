@@ -3,7 +3,7 @@ import type { Relation } from '../../../agent/relation.js';
 import { RequestError } from '../../../client/client.js';
 import { fence } from '../../../kit/fence.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
-import { findChoice, isChoice, isHiding } from '../../../wire/message.js';
+import { findChoice, isChoice, isHiding, QUESTION_SHOWN_LENGTH } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
 import { findErrorContext } from '../../context/explain.js';
 import { askStrictly } from '../send/deliver.js';
@@ -15,8 +15,6 @@ export const PERMISSION = 'permission';
 
 /** Questions of one turn: a message cannot make the program wear down the agent that is asked. */
 const QUESTIONS_MAX = 20;
-/** A person must see all of a command or a path. */
-const TEXT_MAX_LENGTH = 2_000;
 const PATHS_SHOWN_MAX = 10;
 /** Our own choice, where the program offers none that refuses. */
 const REFUSE = 'Refuse';
@@ -59,9 +57,9 @@ export function addFacts(known: CallFacts | undefined, call: z.infer<typeof Tool
     ...known,
     ...(kind && { kind }),
     ...(title && { title: toShownText(title) }),
-    ...(command !== undefined && { command: command.slice(0, TEXT_MAX_LENGTH + 1) }),
+    ...(command !== undefined && { command: command.slice(0, QUESTION_SHOWN_LENGTH + 1) }),
     ...(locations && {
-      paths: locations.slice(0, PATHS_SHOWN_MAX + 1).map(({ path }) => path.slice(0, TEXT_MAX_LENGTH + 1)),
+      paths: locations.slice(0, PATHS_SHOWN_MAX + 1).map(({ path }) => path.slice(0, QUESTION_SHOWN_LENGTH + 1)),
     }),
   };
 }
@@ -151,8 +149,9 @@ async function askAbout(
   if (ask === undefined) return NOT_ASKED;
   const { handle, waitMs } = ask;
   const offered = toOffers(options);
-  const hidden = findHidden(facts);
   if (offered === undefined) return { why: `; ${handle} was not asked: no option that allows it once can be shown` };
+  const text = describeRequest(context, { me, turn, facts, offered, untilMs: context.clock.now() + waitMs });
+  const hidden = findHidden(facts, text);
   if (hidden !== undefined) return { why: `; ${handle} was not asked: ${hidden}` };
   if (turn.asked >= QUESTIONS_MAX)
     return { why: `; ${handle} was not asked more than ${QUESTIONS_MAX} times in a turn` };
@@ -167,7 +166,7 @@ async function askAbout(
         handle,
         waitMs,
         topic: `Permission for ${me}`,
-        text: describeRequest(context, { me, turn, facts, offered, untilMs: context.clock.now() + waitMs }),
+        text,
         choices: offered.map(({ choice }) => choice),
         metadata: { [PERMISSION]: turn.eventId },
         async onSent(id) {
@@ -214,11 +213,10 @@ function toOffers(options: readonly Option[]): readonly Offer[] | undefined {
 }
 
 /** Why a person would not see all of what is done, if that is so. */
-function findHidden({ command = '', paths = [] }: CallFacts): string | undefined {
-  const texts = [command.replace(/[\n\t]/g, ' '), ...paths];
-  if (texts.some(({ length }) => length > TEXT_MAX_LENGTH))
-    return `the request has a text of more than ${TEXT_MAX_LENGTH} characters`;
-  return texts.some(isHiding) ? 'the request has characters that are not shown' : undefined;
+function findHidden({ command = '', paths = [] }: CallFacts, text: string): string | undefined {
+  if (text.length > QUESTION_SHOWN_LENGTH) return 'the request is too long to be shown whole';
+  const isHidden = [command.replace(/[\n\t]/g, ' '), ...paths].some(isHiding);
+  return isHidden ? 'the request has characters that are not shown' : undefined;
 }
 
 interface Described {

@@ -1,4 +1,5 @@
 import { isId } from '../../../wire/id.js';
+import { QUESTION_SHOWN_LENGTH } from '../../../wire/message.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
@@ -180,7 +181,7 @@ async function renderAsked(
     values: { question: String(sequence), ...FROM_NEEDS },
   });
   const shown = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
+<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_SHOWN_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
 <div class="answers">${buttons}${dismiss}</div></li>`;
   return [{ at, html: shown }];
 }
@@ -193,8 +194,6 @@ async function findAsked(query: Query, accountId: string, { session_id: sessionI
   if (question === undefined || answerer === undefined) return [];
   return [{ question, answerer, path: `${pathOfSession(sessionId)}?around=${sequence}#e${sequence}` }];
 }
-
-const QUESTION_LENGTH = 400;
 
 interface Problem {
   readonly handle: string;
