@@ -86,7 +86,7 @@ const EXCEPTIONS: readonly { reason: string; revisions: readonly Revision[]; fai
     },
   },
   {
-    reason: 'No tool runs as a task yet.',
+    reason: 'No tool runs as a task: the SDK has none of this revision, and a session already is a handle.',
     revisions: ['2026-07-28'],
     failing: {
       'tasks-capability-negotiation': [
