@@ -2,7 +2,8 @@ import { expect } from 'vitest';
 
 import type { Actor } from '../support/actors.js';
 import { mustDeny } from '../support/answers.js';
-import { connect, post, type Tools, tokenFor } from '../support/mcp-tools.js';
+import { connect, post, subscribe, type Tools, tokenFor } from '../support/mcp-tools.js';
+import { until } from '../support/until.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
@@ -46,6 +47,41 @@ rule('wire/Tools/unread', 'what no one has confirmed comes again, and then no mo
   expect((await tools.call('read', { after: page.next_cursor })).value.events).toEqual([]);
   expect((await tools.call('read')).value.events).toEqual([]);
   await tools.close();
+});
+
+rule(
+  'wire/Tools/resources',
+  'a resource shows what is there and moves nothing; what is not yours is not there',
+  async () => {
+    const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
+    const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'for bob' } });
+    await bob.mustJoin(id);
+    const [tools, foreign] = [await toolsOf(bob), await toolsOf(carol)];
+    expect(await tools.readResource('asp://inbox')).toContain(id);
+    expect(await tools.readResource(`asp://sessions/${id}`)).toContain('for bob');
+    expect((await tools.call('inbox')).value.sessions.map(({ session }) => session.id)).toEqual([id]);
+    for (const uri of [`asp://sessions/${id}`, 'asp://sessions/sess_01M7Y9G2R8BA6EEBGWJC9J4TKX', 'file:///x'])
+      await expect(foreign.readResource(uri)).rejects.toMatchObject({ code: -32602, data: { uri } });
+    for (const each of [tools, foreign]) await each.close();
+  },
+);
+
+rule('wire/Tools/subscriptions', 'a subscriber hears of its own resources, and of unknown ones nothing', async () => {
+  const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
+  const [id, foreign] = [
+    await alice.mustCreate({ invite: [bob.handle] }),
+    await alice.mustCreate({ invite: [carol.handle] }),
+  ];
+  await bob.mustJoin(id);
+  const uris = ['asp://inbox', `asp://sessions/${id}`, `asp://sessions/${foreign}`];
+  const token = await tokenFor(service.place, bob, getUrl());
+  const subscription = await subscribe(getUrl(), token, [...uris, 'file:///x']);
+  expect(subscription.honored).toEqual(uris);
+  await alice.mustSend(foreign, 'not for bob');
+  await alice.mustSend(id, 'for bob');
+  await until('both', async () => subscription.heard.length >= 2);
+  expect(new Set(subscription.heard)).toEqual(new Set(uris.slice(0, 2)));
+  await subscription.close();
 });
 
 rule('wire/Tools/repetition', 'a repeated write with a name, a key or the same words is done one time', async () => {

@@ -86,6 +86,8 @@ export const WIRE = {
   'wire/Tools/audience': 'a resource of its own, refused elsewhere and refusing the tokens of others',
   'wire/Tools/tools': 'as far as the scopes of the token allow, with the denials of the REST interface',
   'wire/Tools/unread': 'a page is unread until its cursor comes back',
+  'wire/Tools/resources': 'the inbox and each session, without moving a cursor; not yours is not there',
+  'wire/Tools/subscriptions': 'of what the agent may see, of known resources only, confirmed as far as they go',
   'wire/Tools/repetition': 'once, idempotency_key, and the same reply to the same message',
 
   'wire/Delivery/GET': 'each recipient of a message and the furthest state that is proved',
