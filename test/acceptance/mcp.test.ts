@@ -674,22 +674,6 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await older.client.subscribeResource({ uri: many[32] ?? '' });
   });
 
-  it('a client that leaves with a subscription open is not waited for', async () => {
-    const running = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });
-    const params = {
-      _meta: META,
-      notifications: { resourceSubscriptions: ['asp://inbox'] },
-    };
-    running.child.stdin?.write(hello(1, 'subscriptions/listen', params));
-    await running.until('stdout', /subscriptions\/acknowledged/);
-    const from = performance.now();
-    running.child.stdin?.end();
-    const { status, stdout } = await running.ended;
-    expect(status).toBe(0);
-    expect(performance.now() - from).toBeLessThan(5_000);
-    expect(json<{ id: number }>(stdout.trimEnd().split('\n').at(-1) ?? '').id).toBe(1);
-  });
-
   it('goes on when the service was away', async () => {
     const { call } = await connect('demo.you');
     const { session_id } = (await call('session_create')).value;

@@ -3,8 +3,12 @@ import { InMemoryTransport, Server } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 
 import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/resources.js';
+import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { INBOX_URI, sessionUri } from '../../src/wire/mcp.js';
+import { startCannedService } from '../support/canned-service.js';
 import { createTestClock, type TestClock } from '../support/clock.js';
+import { until } from '../support/until.js';
+import { runWords } from './captured-run.js';
 
 const SESSION = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKX';
 const OTHER = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKY';
@@ -126,5 +130,31 @@ describe('A subscriber of asp mcp', () => {
     subscriptions.noteEvent(eventOf('@you.bot'));
     await settle();
     expect(sent).toBe(0);
+  });
+
+  it('that leaves without ending its subscription does not hold up the end', async () => {
+    const service = await startCannedService();
+    const params = {
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+      notifications: { resourceSubscriptions: [INBOX_URI] },
+    };
+    const streams = captureStreams();
+    async function* read(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params })}\n`);
+      await until('the acknowledgment', async () => streams.out().includes('subscriptions/acknowledged'));
+    }
+    // No time passes: anything that waits for it would wait forever.
+    const ran = await runWords('mcp', {
+      streams: { ...streams, stdin: { isTerminal: false, read } },
+      clock: createTestClock(),
+      environment: { ASP_PROFILE: service.baseUrl, ASP_TOKEN: 'canned-token', ASP_WS_TOKEN: 'canned-socket-token' },
+    });
+    await service.close();
+    expect(ran.code).toBe(0);
+    expect(JSON.parse(ran.out.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({ id: 1, result: {} });
   });
 });
