@@ -187,13 +187,11 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
     keep_keys_fresh: { everyMs: MINUTE_MS, work: () => keys.keepFresh() },
     sweep_attachments: { everyMs: MINUTE_MS, work: () => sweepAttachments(context) },
     discard_orphans: { everyMs: 60 * MINUTE_MS, isDelayed: true, work: () => discardOrphans(context) },
-    ...(retentionMs !== undefined && {
-      delete_old_sessions: {
-        everyMs: 10 * MINUTE_MS,
-        isDelayed: true,
-        work: () => enforceRetention(context, retentionMs, () => isStopping),
-      },
-    }),
+    delete_old_sessions: {
+      everyMs: 10 * MINUTE_MS,
+      isDelayed: true,
+      work: () => enforceRetention(context, retentionMs, () => isStopping),
+    },
     sweep_authorizations: { everyMs: 10 * MINUTE_MS, work: () => sweepAuthorizations(context) },
     forget_idle_budgets: { everyMs: 10 * MINUTE_MS, work: () => forgetIdleBudgets(database) },
   };

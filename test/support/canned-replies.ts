@@ -255,6 +255,7 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
   readOperatorAccount: operatorAccountOf,
   updateOperatorAccount: operatorAccountOf,
   removeOperatorAccount: ok,
+  eraseOperatorAccount: () => ({ ok: true, sessions: 1, events: 2, attachments: 0 }),
   exportOperatorAccount: ({ text }) => ({ exported_at: TIME, account: { username: text }, sessions: [] }),
   createPasswordLink: entryLinkOf,
   readRetention: () => ({

@@ -69,11 +69,12 @@ export async function suspendAccount(
 /**
  * Removes an account for good, with its agents, each as if it were removed on its own. One transaction per agent,
  * because others would have to wait for a large one; an account that was only partly removed is suspended, and can be
- * removed again.
+ * removed again. `erase` runs when its agents are gone.
  */
 export async function removeAccount(
   context: Pick<ServiceContext, 'clock' | 'ids' | 'bus' | 'database'>,
   accountId: string,
+  erase: () => Promise<void> = async () => {},
 ): Promise<void> {
   const { clock, database } = context;
   await database.write((transaction) => suspendAccount(context, transaction, accountId));
@@ -82,6 +83,7 @@ export async function removeAccount(
     if (agent === undefined) break;
     await database.write((transaction) => removeAgentRecord(context, transaction, agent));
   }
+  await erase();
   await database.write(async (transaction) => {
     await deletePasskeysOfAccount(transaction, accountId);
     await markAccountRemoved(transaction, accountId, clock.now());

@@ -1,6 +1,8 @@
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import type { DeletedKind } from '../core/meter.js';
+import { deleteActivitiesOfAccount } from '../store/activities.js';
+import { eraseAgent, listEveryAgentOfAccount } from '../store/agents.js';
 import { deleteAttachmentsOfSession, listAttachmentsOfSession } from '../store/attachments.js';
 import {
   deleteRowsOfSession,
@@ -10,12 +12,15 @@ import {
   forgetDeletedSession,
   type HeldSession,
   holdSession,
+  isOfOneAccount,
   listDeletedSessions,
   listEnded,
 } from '../store/deleted-sessions.js';
 import { isUnspread } from '../store/inboxes.js';
 import { sessionLock } from '../store/lock-names.js';
+import { listSessionIdsOfSibling } from '../store/participants.js';
 import { deleteWordsOfSession, FIRST_WORD, isUnindexed, type WordPosition } from '../store/search.js';
+import { indexMessages } from './search-messages.js';
 
 /** How much was deleted. */
 export type Deletions = Record<DeletedKind, number>;
@@ -29,14 +34,20 @@ interface Run {
   readonly isOver: () => boolean;
 }
 
+const NEVER = (): boolean => false;
+
 export function nothingDeleted(): Deletions {
   return { sessions: 0, events: 0, attachments: 0 };
 }
 
 /** Whether a run of `deleteOldSessions` would find something to do. */
-export async function isDeletionDue({ clock, database }: RetentionContext, ageMs: number): Promise<boolean> {
+export async function isDeletionDue(
+  { clock, database }: RetentionContext,
+  ageMs: number | undefined,
+): Promise<boolean> {
   return database.behind.read(async (query) => {
     if ((await listDeletedSessions(query, 1)).length > 0) return true;
+    if (ageMs === undefined) return false;
     const ended = await listEnded(query, clock.now() - ageMs, FIRST_END, database.pageRows);
     return ended.some(({ is_quiet: isQuiet }) => isQuiet === 1) || ended.length === database.pageRows;
   });
@@ -45,11 +56,12 @@ export async function isDeletionDue({ clock, database }: RetentionContext, ageMs
 /**
  * Deletes ended sessions in which nothing has happened for `ageMs`, oldest first, with everything that belongs to them.
  * One short transaction makes a session vanish, and others remove in pieces what it leaves. A run that was interrupted
- * is continued by the next one.
+ * is continued by the next one. Without an age, it only continues others.
  */
-export async function deleteOldSessions(context: RetentionContext, ageMs: number, run: Run): Promise<void> {
+export async function deleteOldSessions(context: RetentionContext, ageMs: number | undefined, run: Run): Promise<void> {
   const { clock, database } = context;
   await deleteRemains(context, run);
+  if (ageMs === undefined) return;
   const before = clock.now() - ageMs;
   const mayGo = async (_: Transaction, { state, last_at: lastAt }: HeldSession): Promise<boolean> =>
     state === 'ended' && lastAt !== null && lastAt <= before;
@@ -65,13 +77,72 @@ export async function deleteOldSessions(context: RetentionContext, ageMs: number
   }
 }
 
+/**
+ * Deletes what a removed account leaves that no one else can see: sessions in which only its agents have ever taken part,
+ * the texts about its agents, its activity. Messages that others received stay with them.
+ */
+export async function eraseAccount(
+  context: RetentionContext & Pick<ServiceContext, 'inboxes'>,
+  accountId: string,
+  deleted: Deletions,
+): Promise<void> {
+  const { database } = context;
+  const { pageRows } = database;
+  await deleteRemains(context, { deleted, isOver: NEVER });
+  let afterAgent: string | undefined = '';
+  while (afterAgent !== undefined) {
+    const start: string = afterAgent;
+    const agents = await database.read((query) => listEveryAgentOfAccount(query, accountId, start, pageRows));
+    for (const { id: agentId } of agents) {
+      let after: string | undefined = '';
+      while (after !== undefined) {
+        const from: string = after;
+        const ids = await database.read((query) => listSessionIdsOfSibling(query, accountId, agentId, from, pageRows));
+        await eraseSessions(context, accountId, ids, deleted);
+        after = ids.length < pageRows ? undefined : ids.at(-1);
+      }
+      await database.write((transaction) => eraseAgent(transaction, agentId));
+    }
+    afterAgent = agents.length < pageRows ? undefined : agents.at(-1)?.id;
+  }
+  await database.write((transaction) => deleteActivitiesOfAccount(transaction, accountId));
+}
+
+/** Its agents have just left these sessions, so inboxes and the search index may have to follow first. */
+const TRIES_MAX = 10;
+
+async function eraseSessions(
+  context: RetentionContext & Pick<ServiceContext, 'inboxes'>,
+  accountId: string,
+  sessionIds: readonly string[],
+  deleted: Deletions,
+): Promise<void> {
+  const { database, inboxes } = context;
+  const run = { deleted, isOver: NEVER };
+  let left = sessionIds;
+  for (let tries = 0; tries < TRIES_MAX && left.length > 0; tries += 1) {
+    await inboxes.settle();
+    while (await indexMessages(context));
+    const kept: string[] = [];
+    for (const id of left) {
+      if (!(await database.read((query) => isOfOneAccount(query, id, accountId)))) continue;
+      const mayGo = (transaction: Transaction): Promise<boolean> => isOfOneAccount(transaction, id, accountId);
+      if (!(await deleteOne(context, id, mayGo, run))) kept.push(id);
+    }
+    left = kept;
+  }
+  if (left.length > 0) throw new Error('Inboxes or the search index do not follow, so sessions could not be erased.');
+}
+
 type Condition = (transaction: Transaction, session: HeldSession) => Promise<boolean>;
 
-async function deleteOne(context: RetentionContext, sessionId: string, mayGo: Condition, run: Run): Promise<void> {
+/** False: it may not go, or not yet. */
+async function deleteOne(context: RetentionContext, sessionId: string, mayGo: Condition, run: Run): Promise<boolean> {
   const isGone = await context.database.behind.write((transaction) => vanish(transaction, sessionId, mayGo));
-  if (!isGone) return;
+  if (!isGone) return false;
   run.deleted.sessions += 1;
   await deleteRemainsOf(context, sessionId, run);
+  return true;
 }
 
 /**

@@ -5,6 +5,7 @@ import type {
   CreateInvitationRequest,
   CreateSignInLinkRequest,
   EntryLink,
+  ErasedAccount,
   Invitation,
   OperatorAccount,
   OperatorQuota,
@@ -16,6 +17,7 @@ import type { AccountQuota, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { removeAccount, suspendAccount } from '../messaging/remove-agent.js';
+import { eraseAccount, nothingDeleted } from '../messaging/retention.js';
 import { PATH } from '../oauth/metadata.js';
 import { hashSecret } from '../oauth/secret.js';
 import type { SignInLinks } from '../oauth/server.js';
@@ -128,6 +130,14 @@ export async function removeOperatorAccount(context: ServiceContext, username: s
   const { id } = await context.database.read((query) => requireAccount(query, username));
   await removeAccount(context, id);
   return { ok: true };
+}
+
+/** Removes an account, and everything of it that no one else can see. */
+export async function eraseOperatorAccount(context: ServiceContext, username: string): Promise<ErasedAccount> {
+  const { id } = await context.database.read((query) => requireAccount(query, username));
+  const deleted = nothingDeleted();
+  await removeAccount(context, id, () => eraseAccount(context, id, deleted));
+  return { ok: true, ...deleted };
 }
 
 /** All data of an account, as its owner can download them. */

@@ -8,10 +8,13 @@ import { actAsOperator } from './actions.js';
 /** A run ends after this long, so that it is over before another process can begin one. The rest is due next time. */
 const RUN_MAX_MS = 60_000;
 
-/** Deletes what is older than the operator wants to keep, for a while at most, and says so in the log of actions. */
+/**
+ * Deletes what is older than the operator wants to keep, and what earlier deletions have left, for a while at most, and
+ * says so in the log of actions.
+ */
 export async function enforceRetention(
   context: Pick<ServiceContext, 'clock' | 'database' | 'files' | 'ids' | 'log' | 'meter'>,
-  ageMs: number,
+  ageMs: number | undefined,
   isStopping: () => boolean,
 ): Promise<void> {
   const { clock, meter } = context;

@@ -50,6 +50,10 @@ export function listActivities(
   );
 }
 
+export async function deleteActivitiesOfAccount(transaction: Transaction, accountId: string): Promise<void> {
+  await transaction.run('DELETE FROM activity WHERE account_id = $1', accountId);
+}
+
 export function deleteActivitiesBefore(transaction: Transaction, epochMs: number): Promise<number> {
   return transaction.run('DELETE FROM activity WHERE created_at < $1', epochMs);
 }

@@ -233,6 +233,17 @@ export async function markAgentRemoved(transaction: Transaction, agentId: string
   await transaction.run('UPDATE agent SET removed_at = $2, updated_at = $2 WHERE id = $1', agentId, removedAt);
 }
 
+/** Deletes what the owner of a removed agent wrote about it, and its allowlist and blocks. */
+export async function eraseAgent(transaction: Transaction, agentId: string): Promise<void> {
+  await transaction.run(
+    `UPDATE agent SET display_name = name, description = NULL, image_url = NULL, card_body = NULL, skills = '[]'
+     WHERE id = $1`,
+    agentId,
+  );
+  for (const table of ['allowlist_entry', 'block'])
+    await transaction.run(`DELETE FROM ${table} WHERE agent_id = $1`, agentId);
+}
+
 /** What the lists of an account depend on, for each of its agents. */
 export interface AgentMarkRow {
   readonly id: string;

@@ -49,6 +49,17 @@ export function holdSession(transaction: Transaction, sessionId: string): Promis
   );
 }
 
+/** Whether only agents of this account, removed ones included, have ever taken part in it. */
+export async function isOfOneAccount(query: Query, sessionId: string, accountId: string): Promise<boolean> {
+  const other = await query.get(
+    `SELECT 1 AS found FROM participant JOIN agent ON agent.id = participant.agent_id
+     WHERE participant.session_id = $1 AND agent.account_id <> $2 LIMIT 1`,
+    sessionId,
+    accountId,
+  );
+  return other === undefined;
+}
+
 /**
  * From the commit on, the session has never existed for anyone. What only its participants could find remains, to be
  * deleted in pieces.

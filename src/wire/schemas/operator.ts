@@ -135,6 +135,16 @@ export const BackupRecord = z.looseObject({
 
 export type BackupRecord = z.infer<typeof BackupRecord>;
 
+/** An account that was removed, and how much of it no one else could see. */
+export const ErasedAccount = z.looseObject({
+  ok: z.literal(true),
+  sessions: z.int(),
+  events: z.int(),
+  attachments: z.int(),
+});
+
+export type ErasedAccount = z.infer<typeof ErasedAccount>;
+
 /** All data of an account, in the form of the download in its settings. */
 export const ExportedAccount = z.looseObject({
   exported_at: EpochMs,
@@ -256,6 +266,7 @@ export const OPERATOR_ENDPOINT = {
     path: '/accounts/{account}',
     reply: z.looseObject({ ok: z.literal(true) }),
   },
+  eraseOperatorAccount: { method: 'POST', path: '/accounts/{account}/erase', reply: ErasedAccount },
   /** Sent while it is read: it may be larger than memory. */
   exportOperatorAccount: { method: 'POST', path: '/accounts/{account}/export', reply: ExportedAccount },
   createPasswordLink: { method: 'POST', path: '/accounts/{account}/password-links', reply: EntryLink },

@@ -210,7 +210,10 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve account export': [operator('serve account export alice saved.json')],
   'serve account tier': [operator('serve account tier alice trusted')],
   'serve account operator': [operator('serve account operator alice yes')],
-  'serve account remove': [operator('serve account remove alice --yes')],
+  'serve account remove': [
+    operator('serve account remove alice --yes'),
+    operator('serve account remove alice --erase --yes'),
+  ],
   'serve account reset-password': [operator('serve account reset-password alice')],
   'serve invite create': [operator('serve invite create')],
   'serve invite list': [operator('serve invite list')],

@@ -723,6 +723,11 @@ const TABLE: Table = {
   },
   'serve account remove': {
     account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
+    '--erase': shown('--erase', { sessions: 0, events: 0, attachments: 0 }, async ({ asNobody }, typed) => {
+      await asNobody(ADD);
+      const removed = jsonOf(await asNobody(['serve account remove s$number --yes --json', typed]));
+      return (removed as { erased?: object }).erased;
+    }),
   },
   'serve account reset-password': {
     account: shown(

@@ -6,7 +6,13 @@ import { unmetered } from '../../../src/service/core/meter.js';
 import { reportTaken } from '../../../src/service/messaging/delivery-states.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { listSessions } from '../../../src/service/messaging/list-sessions.js';
-import { deleteOldSessions, isDeletionDue, nothingDeleted } from '../../../src/service/messaging/retention.js';
+import { removeAccount } from '../../../src/service/messaging/remove-agent.js';
+import {
+  deleteOldSessions,
+  eraseAccount,
+  isDeletionDue,
+  nothingDeleted,
+} from '../../../src/service/messaging/retention.js';
 import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
 import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
@@ -336,6 +342,72 @@ describe('Retention', () => {
     stage.clock.advance(7 * DAY_MS);
     await discardOrphans(stage.context);
     expect((await files.listTrash()).length).toBe(0);
+  });
+});
+
+describe('An account that is erased', () => {
+  const erase = async (): Promise<object> => {
+    const deleted = nothingDeleted();
+    const { accountId } = alice;
+    await removeAccount(stage.context, accountId, () => eraseAccount(stage.context, accountId, deleted));
+    return deleted;
+  };
+  /** A session of agents of one account, with an attachment. */
+  const talkAlone = async (topic: string): Promise<string> => {
+    const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
+    if (account === undefined) throw new Error('There is no account.');
+    const twin = await stage.addAgent(account as never, `twin-${topic}`, { inboundPolicy: 'open' });
+    const { session_id: id } = must(await stage.create(alice, { invite: [twin.handle], topic }));
+    must(await stage.join(twin, id));
+    const file = (await upload(stage, twin)).id;
+    must(await stage.send(twin, id, { content: [{ type: 'file', attachment_id: file }] }));
+    return id;
+  };
+
+  it('leaves nothing of sessions that only its agents ever saw, active ones too, or of what was written about them', async () => {
+    const own = [await talkAlone('one'), await talkAlone('two')];
+    must(await stage.end(alice, own[0] ?? ''));
+    await stage.write((transaction) =>
+      transaction.run(
+        "UPDATE agent SET description = 'secret plans', card_body = 'secret plans', display_name = 'secret plans'",
+      ),
+    );
+    expect(await erase()).toEqual({ sessions: 2, events: 9, attachments: 2 });
+    for (const id of own) expect(await tracesOf(id)).toEqual([]);
+    expect(await countOf('message_word')).toBe(0);
+    const agents = await stage.read((query) =>
+      query.all<{ account_id: string; about: string }>(
+        'SELECT account_id, display_name || description || card_body AS about FROM agent ORDER BY account_id',
+      ),
+    );
+    const aboutOf = (accountId: string) =>
+      agents.filter((row) => row.account_id === accountId).map(({ about }) => about);
+    expect(aboutOf(alice.accountId)).toEqual([null, null, null]);
+    expect(aboutOf(bob.accountId)).toEqual(['secret planssecret planssecret plans']);
+    expect(await tracesOf('secret plans')).toEqual(['agent']);
+  });
+
+  it('leaves others what they received, unchanged', async () => {
+    const { id, file } = await converse();
+    const left = must(await stage.create(alice, { invite: [bob.handle], topic: 'declined' })).session_id;
+    const before = await stage.eventsOf(bob, id);
+    expect(await erase()).toEqual(nothingDeleted());
+    expect(await stage.eventsOf(bob, id)).toEqual(before);
+    expect((await stage.get(bob, left)).ok).toBe(true);
+    expect(await stage.read(async (query) => (await findAttachment(query, file))?.id)).toBe(file);
+  });
+
+  it('is erased by the next try if the first was interrupted', async () => {
+    const own = await talkAlone('one');
+    const files = { ...stage.context.files, discard: () => Promise.reject(new Error('the disk is away')) };
+    const { accountId } = alice;
+    const failing = () => eraseAccount({ ...stage.context, files }, accountId, nothingDeleted());
+    await expect(removeAccount(stage.context, accountId, failing)).rejects.toThrow('away');
+    const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
+    expect(await isDeletionDue(stage.context, undefined)).toBe(true);
+    expect(account).toMatchObject({ removed_at: null, suspended_at: expect.any(Number) });
+    await erase();
+    expect([await tracesOf(own), await countOf('attachment'), await countOf('deleted_session')]).toEqual([[], 0, 0]);
   });
 });
 

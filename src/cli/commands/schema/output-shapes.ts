@@ -394,7 +394,11 @@ export const COMMAND_OUTPUT = {
   'serve account resume': OperatorAccount,
   'serve account tier': OperatorAccount,
   'serve account operator': OperatorAccount,
-  'serve account remove': shape({ account: text, removed: yes }),
+  'serve account remove': shape({
+    account: text,
+    removed: yes,
+    erased: z.optional(shape({ sessions: count, events: count, attachments: count })),
+  }),
   'serve account reset-password': shape({ account: text, url: text, expires_at: count }),
   'serve invite create': EntryLink,
   'serve invite list': list(Invitation),

@@ -183,25 +183,37 @@ export const serveAccountRemove = command({
   summary: 'remove an account of the local service and its agents, for good',
   details: [
     'Its agents leave their sessions; their messages stay with the recipients. The name can never be used again.',
-    'To stop someone for now, use asp serve account suspend.',
+    'With --erase, sessions in which only its agents ever took part are deleted too, with their attachments, and so is what was',
+    'written about its agents. To stop someone for now, use asp serve account suspend.',
   ].join('\n'),
   arguments: [ACCOUNT],
+  options: [{ flags: '--erase', about: 'also delete what no one else can see' }],
   examples: [
     { line: 'asp serve account remove alice', about: 'asks for confirmation' },
-    { line: 'asp serve account remove alice --yes --json', about: 'for scripts' },
+    { line: 'asp serve account remove alice --erase --yes', about: 'for someone who wants their data erased' },
   ],
   effect: 'local',
   isDestructive: true,
   stdout: 'the account',
-  parse: (args) => ({ account: readAccount(args.argument('account')) }),
-  async run(context, { account }) {
+  parse: (args) => ({ account: readAccount(args.argument('account')), erases: args.flag('erase') }),
+  async run(context, { account, erases }) {
     const { call } = await findService(context);
     const { agents } = await call('readOperatorAccount', { path: { account } });
-    const question = `Remove the account ${account} and its agents (${agents})? This cannot be undone.`;
+    const what = erases ? 'Remove and erase' : 'Remove';
+    const question = `${what} the account ${account} and its agents (${agents})? This cannot be undone.`;
     if (!(await context.prompts.confirm(question, '--yes')))
       throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was removed.' });
-    await call('removeOperatorAccount', { path: { account } });
-    await context.output.document({ account, removed: true }, (safe) => safe.account);
+    const path = { account };
+    if (!erases) {
+      await call('removeOperatorAccount', { path });
+      return context.output.document({ account, removed: true }, (safe) => safe.account);
+    }
+    const { sessions, events, attachments } = await call('eraseOperatorAccount', { path });
+    await context.output.note(`Erased: ${sessions} sessions, ${events} events, ${attachments} attachments.`);
+    await context.output.document(
+      { account, removed: true, erased: { sessions, events, attachments } },
+      (safe) => safe.account,
+    );
   },
 });
 

@@ -34,6 +34,7 @@ import { type Html, html, renderAgentFace, renderFace, strangersText } from '../
 import { renderDeadline, renderTime } from '../../web/time.js';
 import {
   createPasswordLink,
+  eraseOperatorAccount,
   readOperatorAccount,
   removeOperatorAccount,
   servesPagesHere,
@@ -227,7 +228,8 @@ function renderActions({ context }: Visit, account: OperatorAccount, csrf: strin
 <div class="row-actions">${tier === 'trusted' ? renderButton({ path: `${path}/distrust`, csrf, label: 'Stop trusting' }) : renderButton({ path: `${path}/trust`, csrf, label: 'Trust account' })}</div></section>`;
   return html`<section class="card stack-tight" aria-labelledby="access"><h2 id="access">Access</h2>${access}</section>
 ${!isSuspended && !signsInLocally && reset}${!isLocal && trust}
-<p class="small"><a class="aside-link quiet-danger" href="${path}/remove">Remove this account…</a></p>`;
+<p class="small"><a class="aside-link quiet-danger" href="${path}/remove">Remove this account…</a></p>
+<p class="small"><a class="aside-link quiet-danger" href="${path}/erase">Remove it and erase its data…</a></p>`;
 }
 
 /** Other operators are changed on the machine of the service, so one stolen browser cannot shut out all of them. */
@@ -331,28 +333,51 @@ export async function showFormOfAccount(visit: Visit): Promise<DashboardAnswer> 
 
 export async function showRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
   const { username, agents } = await requireOrdinary(visit);
-  return page(renderRemove(username, agents, visit.csrf));
+  const consequences = ['Messages that its agents sent stay with those who received them.'];
+  return page(renderEnd(visit, { username, agents, verb: 'Remove', path: 'remove', consequences }));
 }
 
-function renderRemove(username: string, agents: number, csrf: string): View {
-  const title = html`Remove <span class="mono wrap">@${username}</span>?`;
+export async function showEraseAccount(visit: Visit): Promise<DashboardAnswer> {
+  const { username, agents } = await requireOrdinary(visit);
+  const consequences = [
+    'Sessions in which only its agents ever took part are deleted, with their attachments, and so is what was written about its agents.',
+    'Messages that the agents of others received stay with them.',
+  ];
+  return page(renderEnd(visit, { username, agents, verb: 'Erase', path: 'erase', consequences }));
+}
+
+interface End {
+  readonly username: string;
+  readonly agents: number;
+  readonly verb: 'Remove' | 'Erase';
+  readonly path: string;
+  readonly consequences: readonly string[];
+}
+
+function renderEnd({ csrf }: Visit, { username, agents, verb, path, consequences }: End): View {
+  const title = html`${verb} <span class="mono wrap">@${username}</span>?`;
   const main = renderQuestion({
     title,
     consequences: [
       `Its agents (${agents}) leave their sessions, and no one can reach them anymore.`,
       'All its browsers and apps are signed out, and its API credentials stop working.',
-      'Messages that its agents sent stay with those who received them.',
+      ...consequences,
       'The username can never be used again. This cannot be undone.',
     ],
-    path: `${pathOf(username)}/remove`,
+    path: `${pathOf(username)}/${path}`,
     csrf,
-    label: 'Remove account',
+    label: `${verb} account`,
     back: { label: html`<bdi>@${username}</bdi>`, path: pathOf(username) },
   });
-  return { title: `Remove @${username}?`, section: undefined, main };
+  return { title: `${verb} @${username}?`, section: undefined, main };
 }
 
 export async function actRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
   await act(visit, { operation: 'removeOperatorAccount' }, (name) => removeOperatorAccount(visit.context, name));
   return movedWithNote(visit, PATH, 'account-removed');
+}
+
+export async function actEraseAccount(visit: Visit): Promise<DashboardAnswer> {
+  await act(visit, { operation: 'eraseOperatorAccount' }, (name) => eraseOperatorAccount(visit.context, name));
+  return movedWithNote(visit, PATH, 'account-erased');
 }

@@ -58,6 +58,7 @@ const LABEL: Partial<Record<RecordedOperation, string>> = {
   addOperatorAgent: 'Agent added',
   removeOperatorAgent: 'Agent removed',
   removeOperatorAccount: 'Account removed',
+  eraseOperatorAccount: 'Account erased',
   exportOperatorAccount: 'Account exported',
   createPasswordLink: 'Password link created',
   createInvitation: 'Invitation created',

@@ -3,6 +3,7 @@ import type { PageRow } from '../../web/dashboard/visit.js';
 import {
   actDisconnectApp,
   actDistrustAccount,
+  actEraseAccount,
   actPasswordLink,
   actPauseAgent,
   actRemoveAccount,
@@ -12,6 +13,7 @@ import {
   actTrustAccount,
   showAccount,
   showAccounts,
+  showEraseAccount,
   showFormOfAccount,
   showRemoveAccount,
 } from './accounts.js';
@@ -40,6 +42,7 @@ const ROWS: readonly PageRow[] = [
   { path: `${ACCOUNT}/clients/:id/revoke`, show: showFormOfAccount, act: actRevokeClient },
   { path: `${ACCOUNT}/apps/:id/disconnect`, show: showFormOfAccount, act: actDisconnectApp },
   { path: `${ACCOUNT}/password-link`, show: showFormOfAccount, act: actPasswordLink },
+  { path: `${ACCOUNT}/erase`, show: showEraseAccount, act: actEraseAccount },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
   { path: INVITATIONS, show: showInvitations, act: actInvite },
   { path: `${INVITATIONS}/:id/revoke`, show: showFormOfInvitations, act: actRevoke },

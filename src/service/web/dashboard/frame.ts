@@ -178,6 +178,7 @@ const NOTE = {
   'account-trusted': 'The account is trusted.',
   'account-standard': 'The account is no longer trusted.',
   'account-removed': 'The account was removed.',
+  'account-erased': 'The account was removed, and its data was erased.',
   'invitation-revoked': 'The invitation was revoked. If someone used it, their account stays.',
   'keys-rotated': 'A new signing key was published. It takes over soon.',
   'keys-waiting': 'Nothing was changed: a new key is already published and takes over soon.',
