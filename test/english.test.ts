@@ -48,6 +48,23 @@ const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
   [/\bthat there (?:is|are)\b(?! \w)/i, '"that exist"'],
   [/\bof no (?:use|account)\b/i, '"useless", "invalid"'],
   [/(?<!there )\bis nothing to\b/i, '"is not a"'],
+  [/\bhowever (?:long|many|much|often|large|small|wide)\b/i, '"no matter how long"'],
+  [/\b(?:the|this|your|personal) data (?:are|were|have)\b|\bthese data\b/i, '"data is", "this data"'],
+  [/\b(?:what|whatever) (?:became|becomes) of\b/i, 'name it: "how far it got", "its result", "its delivery"'],
+  [
+    /\b(?:goes|went|go) on (?:waiting|serving|with|when|while|after|until|once|in|as)\b/i,
+    '"continues", "keeps serving"',
+  ],
+  [/\b(?:how to|others|reads|tails|the tail|the run|it|they) (?:goes|go) on\b/i, '"continue"'],
+  [/\b(?:is|are) away\b/i, '"is down", "is unavailable"'],
+  [/\bby (?:itself|themselves)\b/i, '"on its own"'],
+  [/\b(?:that|which|who) (?:is|are) none\b/i, '"that is not one", "invalid"'],
+  [/\b(?:be|been|is|are|was|were) waited for\b/i, 'say who waits: "asp waits for it"'],
+  [/\b(?:goes|went|leads?|lead|led) nowhere\b/i, 'say what happens: "is not sent", "is unknown"'],
+  [/\btells? of\b/i, '"reports", "records"'],
+  [/\bthe (?:latest|newest|oldest) first\b/i, '"latest first"'],
+  [/(?<![\w-])one (?:line|row|page|document|item|message) an? \w+/i, '"one line per event"'],
+  [/\bpass(?:es|ed)? over\b/i, '"skips"'],
 ];
 
 /** Lists of common passwords, which are not prose. */

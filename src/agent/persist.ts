@@ -24,7 +24,7 @@ export type Settled<Reply> =
   | { readonly kind: 'refused'; readonly error: RequestError };
 
 /**
- * Calls until there is an answer: if the service is away or busy, it waits forever or until `signal`. A refusal is an
+ * Calls until there is an answer: if the service is down or busy, it waits forever or until `signal`. A refusal is an
  * answer, unless the agent itself may not continue.
  * @throws RequestError if the login, a scope or the connection is at fault.
  */

@@ -218,9 +218,9 @@ interface Definition<
   readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
   /** The argument that names the acting agent, in place of `--as`. */
   readonly actsAs?: ArgumentName<NoInfer<Positional>[number]['usage']>;
-  /** A signal ends it normally: it finishes its work, however long that takes, and its exit code counts. */
+  /** A signal ends it normally: it finishes its work, no matter how long that takes, and its exit code counts. */
   readonly finishesOnSignal?: boolean;
-  /** After a signal or its deadline, it removes what it created, however long that takes. */
+  /** After a signal or its deadline, it removes what it created, no matter how long that takes. */
   readonly tidiesUp?: boolean;
   /** Its write is not a single request of the user, so the user cannot set a key for it. */
   readonly makesOwnKeys?: OwnKeys;

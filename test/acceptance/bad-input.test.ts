@@ -55,7 +55,7 @@ describe('bad input gets a clear error, the exit code of the table, and leaves s
     mustRefuse(await home.asp([...words, '--json']), code, exitCode);
   });
 
-  it('an unreachable handle says that nothing was sent, and does not guess why', async () => {
+  it('for an unreachable handle, the error says that nothing was sent and does not guess why', async () => {
     const ended = await home.asp(['send', '@nobody.here', 'hi']);
     expect(ended).toMatchObject({ status: 3, stdout: '' });
     expect(ended.stderr).toContain('error: @nobody.here could not be reached. Nothing was sent.');
@@ -63,13 +63,13 @@ describe('bad input gets a clear error, the exit code of the table, and leaves s
     expect(ended.stderr.trimEnd().split('\n').length).toBeLessThanOrEqual(4);
   });
 
-  it('a port that is taken: exit 6, and the service that has it goes on', async () => {
+  it('a port that is taken: exit 6, and the service that uses it keeps running', async () => {
     const { port } = new URL(service.url);
     mustRefuse(await home.asp(['serve', '--port', port, '--data', 'memory', '--json']), 'ASP_PORT_IN_USE', 6);
     expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
   });
 
-  it('data that another service has: exit 6', async () => {
+  it('data that another service is using: exit 6', async () => {
     const ended = await home.asp(['serve', '--port', '0', '--data', service.data, '--json']);
     expect(ended).toMatchObject({ status: 6, stdout: '' });
   });
@@ -82,7 +82,7 @@ describe('bad surroundings', () => {
   });
   afterAll(() => home.dispose());
 
-  it('no service runs and none is named: a clear answer with the ways out', async () => {
+  it('without a running or named service, the error says what to do', async () => {
     const error = mustRefuse(await home.asp(['send', '@alice.bot', 'hi', '--json']), 'ASP_CONFIG', 2);
     expect(error).toMatchObject({ outcome: 'not_applied' });
   });
@@ -93,7 +93,7 @@ describe('bad surroundings', () => {
     expect(await service.stop()).toMatchObject({ status: 0 });
   });
 
-  it('a service that is gone: exit 9 after the tries, the outcome of a write that never connected is known', async () => {
+  it('a service that is gone: exit 9 after the retries, and a write that never connected is reported as not applied', async () => {
     const port = await unusedPort();
     expect(await home.asp(['profile', 'add', 'gone', '--base-url', `http://127.0.0.1:${port}/v1`])).toMatchObject({
       status: 0,
@@ -105,7 +105,7 @@ describe('bad surroundings', () => {
     });
   });
 
-  it('a configuration that cannot be read or understood: exit 2, and it is left as it was', async () => {
+  it('an unreadable or invalid configuration: exit 2, and the file is unchanged', async () => {
     const own = createHome();
     const directory = join(own.directory, '.config/asp-cli');
     const config = join(directory, 'config.json');

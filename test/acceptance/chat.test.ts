@@ -46,7 +46,7 @@ describe('asp chat in a pipe', () => {
     expect((await as('demo.you', 'session', 'show', id, '--json')).stdout).toContain('"state":"active"');
   });
 
-  it('starts a session with the first line where there is none, and goes on in it the next time', async () => {
+  it('starts a session with the first line if there is none, and continues in it the next time', async () => {
     const chat = async (input: string) => home.asp(['chat', '@bob.bot', '-a', 'demo.you'], { input });
     expect((await chat('hello\n')).status).toBe(0);
     expect((await as('bob.bot', 'session', 'join', '@demo.you')).status).toBe(0);
@@ -67,7 +67,7 @@ describe('asp chat in a pipe', () => {
     expect(stdout).toMatch(/· @alice\.bot ended the session\n$/);
   });
 
-  it('says why a line was not sent, and that it was not', async () => {
+  it('says that a line was not sent, and why', async () => {
     const id = await openSession();
     await as('alice.bot', 'session', 'end', id);
     const ended = await home.asp(['chat', id, '-a', 'demo.you'], { input: 'late\n' });
@@ -131,7 +131,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     };
   }
 
-  it.each([80, 40])('what is typed stays whole while messages come, at %i columns', async (width) => {
+  it.each([80, 40])('the typed line stays intact while messages arrive, at %i columns', async (width) => {
     const id = await openSession();
     const terminal = await openTerminal(width, ['chat', id, '-a', 'demo.you']);
     await terminal.shows(/@alice\.bot joined\n>/);
@@ -156,7 +156,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
   });
 
-  it('--accessible redraws nothing: what comes waits until the line is sent', async () => {
+  it('--accessible redraws nothing: new messages wait until the line is sent', async () => {
     const id = await openSession();
     const terminal = await openTerminal(80, ['chat', id, '--accessible', '-a', 'demo.you'], { NO_COLOR: '1' });
     await terminal.shows(/@alice\.bot joined/);
@@ -183,7 +183,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.shows(/exit 130/);
   });
 
-  it('takes out what could drive the terminal', async () => {
+  it('removes characters that could control the terminal', async () => {
     const id = await openSession();
     await as('alice.bot', 'send', id, '\u001b]0;owned\u0007\u001b[2Jclean\u202e');
     const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);

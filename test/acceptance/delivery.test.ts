@@ -43,7 +43,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     await running.ended;
   };
 
-  it('a printed line takes nothing: asp tail delivers', async () => {
+  it('printing a line takes no message: asp tail only delivers', async () => {
     const id = await openSession();
     await send(id, 'hello');
     expect(await stateOf(id)).toBe('stored');
@@ -54,7 +54,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(await stateOf(id)).toBe('delivered');
   });
 
-  it('asp tail --exec takes what its command succeeded with, and nothing else', async () => {
+  it('asp tail --exec takes only the messages for which its command succeeded', async () => {
     const id = await openSession();
     await send(id, 'one');
     const failed = await home.asp(['tail', id, '--no-follow', '--exec', 'exit 3', '-a', 'alice.bot']);
@@ -78,7 +78,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     await stop(agent);
   });
 
-  it('asp run does not take what its command cannot be run for, nor what it is not asked to answer', async () => {
+  it('asp run takes no message for which its command cannot run, and none that it is not asked to answer', async () => {
     const id = await openSession();
     await send(id, 'work');
     const broken = ['run', '--exec', '/nowhere/at/all', '-a', 'alice.bot', '--since', '1h', '--from', 'anyone'];
@@ -87,7 +87,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(['stored', 'delivered']).toContain(await stateOf(id));
   });
 
-  it('asp mcp takes what its client has been given', async () => {
+  it('asp mcp takes the messages that its client has received', async () => {
     const id = await openSession();
     await send(id, 'for the model');
     const call = (number: number, method: string, params: object): string =>
@@ -128,7 +128,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(await stateOf(id)).toBe('answered');
   });
 
-  it('asp send --wait-for says in time what did not happen', async () => {
+  it('asp send --wait-for times out and says what did not happen', async () => {
     const id = await openSession();
     const late = await asp('send', id, 'hello', '--wait-for', 'delivered', '--timeout', '1500ms');
     expect(late.status).toBe(8);
@@ -136,7 +136,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(late.stderr).toContain(`asp session show ${id} --delivery`);
   });
 
-  it('an agent may keep to itself what it takes', async () => {
+  it('an agent may choose not to report what it takes', async () => {
     const id = await openSession();
     expect((await asAlice('agent', 'update', '--hide-taken')).status).toBe(0);
     await send(id, 'hello');

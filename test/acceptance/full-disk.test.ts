@@ -38,7 +38,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     rmSync(home.directory, { recursive: true, force: true });
   });
 
-  it('what was acknowledged is kept, what was not is refused with exit 9, and room heals it', async () => {
+  it('acknowledged messages are kept, others are refused with exit 9, and free space heals it', async () => {
     const service = await startServe(home, ['--demo', '--limits', 'off']);
     expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     const sid = (await home.asp(['session', 'create'])).stdout.trim();

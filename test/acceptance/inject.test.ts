@@ -40,7 +40,7 @@ describe('asp at a service that fails on purpose', () => {
   });
 
   for (const fault of ['500', 'lost', 'cut', '429'])
-    it(`asp send survives ${fault}: one effect, whatever number of tries`, async () => {
+    it(`asp send survives ${fault}: one effect, no matter how many tries`, async () => {
       await start(`${fault}:1/2,seed:3`);
       const attempts: number[] = [];
       const first = await home.asp(['send', '@bob.bot', 'message 0', '--json', '--retries', '10']);

@@ -75,7 +75,7 @@ describe('the examples, with the package as it is published', () => {
     expect(readdirSync(temporary).filter((name) => name.startsWith('asp'))).toEqual([]);
   });
 
-  it('share their errors with the kit for tests, and a program that closes its service ends by itself', async () => {
+  it('share their errors with the kit for tests, and a program that closes its service ends on its own', async () => {
     const program = `
       import { RequestError } from 'asp-cli';
       import { startService } from 'asp-cli/testing';

@@ -105,7 +105,7 @@ describe('the log of a service', () => {
     expect(log).not.toMatch(/eyJ|[\u007f-\u009f\u2028\u202e]/);
   });
 
-  it('as text is a line an event, and holds as little', async () => {
+  it('as text is one line per event, and contains as little', async () => {
     const { secrets, log } = await serve('text');
     const requests = log.split('\n').filter((line) => / info request /.test(line));
     for (const line of requests)
@@ -142,7 +142,7 @@ describe('the log of a service', () => {
     expect(log).toMatch(/ info request method=GET route=\/health status=200 /);
   });
 
-  it('says nothing of requests unless it is asked to', async () => {
+  it('does not mention requests by default', async () => {
     const { log } = await serveQuietly();
     expect(log).not.toMatch(/request method=|"request"/);
   });

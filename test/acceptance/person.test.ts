@@ -38,7 +38,7 @@ describe('a person who is signed in', () => {
   });
 
   describe.skipIf(missing('python3') !== undefined)('at a terminal', () => {
-    it('sees that something is waited for; a program does not', async () => {
+    it('sees a note while asp waits for something; a program does not', async () => {
       const shown = home.terminal(['session', 'wait', session, '--for', 'message'], { environment: TERMINAL });
       await shown.until('stdout', /waiting/);
       shown.kill();

@@ -91,7 +91,7 @@ describe('Every command that the dashboard prints', () => {
     );
   });
 
-  it('lets the own agents in again', async () => {
+  it('lets the account’s own agents in again', async () => {
     await press('agents/main/allowlist', /^remove/i, { entry: '@ada.*' });
     const command = await onlyCommandOn('agents/main/allowlist');
     expect(await home.shell(command)).toMatchObject({ status: 0 });

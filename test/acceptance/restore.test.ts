@@ -27,7 +27,7 @@ async function startRestored(url: string): Promise<Awaited<ReturnType<typeof sta
 }
 
 describe('a service that was restored from a backup', () => {
-  it('a tail with a cursor file misses no message that got a number again, and says what is gone', async () => {
+  it('a tail with a cursor file misses no message with a reused number, and says what is gone', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one']);
     await home.asp(['login', '@me.one', '--yes']);
@@ -68,7 +68,7 @@ describe('a service that was restored from a backup', () => {
     expect(await again.stop()).toMatchObject({ status: 0 });
   });
 
-  it('a tail that runs meanwhile goes on with what has happened since, and says so', async () => {
+  it('a running tail continues with the events since then, and says so', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one,you.two']);
     for (const handle of ['@me.one', '@you.two']) await home.asp(['login', handle, '--yes']);
@@ -95,7 +95,7 @@ describe('a service that was restored from a backup', () => {
     expect(await again.stop()).toMatchObject({ status: 0 });
   });
 
-  it('an agent of asp run answers the messages that got a number again', async () => {
+  it('an agent of asp run answers messages with reused numbers', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one,you.bot']);
     for (const handle of ['@me.one', '@you.bot']) await home.asp(['login', handle, '--yes']);

@@ -455,7 +455,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(messages.map(({ content }) => content).sort()).toEqual(['hello', 's1 heard hello', 's1 heard slow', 'slow']);
   });
 
-  it('goes on past noise, malformed lines, unknown methods and updates, and reads no file for the agent', async () => {
+  it('ignores noise, malformed lines, unknown methods and updates, and reads no file for the agent', async () => {
     const agent = await start(rude(), ['--max-tokens', '10']);
     expect(await ask(BOT, 'noise')).toBe('still here');
     await agent.until('stderr', /a line that is not a protocol message: Welcome to the rude agent!/);
@@ -463,7 +463,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await agent.until('stderr', /--max-tokens has no effect/);
   });
 
-  it('a budget that is used up ends the run where that is wanted, and the next run answers its message', async () => {
+  it('a used-up budget ends the run with --on-limit stop, and the next run answers the message', async () => {
     const agent = await start(polite().program, ['--max-cost', '0.25', '--on-limit', 'stop']);
     expect(await ask(BOT, 'affordable')).toBe('s1 heard affordable');
     const sid = await asp('send', BOT, 'too dear');
@@ -494,7 +494,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
-  it('ends a turn that hangs, and takes up the turns of other sessions again', { timeout: 90_000 }, async () => {
+  it('ends a turn that hangs, and restarts the turns of other sessions', { timeout: 90_000 }, async () => {
     const agent = await start(rude(), ['--command-timeout', '6s']);
     await asp('send', BOT, 'hang');
     await agent.until('stderr', /no, I go on/);

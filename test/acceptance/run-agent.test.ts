@@ -161,7 +161,7 @@ describe('asp run › an agent out of any program', () => {
     expect(jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome)).toEqual(['replied', 'replied']);
   });
 
-  it('six that ask in one session at once each get the answer to their own question', async () => {
+  it('six agents that ask in one session at once each get the answer to their own question', async () => {
     await start(script('answer.sh', `${SAID} | sed "s/^/to /"`));
     const first = json<{ session_id: string; message_id: string; reply: Envelope['payload'] }>(
       await asp('send', BOT, 'q0', '--wait', '--json'),
@@ -205,7 +205,7 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
-  it('tells the sender that the command failed, and answers no such notice of another agent', async () => {
+  it('tells the sender that the command failed, and does not answer such a notice from another agent', async () => {
     const begin = Date.now();
     const agent = await start('[ "$ASP_TRY" = 1 ] && exit 143; kill -9 $$', ['--tries', '2', '--from', 'bob.bot']);
     const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered', '--from', BOT]);
@@ -293,7 +293,7 @@ describe('asp run › an agent out of any program', () => {
     expect(lines).toHaveLength(15);
   });
 
-  it('tail --idle counts silence from when everything that waited was given, however slowly that comes', async () => {
+  it('tail --idle counts from when the backlog was printed, no matter how slowly it arrives', async () => {
     const sid = await say(BOT, 'waiting');
     const cursors = join(home.directory, 'inbox.json');
     writeFileSync(cursors, JSON.stringify({ sessions: { [sid]: 0 } }));
@@ -370,7 +370,7 @@ describe('asp run › an agent out of any program', () => {
     await home.asp(['session', 'end', bobs, '-a', '@bob.bot']);
   });
 
-  it('runs its command for the same owner and the allowlist alone, unless --from anyone', async () => {
+  it('runs its command only for the same owner and the allowlist, unless --from anyone', async () => {
     const seeded = ['--policy', 'open', '@alice.other'];
     await home.asp(['serve', 'agent', 'add', ...seeded]);
     await home.asp(['login', '@alice.other', '--yes']);
@@ -446,7 +446,7 @@ describe('asp run › an agent out of any program', () => {
     await me.mustEnd(id);
   });
 
-  it('a restart asks for the sessions with news alone', async () => {
+  it('a restart requests only the sessions with new events', async () => {
     const agent = await start('echo fine');
     const ids: string[] = [];
     for (let count = 0; count < 12; count += 1) ids.push(await say(BOT, `hello ${count}`));
@@ -490,7 +490,7 @@ describe('asp run › an agent out of any program', () => {
     await expectOneReplyEach(sid, ['hello', 'still?']);
   });
 
-  it('goes on when the service was away', async () => {
+  it('continues after an outage of the service', async () => {
     await start('echo here');
     const sid = await say(BOT, 'hello');
     await service.stop();
@@ -595,7 +595,7 @@ describe('asp run › an agent out of any program', () => {
     await until('the command is gone', async () => !isRunning(pid));
   });
 
-  it('--grace: a command that finishes in time is heard out; --ready-file is there while the agent answers', async () => {
+  it('--grace: the reply of a command that finishes in time is sent; --ready-file exists while the agent answers', async () => {
     const ready = join(home.directory, 'ready.json');
     const slow = 'cat >/dev/null; touch started; sleep 2; echo slow';
     const agent = await start(slow, ['--grace', '1s', '--ready-file', ready]);
@@ -618,7 +618,7 @@ describe('asp run › an agent out of any program', () => {
     await expectOneReplyEach(sid, ['hello']);
   });
 
-  it('waits for a service that is away at its start, and says so once', async () => {
+  it('waits for a service that is down at startup, and says so once', async () => {
     const { targetPort } = relay;
     const client = json<{ client_id: string; client_secret: string }>(
       (await home.asp(['serve', 'client', 'add', BOT, '--json'])).stdout,
@@ -661,7 +661,7 @@ describe('asp run › an agent out of any program', () => {
     await expectOneReplyEach(sid, ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '10', '11', 'last']);
   });
 
-  it('does not answer twice after the life of a key: the reply itself says what it replies to', async () => {
+  it('does not answer twice after a key has expired: the reply itself names the message it answers', async () => {
     const cursor = join(home.directory, 'old-cursor.json');
     const words = ['--cursor-file', cursor];
     const first = await start('cat >/dev/null; echo $$', words);
@@ -682,7 +682,7 @@ describe('asp run › an agent out of any program', () => {
     await expectOneReplyEach(sid, ['hello']);
   });
 
-  it('a second run of one agent ends at once, unless it keeps its place elsewhere', async () => {
+  it('a second run of one agent ends at once, unless it has its own progress file', async () => {
     const first = await start('echo first', ['--from', 'demo.you']);
     const second = await home.asp(['run', '-a', BOT, '--exec', 'echo second', '--json']);
     expect(second).toMatchObject({ status: 6, stdout: '' });

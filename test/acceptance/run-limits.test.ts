@@ -85,7 +85,7 @@ describe('asp run › agents that answer everything', () => {
     return sid;
   };
 
-  it('two echoes stop after exactly N replies each, across a restart, and go on when a human writes', {
+  it('two echoes stop after exactly N replies each, across a restart, and continue when a human writes', {
     timeout: 120_000,
   }, async () => {
     const words = ['--max-replies', '4', '--max-hops', '0', '--human', ME];
@@ -115,7 +115,7 @@ describe('asp run › agents that answer everything', () => {
     expect([countOf(all, ONE), countOf(all, TWO)]).toEqual([9, 8]);
   });
 
-  it('--on-limit stop ends the run with 11 and says how to go on; the next run takes what comes later', async () => {
+  it('--on-limit stop ends the run with 11 and says how to continue; the next run takes later messages', async () => {
     const words = ['--max-replies', '1', '--human', ME, '--on-limit', 'stop'];
     const one = await start(ONE, 'echo pong', ...words);
     const sid = await begin([ONE]);

@@ -209,7 +209,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
     expect(findIn(log, secrets)).toEqual([]);
   });
 
-  it('are in no file, but for what is there to keep them', () => {
+  it('are in no file except the stores for secrets', () => {
     /** The record of the local service is how its OS user is known; the scripts of this test say what they print. */
     const kept: readonly [file: RegExp, what: string][] = [
       [/run\/asp-cli\/serve\/default\.json$/, 'operator secret'],

@@ -120,7 +120,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect((await piped.ended).stderr).toBe('');
   });
 
-  it('a tail that is started while the service is away says so once, and gives what comes when it is back', async () => {
+  it('a tail that starts while the service is down says so once, and prints events when it is back', async () => {
     await service.stop();
     const words = ['tail', sessionId, '-n', '1', '-p', service.url];
     const early = home.start(words);
@@ -131,7 +131,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect((await early.ended).stderr.split('\n').filter((line) => line.startsWith('There is'))).toHaveLength(1);
   });
 
-  it('what the service holds is what was sent', async () => {
+  it('the service has exactly the messages that were sent', async () => {
     const session = json<{ id: string }>((await home.asp(['session', 'show', sessionId, '--json'])).stdout);
     expect(session.id).toBe(sessionId);
     const events = jsonLines<Envelope>((await home.asp(['session', 'events', sessionId, '--after', '0'])).stdout);

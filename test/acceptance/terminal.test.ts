@@ -136,7 +136,7 @@ describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe
   });
 
   it.each([
-    ['shows that something goes on', [], true],
+    ['shows that something is happening', [], true],
     ['shows it in no way that a reader of the screen could not follow, with --accessible', ['--accessible'], false],
     ['is as still with --quiet', ['--quiet'], false],
   ] as const)('an upload that takes its time %s', async (_, more, isMoving) => {

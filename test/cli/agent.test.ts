@@ -77,7 +77,7 @@ describe('agents as an agent sees them', () => {
     expect(await stage.as(stage.bob, 'agent search nothinglikeit')).toMatchObject({ code: 0, out: '' });
   });
 
-  it('what belongs to the account is not an agent’s: exit 5, and the way is named', async () => {
+  it('an agent cannot do what only its account may: exit 5, and the error says how', async () => {
     const owner = stage.alice.owner;
     const { code, err } = await stage.as(stage.alice, `agent create ${owner}.second --json`);
     expect(code).toBe(5);

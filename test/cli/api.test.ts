@@ -51,7 +51,7 @@ describe('a request of one’s own', () => {
     expect(received[0]).toMatchObject({ bearer: 'Bearer a-token', key: undefined });
   });
 
-  it('tells the beginning of an error message, however long a service makes it', async () => {
+  it('prints the beginning of an error message, no matter how long it is', async () => {
     const reply = { error: { code: 'NOT_FOUND', message: 'long '.repeat(20_000) } };
     const { code, err } = await runAgainst([{ call: 'GET /sessions', status: 404, reply }], 'api sessions');
     expect(code).toBe(3);
@@ -81,7 +81,7 @@ describe('a request of one’s own', () => {
     expect(JSON.parse(err).error).toMatchObject({ code: 'DUPLICATE_HANDLE', http_status: 409, outcome: 'not_applied' });
   });
 
-  it('--paginate follows next_cursor, one document a page', async () => {
+  it('--paginate follows next_cursor, one document per page', async () => {
     const { out, code } = await runAgainst(
       [
         { call: 'GET /sessions', reply: { sessions: [1], next_cursor: 'c/2' } },
@@ -116,7 +116,7 @@ describe('a request of one’s own', () => {
     expect(code).toBe(2);
   });
 
-  it('what an answer holds cannot drive a terminal and parses back to the same', async () => {
+  it('an answer cannot control the terminal, and parses back to the same value', async () => {
     const hostile = { text: '\u001b[2J\u202e\u2028\u0085', '\u009b': '\r' };
     const { out } = await runAgainst([{ call: 'GET /x', reply: hostile }], 'api x', { isTerminal: true });
     expect(out).not.toMatch(/[\u001b\u0080-\u009f\u202e\u2028\r]/);

@@ -60,7 +60,7 @@ describe('asp ask', () => {
     expect((await second.ended).out).toBe('No\n');
   });
 
-  it('goes on waiting after something that is not a choice, and shows it', async () => {
+  it('keeps waiting after something that is not a choice, and shows it', async () => {
     const { ended, session } = await ask('--choices', 'yes,no');
     await bob.mustSend(session, 'which version?');
     await bob.mustSend(session, 'yes');
@@ -108,7 +108,7 @@ describe('asp ask', () => {
     expect(await stateOf(session)).toBe('active');
   });
 
-  it('in a group takes only the message that names the question, and passes over other remarks', async () => {
+  it('in a group accepts only a message that names the question, and skips other remarks', async () => {
     const carol = await stage.service.createAgent('carol');
     const session = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
     await Promise.all([bob.mustJoin(session), carol.mustJoin(session)]);
@@ -139,7 +139,7 @@ describe('asp ask', () => {
     expect(await waiting).toMatchObject({ code: 0, out: 'go\n' });
   });
 
-  it('takes a plain message of the agent that was asked alone, after it brought another one in', async () => {
+  it('accepts a plain message from the one agent that was asked, even after it invited another one', async () => {
     const carol = await stage.service.createAgent('carol');
     const { ended, session } = await ask();
     await bob.post(`/sessions/${session}/invite`, { invite: [carol.handle] });

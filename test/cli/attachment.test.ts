@@ -61,7 +61,7 @@ describe('what a service calls a file', () => {
     ['', 'file'],
   ])('%j becomes %j', (given, name) => expect(safeFilename(given)).toBe(name));
 
-  it('is never more than one name in a folder, whatever it is', () =>
+  it('always becomes a single name in a folder', () =>
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (given) => {
         const name = safeFilename(given);
@@ -198,7 +198,7 @@ describe('attachments on a service', () => {
     expect(await stage.as(stage.bob, `attachment download ${id} -o -`)).toMatchObject({ code: 0, out: 'only this' });
   });
 
-  it('download -o - shows a terminal text without what could drive it, and nothing else', async () => {
+  it('download -o - shows a terminal only text, without characters that could control it', async () => {
     const { id } = await sendFile('a\u001b[31mred');
     const shown = await stage.as(stage.bob, `attachment download ${id} -o -`, { isTerminal: true });
     expect(shown).toMatchObject({ code: 0, out: 'a[31mred\n' });

@@ -238,7 +238,7 @@ describe('what completions offer', () => {
     expect(lastLine(home, 'session', 'list', '')).toBe(':');
   });
 
-  it('nothing after --, after the last argument, or behind a word that leads nowhere', () => {
+  it('nothing after --, after the last argument, or behind an unknown word', () => {
     expect(answer(home, ['zsh', '--', 'send', '--', '--to'])).toEqual([':']);
     expect(answer(home, ['zsh', '--', 'send', 'alice.bot', '--', ''])).toEqual([':']);
     expect(answer(home, ['zsh', '--', 'session', 'show', SESSION, ''])).toEqual([':']);
@@ -355,7 +355,7 @@ describe('the program when a shell asks it', () => {
     ['without a home', { HOME: '/nonexistent', XDG_CONFIG_HOME: '' }],
     ['with a home that is a file', { HOME: '/dev/null', XDG_CONFIG_HOME: '' }],
     ['with a relative home', { HOME: 'here', XDG_CONFIG_HOME: 'there' }],
-  ])('offers what it knows by itself %s, and prints no error', (_, environment) => {
+  ])('offers what it knows on its own %s, and prints no error', (_, environment) => {
     expect(ask(['zsh', '--', 'session', 'reo'], environment)).toMatchObject({
       status: 0,
       stdout: 'reopen\treopen an ended session\n:\n',
@@ -623,7 +623,7 @@ describe('what is remembered for completions', () => {
     return { paths: { stateDirectory: stateOf(home) }, environment: {}, profile: async () => profile } as never;
   };
 
-  it('is well-formed, private, the newest first and bounded', async () => {
+  it('is well-formed, private, newest first and bounded', async () => {
     const home = freshHome();
     const context = contextIn(home);
     const names = ['@a.b', '$(id)', '@a.b\n@c.d', '@B.c', '@a.b'];

@@ -171,7 +171,7 @@ describe('asp connect and asp disconnect', () => {
     expect(read('.codex/config.toml')).toBe('# mine\n');
   });
 
-  it('what others add meanwhile stays, and what they change in our entry stays too', async () => {
+  it('additions by others stay, and so do their changes to our entry', async () => {
     writeFile('.gemini/settings.json', '{\n  "theme": "x"\n}\n');
     await must('connect gemini');
     writeFile(
@@ -224,7 +224,7 @@ describe('asp connect and asp disconnect', () => {
     expect(everything()).toEqual(before);
   });
 
-  it('refuses a read-only file, a folder and a link to nowhere, and writes through a link to a file', async () => {
+  it('refuses a read-only file, a folder and a broken link, and writes through a link to a file', async () => {
     writeFile('.gemini/settings.json', '{}', 0o444);
     chmodSync(at('.gemini/settings.json'), 0o444);
     expect((await run('connect gemini')).err).toContain('it is read-only');
@@ -260,7 +260,7 @@ describe('asp connect and asp disconnect', () => {
     await must('disconnect codex');
   });
 
-  it('two at once end as one after the other', async () => {
+  it('two runs at once have the same result as one after the other', async () => {
     writeFile('.codex/config.toml', '# mine\n');
     await Promise.all([must('connect codex'), must('connect codex'), must('connect gemini')]);
     expect(read('.codex/config.toml').match(/mcp_servers\.asp/g)).toHaveLength(1);
@@ -271,7 +271,7 @@ describe('asp connect and asp disconnect', () => {
     expect(read('.codex/config.toml')).toBe('# mine\n');
   });
 
-  it('--list says for each what wakes it, and with which version that was measured', async () => {
+  it('--list says what wakes each coding agent, and which version was tested', async () => {
     const { out } = await must('connect --list');
     expect(out).toMatch(/^claude-code\tno\t2\.1\.\d+\tthe monitor of a plugin wakes it/m);
     expect(out).toMatch(/^gemini\tno\tnot measured\t/m);

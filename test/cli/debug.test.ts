@@ -50,7 +50,7 @@ describe('--debug', () => {
     expect(ran.out).toBe((await run(TAIL.replace(' --debug', ''))).out);
   });
 
-  it('ends with the failure, whose code it does not take for a secret', async () => {
+  it('ends with the failure, whose code it does not treat as a secret', async () => {
     service.refusal = { status: 404, code: 'NOT_FOUND' };
     const ran = await run('session list --debug --json');
     service.refusal = undefined;

@@ -81,7 +81,7 @@ describe('--edit', () => {
     expect(readFileSync(draftIn(failed.home), 'utf8')).toBe('text\n');
   });
 
-  it('gives the writer all the time there is', async () => {
+  it('has no deadline while the user writes', async () => {
     service = await startScript([SENT]);
     const clock = createTestClock();
     const { home, ran } = editing('touch "$1/open"; until [ -e "$1/go" ]; do sleep 0.02; done; echo late > "$2"', {
@@ -94,14 +94,14 @@ describe('--edit', () => {
     expect(service.received[0]?.body).toEqual({ content: 'late' });
   });
 
-  it('asks a user who cannot sign in for no text', async () => {
+  it('does not ask a user who cannot sign in for a text', async () => {
     service = await startScript([]);
     const environment = { ...service.environment, ASP_TOKEN: '', ASP_TOKEN_STORE: 'file', EDITOR: 'false' };
     const { code } = await runWords(`send ${SESSION} --edit`, { environment });
     expect(code).toBe(4);
   });
 
-  it('sends what the editor left, without its last line feed, and keeps no file', async () => {
+  it('sends the edited text without its last line feed, and keeps no file', async () => {
     const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
     const editor = join(home, 'editor.sh');
     writeFileSync(editor, '#!/bin/sh\nls -l "$2" > "$1"\nprintf "two\\nlines\\n" > "$2"\n', { mode: 0o700 });

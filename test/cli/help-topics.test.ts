@@ -80,7 +80,7 @@ describe('asp help agents', () => {
 
   it('is mostly commands that can be run', () => expect(commandLines(page).length).toBeGreaterThan(25));
 
-  it('tells of everything that a program needs', () => {
+  it('covers everything that a program needs', () => {
     const words = ['whoami', 'commands --json', 'schema', '--wait', '--end-after-reply', 'session wait', '--once'];
     const more = ['--dry-run', '--cursor-file', '--fence', '--no-input', 'untrusted', '"next"', 'outcome', 'asp run'];
     for (const word of [...words, ...more, 'asp mcp', 'asp explain', 'asp serve']) expect(page).toContain(word);

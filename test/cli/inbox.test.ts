@@ -42,7 +42,7 @@ async function shared(...texts: string[]): Promise<string> {
 }
 
 describe('asp inbox', () => {
-  it('is empty where nothing happened', async () => {
+  it('is empty if nothing happened', async () => {
     const { code, out, err } = await asBob('inbox');
     expect({ code, out, err }).toEqual({ code: 0, out: '', err: 'Nothing new.\n' });
   });
@@ -126,7 +126,7 @@ describe('asp inbox', () => {
     expect(await inboxOf()).toEqual([]);
   });
 
-  it('asks nothing about sessions that have nothing new', async () => {
+  it('sends no requests for sessions without new events', async () => {
     for (let at = 0; at < 3; at += 1) await bob.mustSend(await shared('hi'), 'answered');
     const calls = async (): Promise<number> => {
       const { err } = await asBob('inbox --debug --json');
@@ -201,7 +201,7 @@ describe('asp reply', () => {
     expect(err).toContain(`Answering ${alice.handle}: two\n`);
   });
 
-  it('is recognized by the one who waits for it', async () => {
+  it('is recognized by the program that waits for it', async () => {
     const id = await shared();
     const waiting = stage.as(alice, ['send', id, 'are you there?', '--wait', '--json', '--timeout', '20s']);
     for (let count = 0; count === 0; ) count = (await messagesOf(id)).length;

@@ -284,7 +284,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
   const limits =
     name === 'answers after the deadline' ? ['--timeout', '1200ms'] : ['--timeout', '20s', '--retries', '1'];
 
-  it.each(Object.keys(COMMANDS))('asp %s says what really happened, and how to go on', async (command) => {
+  it.each(Object.keys(COMMANDS))('asp %s says what really happened, and how to continue', async (command) => {
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
     const { words, stdin, token, count } = subject;
@@ -367,7 +367,7 @@ describe('asp send --lines', () => {
     for (const line of LINES.split('\n')) expect(await countIn(`/sessions/${id}/events`, line), line).toBe(1);
   });
 
-  it('is done once under one name, however often it is repeated', async () => {
+  it('runs once under one name, no matter how often it is repeated', async () => {
     const topic = randomUUID();
     const words = ['send', bob.handle, '--lines', '--topic', topic, '--once', topic, '--json'];
     const [first, second] = [await asAlice(words, { stdin: LINES }), await asAlice(words, { stdin: LINES })];
@@ -420,7 +420,7 @@ describe('a credential that may send but not listen', () => {
 });
 
 describe('waiting', () => {
-  it('for a reply that does not come ends with a command that goes on waiting, and ends too', async () => {
+  it('for a reply that does not come ends with a command that keeps waiting, which ends, too', async () => {
     const id = await session('joined');
     const ran = await asAlice(['send', id, 'hi', '--wait', '--timeout', '1500ms', '--json']);
     expect(ran.code).toBe(8);
@@ -464,7 +464,7 @@ describe('waiting', () => {
     relay.onRequest = meet;
   });
 
-  it('for what cannot come any more is not a matter of time', async () => {
+  it('for an event that can no longer happen ends at once', async () => {
     const id = await session();
     await alice.mustEnd(id);
     const ran = await asAlice(['session', 'wait', id, '--for', 'message', '--json']);
@@ -518,7 +518,7 @@ describe('an agent that is invited and has not joined', () => {
   });
 });
 
-describe('what is so already', () => {
+describe('a change that was already made', () => {
   it('is a success: a session that has ended, that is active, that was left', async () => {
     const id = await session('joined');
     for (const [verb, state, text] of [

@@ -158,7 +158,7 @@ describe('what is sent', () => {
     expect(JSON.parse(out)).toMatchObject({ attachments: [`att_${'A'.repeat(26)}`, `att_${'B'.repeat(26)}`] });
   });
 
-  it('--lines sends one message a line, the first of them with the creation', async () => {
+  it('--lines sends one message per line, the first of them with the creation', async () => {
     const { received, out } = await runAgainst([CREATED, SENT, SENT], 'send alice.bot --lines', {
       stdin: 'a\n\nb\r\nc',
     });

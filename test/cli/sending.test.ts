@@ -129,7 +129,7 @@ describe('a write whose outcome is unknown', () => {
     expect(received[0]?.key).toBe(`${key}/0`);
   });
 
-  it('an end that failed after the message is made up for alone: the message is not sent again', async () => {
+  it('an end that failed after the message is repeated alone: the message is not sent again', async () => {
     const end = { call: `POST /sessions/${SESSION}/end`, status: 500, reply: envelope('INTERNAL_ERROR') };
     const { err } = await runAgainst([SENT, end], `send ${SESSION} hi --end --retries 0 --json`);
     expect(failureIn(err)).toMatchObject({

@@ -102,7 +102,7 @@ describe('a session that is read', () => {
     expect((await stage.as(bob, [...words, '--force'])).code).toBe(0);
   });
 
-  it('wait: what is so already is met at once, with no event', async () => {
+  it('wait: a condition that is already met succeeds at once, without an event', async () => {
     const { alice, bob } = stage;
     const met = documentOf(await stage.as(alice, `session wait ${session} --for joined:${bob.handle} --json`));
     expect(met).toEqual({ session_id: session, condition: `joined:${bob.handle}`, event: null });
@@ -115,7 +115,7 @@ describe('a session that is read', () => {
     );
   });
 
-  it('wait: what comes while it waits ends it; what does not come is exit 8', async () => {
+  it('wait: the event ends the wait; if it does not come, the exit code is 8', async () => {
     const { alice, bob } = stage;
     const waiting = stage.as(alice, `session wait ${session} --for reply --timeout 20s`);
     const answering = setInterval(() => void stage.as(bob, `send ${session} late`), 300);
@@ -124,7 +124,7 @@ describe('a session that is read', () => {
     expect((await stage.as(alice, `session wait ${session} --for ended --timeout 300ms`)).code).toBe(8);
   });
 
-  it('wait: the end is met, also when it was before', async () => {
+  it('wait: ended succeeds even if the session had already ended', async () => {
     const { alice } = stage;
     const waiting = stage.as(alice, `session wait ${session} --for ended --timeout 20s --json`);
     await stage.as(stage.bob, `session end ${session}`);

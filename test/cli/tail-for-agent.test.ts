@@ -175,7 +175,7 @@ describe('asp tail --for-agent', () => {
     expect(tail.lines()).toHaveLength(4);
   });
 
-  it('tells of many sessions in one line', async () => {
+  it('reports many sessions in one line', async () => {
     const bob = await service.createAgent('bob');
     const ids = await Promise.all(Array.from({ length: 6 }, () => openSession(alice, bob)));
     const tail = await startTail(bob);

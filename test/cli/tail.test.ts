@@ -63,7 +63,7 @@ async function sessionWith(...texts: string[]): Promise<string> {
   return sessionId;
 }
 
-describe('what exists', () => {
+describe('existing events', () => {
   it('session events prints it in order, as JSON lines, and exits 0', async () => {
     const id = await sessionWith('one', 'two');
     const { code, out, err } = await runAs(bob, `session events ${id} --after 0`);
@@ -136,8 +136,8 @@ describe('what exists', () => {
   });
 });
 
-describe('what comes', () => {
-  it('--jq runs for each event as it comes; where it fails, the tail goes on, names the event and ends with 10', async () => {
+describe('new events', () => {
+  it('--jq runs for each event as it comes; if it fails, the tail continues, names the event and ends with 10', async () => {
     const id = await sessionWith('one');
     const words = ['tail', id, '--after', '2', '--ready-file', join(folder, 'jq-ready')];
     const tail = startAs(bob, [
@@ -221,7 +221,7 @@ describe('what comes', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it('--count, --idle and --timeout: 8 when what was waited for did not come', async () => {
+  it('--count, --idle and --timeout: exit 8 if the expected events did not come', async () => {
     const id = await sessionWith('x');
     const table: [options: string, code: number][] = [
       ['-c 3', 0],
@@ -282,7 +282,7 @@ describe('what comes', () => {
     expect(code).toBe(0);
   });
 
-  it('--exec that fails ends the tail before its event, which the next one is given; --on-error says otherwise', async () => {
+  it('--exec that fails ends the tail before its event, which the next tail gets; --on-error changes that', async () => {
     const id = await sessionWith('a', 'b');
     const cursor = join(folder, 'failing.json');
     const fails = '[ "$ASP_SEQUENCE" = 3 ] && [ "$ASP_TRY" -lt 3 ] && exit 3; echo "$ASP_SEQUENCE $ASP_PROFILE"';
@@ -344,7 +344,7 @@ describe('what comes', () => {
     expect(code).toBe(0);
   });
 
-  it('--forward that is refused ends the tail before its event; --on-error goes on, or tries again', async () => {
+  it('--forward that is refused ends the tail before its event; --on-error continues, or tries again', async () => {
     const refusals = { left: 0, sequence: 2 };
     const hook = createServer(async (request, response) => {
       let body = '';
@@ -389,7 +389,7 @@ describe('send --wait', () => {
     await answer.ended;
   });
 
-  it('passes over a message that answers another one; one that answers none is taken, and the JSON says so', async () => {
+  it('skips a message that answers another one; a message that names none is accepted, and the JSON says so', async () => {
     const id = await sessionWith('a');
     const first = JSON.parse((await runAs(alice, `send ${id} first --json`)).out);
     const second = startAs(alice, `send ${id} second --wait --json`);
@@ -470,7 +470,7 @@ describe('the session verbs', () => {
     expect((await runAs(alice, `session end ${id}`)).out).toBe(`${id}\n`);
   });
 
-  it('list: JSON, one item a line, or tab-separated values that are never cut', async () => {
+  it('list: JSON, one item per line, or tab-separated values that are never cut', async () => {
     const topic = 'a long topic '.repeat(20).trim();
     await runAs(alice, ['session', 'create', bob.handle, '--topic', topic, '-q']);
     const plain = await runAs(alice, 'session list --limit 1');

@@ -68,7 +68,7 @@ describe('tables', () => {
 });
 
 describe('text', () => {
-  it('keeps lines and tabs, and loses what could act', () => {
+  it('keeps lines and tabs, and removes control characters', () => {
     expect(sanitize('a\tb\r\nc\u001b[31md\u202ee\u200bf')).toBe('a\tb\nc[31mdef');
     expect(sanitizeLine('a\tb\nc')).toBe('a b c');
     expect(sanitize('é 日本 👍️')).toBe('é 日本 👍️');
@@ -192,7 +192,7 @@ describe('text', () => {
     expect(quoteArgs(['asp', 'send', '@a.b', "it's $x", ''])).toBe(`asp send @a.b 'it'\\''s $x' ''`);
   });
 
-  it('tells a failure in at most four lines and leaves out what is not known', () => {
+  it('prints a failure in at most four lines and leaves out unknown facts', () => {
     const failure = { code: 'X', message: 'It\nfailed.', exitCode: 9, isRetryable: false, outcome: 'unknown' as const };
     expect(failureText(failure, PLAIN)).toBe('error: It failed.\n  code: X · exit 9\n');
     const long = { ...failure, why: 'one two three four five', next: ['asp', 'send', 'alice.bot', 'hello there'] };

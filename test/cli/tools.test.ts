@@ -19,7 +19,7 @@ const inHome = (directory: string, words: string | string[], options: RunOptions
   });
 
 describe('asp commands', () => {
-  it('tells of one command, or of those below a word', async () => {
+  it('lists one command, or those below a word', async () => {
     const wordsOf = async (line: string) =>
       (JSON.parse((await runWords(line)).out) as { items: { words: string[] }[] }).items.map(({ words }) =>
         words.join(' '),
@@ -85,7 +85,7 @@ describe('commands', () => {
 });
 
 describe('explain', () => {
-  it('knows every code of the service and of ours', async () => {
+  it('knows every code of the service and of asp', async () => {
     for (const code of [...Object.keys(ERROR), ...Object.keys(OWN_ERROR)]) {
       const document = documentOf(await runWords(`explain ${code} --json`));
       expect(document, code).toMatchObject({ code, means: expect.stringMatching(/.{10}/), helps: expect.any(String) });

@@ -36,7 +36,7 @@ describe('the words of allowlist and block', () => {
 });
 
 describe('the allowlist', () => {
-  it('is added to, read, checked and taken from', async () => {
+  it('can be extended, read, checked and shortened', async () => {
     const { alice } = stage;
     const added = documentOf(await stage.as(alice, 'allowlist add carol.bot dave.* --json'));
     expect(added['entries']).toEqual(expect.arrayContaining(['@carol.bot', '@dave.*']));
@@ -66,7 +66,7 @@ describe('the allowlist', () => {
     expect((await stage.as(bob, 'allowlist list')).out).toBe('');
   });
 
-  it('check tells what admits a handle, and exits 3 when nothing does', async () => {
+  it('check prints what admits a handle, and exits with 3 if nothing does', async () => {
     const { service } = stage;
     const closed = await service.createAgent('closed', { policy: 'allowlist' });
     await stage.as(closed, 'allowlist add carol.* dave.bot');

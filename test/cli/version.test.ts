@@ -65,7 +65,7 @@ describe('asp version --check', () => {
   it.each<[string, Partial<Scene>]>([
     ['has no such package', { status: 404, body: { error: 'Not found' } }],
     ['says no JSON', { body: '<html>sign in to the network</html>' }],
-    ['says a version that is none', { body: { version: '9.9.9; rm -rf ~' } }],
+    ['returns an invalid version', { body: { version: '9.9.9; rm -rf ~' } }],
     ['says nothing of a version', { body: [] }],
     ['fails', { status: 503, body: {} }],
     ['sends elsewhere', { status: 302, headers: { location: 'http://127.0.0.1:9/' }, body: '' }],
@@ -134,5 +134,5 @@ describe('which version is newer', () => {
     expect(isNewerVersion('2.0.0', 'here')).toBe(false);
   });
 
-  it('does not heed builds', () => expect(isNewerVersion('1.0.0+2', '1.0.0+1')).toBe(false));
+  it('ignores build metadata', () => expect(isNewerVersion('1.0.0+2', '1.0.0+1')).toBe(false));
 });

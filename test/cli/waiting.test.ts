@@ -40,7 +40,7 @@ describe('a rate limit', () => {
     });
   });
 
-  it('that fits is waited for, and stderr says so', async () => {
+  it('that fits makes the command wait, and stderr says so', async () => {
     const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi');
     expect(code).toBe(0);
     expect(err).toContain('Waiting 1 s before the next try: Too many new sessions.');
@@ -53,7 +53,7 @@ describe('a rate limit', () => {
 });
 
 describe('a deadline', () => {
-  it('that passes after failed tries says what made them fail', async () => {
+  it('that passes after failed tries says why they failed', async () => {
     // The first connection is cut; from then on nothing answers.
     let connections = 0;
     const server = createServer((socket) => {
@@ -77,7 +77,7 @@ describe('a deadline', () => {
 });
 
 describe('a service that is not there', () => {
-  it('is reported without five tries, and as what it is', async () => {
+  it('is reported as such, without five tries', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const address = server.address();

@@ -92,7 +92,7 @@ rule(
 
 rule(
   ['spec/revoke/client', 'spec/Flows/client_credentials'],
-  'a person makes a client in the dashboard and revokes it there: its sockets close, no more tokens, the others go on',
+  'a person makes a client in the dashboard and revokes it there: its sockets close, no more tokens, and the others continue',
   async () => {
     const [browser, person] = [openBrowser(), newPerson('alice')];
     const dashboard = new URL('/dashboard', service.place.authorizeUrl).href;

@@ -171,7 +171,7 @@ rule('spec/States/rule-3', 'every ineligible operation is the answer for a missi
 
 rule(
   ['spec/States/rule-5', 'wire/Sessions/left'],
-  'a left participant may not join by itself, but may be invited again',
+  'a left participant may not join on its own, but may be invited again',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle] });

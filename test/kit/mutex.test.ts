@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 
 import { createMutex } from '../../src/kit/mutex.js';
 
-it('a mutex runs one piece of work at a time, in the order of the calls, and goes on after a failure', async () => {
+it('a mutex runs one piece of work at a time, in the order of the calls, and continues after a failure', async () => {
   const mutex = createMutex();
   const log: string[] = [];
   const run = (name: string, fails = false): Promise<string> =>

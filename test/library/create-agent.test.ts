@@ -121,7 +121,7 @@ describe('an agent of the library', () => {
     expect(calls).toBe(2);
   });
 
-  it('is alone: a second one with the same progress does not start, and goes on after the first', async () => {
+  it('is alone: a second one with the same progress does not start, and can continue after the first', async () => {
     const first = create().onMessage(() => 'a');
     await start(first);
     const second = create().onMessage(() => 'b');

@@ -130,7 +130,7 @@ describe(`${PROCESSES} programs that share one login`, () => {
   );
 
   it.runIf(process.platform === 'linux')(
-    `go on when the one that refreshes is killed: ${KILL_ROUNDS} rounds`,
+    `continue when the one that refreshes is killed: ${KILL_ROUNDS} rounds`,
     async () => {
       const tally = createTally('programs that share one login, one of which is killed while it refreshes');
       const counts = { ok: 0, failed: 0, indeterminate: 0 };

@@ -65,7 +65,7 @@ describe('the security log', () => {
   const metric = async (name: string): Promise<string | undefined> =>
     new RegExp(`^${name} (\\d+)$`, 'm').exec((await request(service.metricsUrl ?? '')).text)?.[1];
 
-  it('tells who signed up, signed in and allowed what, and from where', async () => {
+  it('records who signed up, signed in and allowed what, and from where', async () => {
     const { clientId } = await consent();
     await tryWith('maria', PASSWORD);
     const from = { account: 'maria', address: '127.0.0.1' };
@@ -77,7 +77,7 @@ describe('the security log', () => {
     ]);
   });
 
-  it('tells of failed sign-ins, and never what was typed', async () => {
+  it('records failed sign-ins, and never what was typed', async () => {
     await consent();
     lines.length = 0;
     await tryWith('maria', 'a-wrong-password');
@@ -95,7 +95,7 @@ describe('the security log', () => {
     expect(await metric('asp_failed_sign_ins_total')).toBe('2');
   });
 
-  it('tells of a refresh token and a code that come twice', async () => {
+  it('records a refresh token and a code that are used twice', async () => {
     const { clientId, code, verifier, refreshToken } = await consent();
     lines.length = 0;
     for (const status of [200, 401]) expect((await refresh(service.place, clientId, refreshToken)).status).toBe(status);
@@ -108,7 +108,7 @@ describe('the security log', () => {
     expect(JSON.stringify(lines)).not.toContain(refreshToken);
   });
 
-  it('tells what an account changes on the dashboard, and what the operator does', async () => {
+  it('records changes that an account makes in the dashboard, and actions of the operator', async () => {
     const { browser } = await consent();
     lines.length = 0;
     const page = '/dashboard/new-client';
@@ -150,7 +150,7 @@ describe('where the security log goes', () => {
   };
   const facts = { account: 'maria', address: '192.0.2.1', outcome: 'done' };
 
-  it('to a file that its owner alone can read, a JSON line an event, after what is there', async () => {
+  it('to a file that only its owner can read, one JSON line per event, appended', async () => {
     for (const count of [1, 2]) {
       const { streams, log } = open('errors', path);
       log.security?.('signed_in', facts);

@@ -100,7 +100,7 @@ describe('a service does not start', () => {
     expect(await failure({ host: '0.0.0.0', isBehindProxy: true })).toBe('it started');
   });
 
-  it('with a public URL that is none', async () => {
+  it('with an invalid public URL', async () => {
     for (const publicUrl of ['asp.example', 'ftp://asp.example', 'https://a:b@asp.example', 'https://asp.example/?x=1'])
       expect(await failure({ publicUrl }), publicUrl).toBe('INVALID_PUBLIC_URL');
   });

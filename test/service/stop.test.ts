@@ -89,7 +89,7 @@ describe('a service that is stopped', () => {
     idle.destroy();
   });
 
-  it('that is drained fails its readiness at once and ends connections with their answers, but goes on serving', async () => {
+  it('that is drained fails its readiness at once and ends connections with their answers, but keeps serving', async () => {
     const service = await startTestService();
     const alice = await service.createAgent('alice');
     const socket = await alice.mustConnect();

@@ -108,7 +108,7 @@ describe('a service for tests', () => {
     await expect(alice.call('getActingAgent', ME)).rejects.toMatchObject({ status: 500 });
   });
 
-  it('breaks the event stream right after an event, and a tail goes on', async () => {
+  it('breaks the event stream right after an event, and a tail continues', async () => {
     const service = await start();
     const alice = service.client('@alice.bot');
     const session_id = (await alice.call('createSession', INVITE_BOB)).reply.session_id;

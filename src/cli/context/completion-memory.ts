@@ -40,7 +40,7 @@ const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {
 type Memory = Pick<Context, 'paths'>;
 
 /**
- * Keeps names for completions, the newest first. A program with credentials from its environment leaves nothing behind.
+ * Keeps names for completions, newest first. A program with credentials from its environment leaves nothing behind.
  * Failing to write the file is not an error.
  */
 export async function remember(

@@ -130,7 +130,9 @@ export async function reportTaken(
   return { taken };
 }
 
-/** Records which message a new one answers, if it names one. One row per answer, however many members there are. */
+/**
+ * Records which message a new one answers, if it names one. One row per answer, no matter how many members there are.
+ */
 export async function noteAnswer(transaction: Transaction, actor: AgentActor, message: Message): Promise<void> {
   const answered = message.metadata?.[IN_REPLY_TO];
   if (typeof answered !== 'string' || !isId('message', answered)) return;

@@ -137,7 +137,8 @@ export async function readPage(
 }
 
 /**
- * Few until the size of the events is known: a page with large events takes only a few, and many would be read in vain.
+ * Few until the size of the events is known: a page with large events takes only a few, and reading many would be
+ * wasted.
  */
 function rowsToRead(count: number, characters: number, maxCharacters: number): number {
   if (count === 0) return Math.min(ROWS_PER_FIRST_QUERY, Math.ceil(maxCharacters / LARGE_EVENT_CHARACTERS));

@@ -120,7 +120,7 @@ export async function listSessions(
 
 const AGENTS_PER_QUERY = 200;
 
-/** One row per session, whichever and however many of the account's agents take part (wire: Sessions). */
+/** One row per session, no matter how many of the account's agents take part (wire: Sessions). */
 export async function listAccountSessions(
   _context: ServiceContext,
   actor: AccountActor,
@@ -201,7 +201,7 @@ export async function readAccountSessions(
   return { rows, next: stop };
 }
 
-/** Active sessions to which these agents are invited, the newest first, before the one with `beforeId`. */
+/** Active sessions to which these agents are invited, newest first, before the one with `beforeId`. */
 export async function readInvitations(
   query: Query,
   accountId: string,

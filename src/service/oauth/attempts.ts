@@ -45,7 +45,7 @@ export function tooManyRequests(waitS: number): OAuthError {
 const GROUPS = 8;
 
 /**
- * The subject of a limit by address: an IPv4 address by itself, even if it is mapped into IPv6, and an IPv6 address by
+ * The subject of a limit by address: a single IPv4 address, even if it is mapped into IPv6, and an IPv6 address by
  * its first 64 bits, the minimum that one subscriber gets (D-121).
  */
 export function toNetwork(address: string): string {

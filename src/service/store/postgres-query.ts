@@ -104,7 +104,9 @@ export interface Done<T> {
   failure(): unknown;
 }
 
-/** Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first tells why. */
+/**
+ * Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first gives the reason.
+ */
 export async function runWork<T>(
   client: ClientBase,
   schema: string,

@@ -142,7 +142,7 @@ const ANSWERING_MS = 1_000;
 
 export interface OutageOptions {
   readonly clock: Clock;
-  /** Called once when the database is away for longer than callers wait, and once when it is back. */
+  /** Called once when the database is down for longer than callers wait, and once when it is back. */
   readonly onChange: (fault: unknown) => void;
 }
 
@@ -157,7 +157,7 @@ export function createOutage({ clock, onChange }: OutageOptions): Outage {
     admit() {
       if (!isLong()) return;
       const now = clock.monotonic();
-      if (now - probedAtMs < PROBE_EVERY_MS) throw new OperatorError('DATABASE_LOST', 'The database is away.', fault);
+      if (now - probedAtMs < PROBE_EVERY_MS) throw new OperatorError('DATABASE_LOST', 'The database is down.', fault);
       probedAtMs = now;
     },
     succeeded() {

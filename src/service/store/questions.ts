@@ -44,7 +44,7 @@ const ASKED = {
 } as const;
 
 /**
- * The last question in each active session that an agent of the account has joined, if it was asked after a moment, the
+ * The last question in each active session that an agent of the account has joined, if it was asked after a moment,
  * latest first. Its sender is another agent, no one but its sender has answered it, and the account has not dismissed it.
  */
 export function listOpenQuestions(

@@ -66,7 +66,7 @@ export function answerOAuthError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  // The whole service gives the same answer while its database is away.
+  // The whole service gives the same answer while its database is down.
   if (isOutage(thrown)) throw thrown;
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;

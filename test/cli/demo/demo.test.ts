@@ -37,7 +37,7 @@ describe.skipIf(process.platform !== 'linux')('asp demo', () => {
     expect(readdirSync(join(home.directory, 'run'))).toEqual([]);
   };
 
-  it('shows each command as it is typed, with its real output, ends by itself with 0 and leaves nothing', async () => {
+  it('shows each command as it is typed, with its real output, ends on its own with 0 and leaves nothing', async () => {
     const ended = await home.asp(['demo'], { environment: environment() });
     expect(ended.status).toBe(0);
     const typed = ended.stdout.split('\n').filter((line) => line.startsWith('$ asp '));

@@ -29,7 +29,7 @@ describe('a sign-in at a service that wastes its time', () => {
       environment: { ASP_TOKEN_STORE: 'file' },
     });
 
-  it('ends at its deadline when the metadata never come to an end', async () => {
+  it('ends at its deadline if the metadata never ends', async () => {
     const drips: NodeJS.Timeout[] = [];
     const port = await listen((response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
@@ -50,7 +50,7 @@ describe('a sign-in at a service that wastes its time', () => {
 });
 
 describe('the port of a local service that has stopped', () => {
-  it('gets no token of its logins, whatever listens there', async () => {
+  it('gets no token of its logins, no matter what listens there', async () => {
     const home = createHome();
     const service = await startServe(home, ['--demo']);
     const { port } = new URL(service.url);

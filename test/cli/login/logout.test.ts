@@ -48,7 +48,7 @@ describe('logout while the service runs', () => {
     await copy.dispose();
   });
 
-  it('ends the ones that are named and no other', async () => {
+  it('ends only the named logins', async () => {
     await signIn('@demo.you');
     await signIn('@alice.bot');
     expect(await home.asp(['logout', 'alice.bot'])).toMatchObject({ status: 0, stdout: '@alice.bot\n' });

@@ -149,7 +149,7 @@ describe('the listener for the redirect of a sign-in', () => {
   });
 
   for (const [kind, make] of Object.entries(HOSTILE))
-    it(`answers and ignores ${kind}, and goes on waiting`, async () => {
+    it(`answers and ignores ${kind}, and keeps waiting`, async () => {
       const { loopback, port, received } = await begin();
       const answer = await rawBytes('127.0.0.1', port, make(1, port), 1000).catch(() => Buffer.alloc(0));
       expect([0, 400, 404, 405, 431]).toContain(statusOf(answer) || 0);
@@ -157,7 +157,7 @@ describe('the listener for the redirect of a sign-in', () => {
       expect(await received).toMatchObject({ code: 'the-code' });
     });
 
-  it('answers a URL of 1 MiB and goes on waiting', async () => {
+  it('answers a URL of 1 MiB and keeps waiting', async () => {
     const { loopback, port, received } = await begin();
     const huge = get(`/callback?pad=${'a'.repeat(1024 * 1024)}`, port);
     const answer = await rawBytes('127.0.0.1', port, huge, 1000).catch(() => Buffer.alloc(0));

@@ -57,7 +57,7 @@ describe('signing in with the real program at a real service', () => {
       expect(json<Failure>(ended.stderr.trim()).error.code).toBe('ASP_LOGIN_DENIED');
     });
 
-    it('approves nothing at a service that is not of this user', async () => {
+    it('approves nothing at a service of another user', async () => {
       const stranger = createHome();
       const ended = await stranger.asp(['login', '@demo.you', '--yes', '-p', service.url, '--json']);
       expect(ended.status).toBe(2);
@@ -118,7 +118,7 @@ describe('signing in with the real program at a real service', () => {
       expect(await status(home)).toEqual([]);
     });
 
-    it('refuses another agent than the one that was asked for (exit 6), revokes it and keeps nothing', async () => {
+    it('refuses a different agent than requested (exit 6), revokes the approval and stores nothing', async () => {
       const person = newPerson('wrong');
       const { login, url } = await startLogin(home, ['@demo.you', '--debug']);
       // The address without the wish for an agent, as a person has it who picks another one.
@@ -132,7 +132,7 @@ describe('signing in with the real program at a real service', () => {
       expect(await status(home)).toEqual([]);
     });
 
-    it('goes on waiting after hostile callbacks, and the real one still signs in', async () => {
+    it('keeps waiting after hostile callbacks, and the real one still signs in', async () => {
       const person = newPerson('patient');
       const { login, url } = await startLogin(home);
       const redirect = new URL(url).searchParams.get('redirect_uri') ?? '';

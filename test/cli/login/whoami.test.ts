@@ -62,7 +62,7 @@ describe('who one is, why, and with which token', () => {
     expect(offline.stderr).not.toContain('/agents/me');
   });
 
-  it('whoami --explain names every place, what it said, and which won', async () => {
+  it('whoami --explain lists every source, its value, and which one won', async () => {
     const layers = await explain();
     expect(layers.map(({ question, place }) => `${question} ${place}`)).toEqual([
       'profile --profile',
@@ -106,7 +106,7 @@ describe('who one is, why, and with which token', () => {
     expect(stdout).toMatch(/profile local +@demo\.you {2}← this one/);
   });
 
-  it('whoami --explain shows what every place says, also where another one won', async () => {
+  it('whoami --explain shows the value of every source, even if another one won', async () => {
     const layers = await explain([], { environment: { ASP_AGENT: '@alice.bot', ASP_PROFILE: service.url } });
     expect(chosen(layers)).toEqual(['ASP_PROFILE', 'ASP_AGENT', 'stored login']);
     expect(Object.fromEntries(layers.map(({ question, place, said }) => [`${question} ${place}`, said]))).toMatchObject(
@@ -164,7 +164,7 @@ describe('who one is, why, and with which token', () => {
     expect((await home.asp(['auth', 'token', '--header'])).stdout).toMatch(/^Authorization: Bearer eyJ\S+\n$/);
   });
 
-  it('auth token --min-ttl renews what does not live long enough, and is content otherwise', async () => {
+  it('auth token --min-ttl renews a token that expires too soon, and keeps it otherwise', async () => {
     const token = async (ttl: string): Promise<string> => (await home.asp(['auth', 'token', '--min-ttl', ttl])).stdout;
     const first = await token('1m');
     expect(await token('1m')).toBe(first);
@@ -214,7 +214,7 @@ describe('whoami --explain without an identity', () => {
   const saying = (layers: Layer[]): string[] =>
     layers.flatMap(({ question, place, said }) => (said === null ? [] : [`${question} ${place}: ${said}`]));
 
-  it('shows every place when no service is chosen', async () => {
+  it('shows every source when no service is chosen', async () => {
     const { layers, status } = await layersOf([], { environment: { ASP_AGENT: 'alice.bot' } });
     expect(status).toBe(2);
     expect(layers.map(({ question, place }) => `${question} ${place}`)).toEqual(PLACES);
@@ -224,7 +224,7 @@ describe('whoami --explain without an identity', () => {
     expect(told.stderr).toContain('No service is chosen.');
   });
 
-  it('says which file is broken, and what the others would have said', async () => {
+  it('names the broken file, and shows the values of the other sources', async () => {
     const cwd = join(home.directory, 'broken');
     mkdirSync(cwd);
     writeFileSync(join(cwd, '.asp.json'), '{"profile":');

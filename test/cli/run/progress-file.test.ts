@@ -38,7 +38,7 @@ describe('asp run › how far it got', () => {
     expect(read(path)).toEqual({ since: 2000, sessions: { b: 2 } });
   });
 
-  it('takes a cursor file of asp tail, from now on; what is none is refused and stays', async () => {
+  it('accepts a cursor file of asp tail, from now on; any other file is refused and unchanged', async () => {
     const path = join(folder, 'three.json');
     writeFileSync(path, '{"sessions":{"a":4}}');
     expect((await openProgress(path, at(3000))).sinceMs).toBe(3000);

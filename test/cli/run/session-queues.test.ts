@@ -74,7 +74,7 @@ describe('asp run › the order of work', () => {
     expect(begun).toEqual(['a1']);
   });
 
-  it('tells of the first failure, and begins nothing after it', async () => {
+  it('reports the first failure, and begins nothing after it', async () => {
     const failures: unknown[] = [];
     const begun: string[] = [];
     const queues = new SessionQueues({ concurrency: 1, capacity: 9 }, (error) => failures.push(error));

@@ -41,7 +41,7 @@ describe('asp serve logs', () => {
     expect((await home.asp(['serve', 'logs', '-n', '0'])).stdout).toBe('');
   });
 
-  it('--json gives a document a line, with the entry where the line is one', async () => {
+  it('--json prints one document per line, with the parsed entry if the line is JSON', async () => {
     const url = await detach('--log', 'json');
     await request(`${new URL(url).origin}/health`);
     const lines = jsonLines<Line>((await home.asp(['serve', 'logs', '--json'])).stdout);

@@ -32,7 +32,7 @@ describe('asp serve reset', () => {
   const reset = (...words: string[]) => home.asp(['serve', 'reset', '--data', data, ...words]);
   const refusal = (stderr: string) => json<Failure>(stderr.trim().split('\n').at(-1) ?? '').error;
 
-  it('deletes the database, its journals and the attachments, and tells what it deleted', async () => {
+  it('deletes the database, its journals and the attachments, and says what it deleted', async () => {
     await leaveData();
     const { status, stdout, stderr } = await reset('--yes');
     expect({ status, stdout }).toEqual({ status: 0, stdout: `${data}\n` });

@@ -131,7 +131,7 @@ describe('asp serve starts', () => {
       expect((await again.until('stdout', /^(http:\S+)$/m))[1]).toBe(url);
     });
 
-  it('--drain-delay: fails readiness on a signal and goes on serving; a second signal skips the wait', async () => {
+  it('--drain-delay: fails readiness on a signal and keeps serving; a second signal skips the wait', async () => {
     const running = serve('--drain-delay', '1h', '--ready-file', join(home.directory, 'ready'));
     const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
     const { origin } = new URL(url);
@@ -147,7 +147,7 @@ describe('asp serve starts', () => {
     expect(performance.now() - begun).toBeLessThan(2000);
   });
 
-  it('--drain-delay: stops by itself once the time is over', async () => {
+  it('--drain-delay: stops on its own once the time is over', async () => {
     const running = serve('--drain-delay', '1s');
     await running.until('stdout', /^http:\S+$/m);
     const begun = performance.now();
@@ -196,7 +196,7 @@ describe('asp serve starts', () => {
     await other.dispose();
   });
 
-  it('a service that died without taking its record away is not running', async () => {
+  it('a service that died without removing its record is not running', async () => {
     const running = serve();
     await running.until('stdout', /\n/);
     running.kill('SIGKILL');
@@ -208,7 +208,7 @@ describe('asp serve starts', () => {
   for (const [words, why] of [
     [['--host', '0.0.0.0'], 'beyond this machine without encryption'],
     [['--public-url', 'http://asp.example.org', '--host', '0.0.0.0'], 'with a public address that is not https'],
-    [['--public-url', 'nonsense'], 'with a public address that is none'],
+    [['--public-url', 'nonsense'], 'with an invalid public address'],
     [['--seed', 'Not.Valid'], 'with a seed that is no handle'],
   ] as const)
     it(`refuses to run ${why} (exit 2)`, async () => {
@@ -228,7 +228,7 @@ describe('asp serve starts', () => {
     expect(existsSync(recordFile(home))).toBe(false);
   });
 
-  it('--detach tells why it did not start, with the exit code of the service', async () => {
+  it('--detach says why it did not start, with the exit code of the service', async () => {
     const running = serve();
     const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
     const detached = await home.asp(['serve', '--port', new URL(url).port, '--data', 'memory', '--detach']);
@@ -293,7 +293,7 @@ describe('the agents and clients of a local service', () => {
     expect((await home.asp(['send', '@alice.bot', 'hi'], { environment })).status).toBe(5);
   });
 
-  it('serve status tells what it holds', async () => {
+  it('serve status shows what the service holds', async () => {
     const ended = await home.asp(['serve', 'status', '--json']);
     expect(json(ended.stdout)).toMatchObject({
       url: service.url,

@@ -103,7 +103,7 @@ describe('the settings of a service', () => {
     expect(out).not.toContain('hunter2');
   });
 
-  it('are a table of what holds and why for people', async () => {
+  it('are shown to people as a table of effective values and their sources', async () => {
     const { code, out } = await runWords('serve --print-config --port 7');
     expect(code).toBe(0);
     expect(out).toContain('port\t7\t--port\n');
@@ -150,7 +150,7 @@ describe('the settings of a service', () => {
     expect(err).toMatch(/ASP_SERVE_PORT 'tcp:\/\/10\.0\.0\.1:8744' is not a whole number from 0 to 65535/);
   });
 
-  it('remark on a variable that is probably misspelt', async () => {
+  it('warn about a variable that is probably misspelled', async () => {
     const { code, err } = await runWords('serve --print-config', { environment: { ASP_SERVE_PROT: '1' } });
     expect(code).toBe(0);
     expect(err).toContain('ASP_SERVE_PROT is not a setting of asp serve and is ignored. Did you mean ASP_SERVE_PORT?');

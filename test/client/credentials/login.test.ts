@@ -84,7 +84,7 @@ describe('a stored login', () => {
     expect((await refreshLogin(place.context, key, 'api', { isForced: true })).token.token).toBeTruthy();
   });
 
-  it('is revoked and deleted by removing it, and deleted when the service is away', async () => {
+  it('is revoked and deleted when it is removed, and still deleted when the service is down', async () => {
     await signIn(service, place.context, HANDLE);
     const logins = openLogins(place.context);
     expect(await logins.remove(key)).toEqual({ isRevoked: true, isDeleted: true, revocationError: undefined });
@@ -126,7 +126,7 @@ describe('the refresh token of a login', () => {
     expect(await openLogins(context).list()).toEqual([]);
   });
 
-  it('goes nowhere without a record that says whose it is', async () => {
+  it('is not sent anywhere without a record that names its issuer', async () => {
     await signIn(service, place.context, HANDLE);
     rmSync(`${place.directory}/state/logins`, { recursive: true });
     const token = refreshTokenIn();
@@ -135,7 +135,7 @@ describe('the refresh token of a login', () => {
     expect(bodies.join()).not.toContain(token);
   });
 
-  it('made at a local service goes nowhere while that service does not run', async () => {
+  it('is not sent anywhere while the local service that issued it is not running', async () => {
     let isRunning = true;
     const isLocalServiceAt = async (): Promise<boolean> => isRunning;
     const { context, bodies } = watched({ ...place.context, isLocalServiceAt });

@@ -34,7 +34,7 @@ async function start(source: string, ...words: string[]) {
 }
 
 describe('the lock of a login', () => {
-  it('lets one work at a time, also within a process, and nothing else wait', async () => {
+  it('lets one piece of work run at a time, even within a process, and does not delay anything else', async () => {
     let inside = 0;
     let most = 0;
     const work = async (): Promise<void> => {
@@ -64,7 +64,7 @@ describe('the lock of a login', () => {
     expect(await holdProcessLock({ lockDirectory }, 'place')).toBeDefined();
   });
 
-  it('stays with a holder that is only stopped', async () => {
+  it('stays with a holder that is only suspended', async () => {
     const { child, closed } = await start('test/support/programs/hold-lock.ts', lockDirectory);
     child.kill('SIGSTOP');
     const waiting = lock('name', async () => 'mine', AbortSignal.timeout(300));

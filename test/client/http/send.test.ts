@@ -59,8 +59,8 @@ const TABLE: [title: string, scenes: Partial<Scene>[], status: number, askedMs: 
   ['429 with a date', [{ status: 429, headers: { 'retry-after': soon, date } }, { status: 201 }], 201, [7000]],
   ['429 with garbage waits a second', [limited('soon'), { status: 201 }], 201, [1000]],
   ['429 with a negative number waits a second', [limited('-5'), { status: 201 }], 201, [1000]],
-  ['429 with 10^9 is not waited for', [limited('1000000000')], 429, []],
-  ['429 with a far date is not waited for', [limited('Fri, 31 Dec 2199 23:59:59 GMT')], 429, []],
+  ['it does not wait for a 429 with 10^9', [limited('1000000000')], 429, []],
+  ['it does not wait for a 429 with a far date', [limited('Fri, 31 Dec 2199 23:59:59 GMT')], 429, []],
   ['500 is retried at once, then with jitter', [{ status: 500 }, { status: 500 }, { status: 201 }], 201, [0, 0]],
   ['503 honours Retry-After', [{ status: 503, headers: { 'retry-after': '3' } }, { status: 201 }], 201, [3000]],
   ['five tries in all', Array.from({ length: 5 }, () => ({ status: 503 })), 503, [0, 0, 0, 0]],
@@ -99,7 +99,7 @@ describe('Errors › Client handling; Rate limits › recommended back-off', () 
     expect(clock.waits).toEqual([]);
   });
 
-  it('a wait that does not fit the deadline reports the true time, however long', async () => {
+  it('a wait that does not fit the deadline reports the true time, no matter how long', async () => {
     server.expect(post(limited('3600')));
     expect(await send({ deadline: 60_000 })).toMatchObject({ attempts: 1, retryAfterMs: 3_600_000 });
     server.expect(post(limited('3600')));
@@ -142,7 +142,7 @@ describe('Errors › Client handling; Rate limits › recommended back-off', () 
     });
   });
 
-  it('a deadline that passes after failed tries says what made them fail', async () => {
+  it('a deadline that passes after failed tries says why they failed', async () => {
     const controller = new AbortController();
     const slow = { ...clock, schedule: () => () => {} };
     const onPause = (): void =>
@@ -210,7 +210,7 @@ describe('the outcome of a write', () => {
     expect(error).toMatchObject({ code: 'ASP_UNREACHABLE', outcome: 'not_applied', attempts: 2 });
   });
 
-  it('is unknown when the caller gives up while it is under way', async () => {
+  it('is unknown if the caller gives up while the request is in progress', async () => {
     const controller = new AbortController();
     server.expect(post({ status: 500 }));
     const bearer = async (): Promise<string> => 'token';

@@ -115,7 +115,7 @@ describe('a service without metadata', () => {
   });
 });
 
-describe('a tail that begins while the service is away', () => {
+describe('a tail that begins while the service is down', () => {
   it('waits for it, and says so', async () => {
     const port = await freePort();
     let isStarted = false;

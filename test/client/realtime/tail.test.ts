@@ -137,7 +137,7 @@ const sequencesOf = (tail: ReturnType<typeof listen>, id: string): number[] =>
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
 describe('Events › a tail of named sessions', () => {
-  it('gives what exists, then what comes, each once and in order', async () => {
+  it('yields existing events, then new ones, each once and in order', async () => {
     const client = createClient(alice);
     const id = await startSession(client, [bob.handle]);
     await say(client, id, 'one');
@@ -164,7 +164,7 @@ describe('Events › a tail of named sessions', () => {
     expect(await read({ last: 0 })).toEqual([]);
   });
 
-  it('tells the end of a session', async () => {
+  it('reports the end of a session', async () => {
     const client = createClient(alice);
     const id = await startSession(client, [bob.handle]);
     const tail = listen(client, { sessions: [{ sessionId: id }] });
@@ -181,7 +181,7 @@ describe('Events › a tail of named sessions', () => {
     await expect((async () => tail[Symbol.asyncIterator]().next())()).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('gives what became visible by joining', async () => {
+  it('yields events that became visible by joining', async () => {
     const [from, to] = [createClient(alice), createClient(bob)];
     const id = await startSession(from, [bob.handle]);
     const tail = listen(to, { sessions: [{ sessionId: id }] });
@@ -270,7 +270,7 @@ describe('Events › every event once, in order, whatever breaks', () => {
     expect(tail.items.some((item) => item.kind === 'reconnecting')).toBe(true);
   });
 
-  it('a reader that stops reading neither loses nor hoards', { timeout: 60_000 }, async () => {
+  it('a reader that stops reading loses no events and does not fill the memory', { timeout: 60_000 }, async () => {
     const client = createClient(alice);
     const id = await startSession(client, []);
     const controller = new AbortController();

@@ -46,7 +46,7 @@ describe('a download', () => {
     expect(server?.received.map(({ headers }) => headers['authorization'])).toEqual(['Bearer a-token', undefined]);
   });
 
-  it('that breaks off goes on where it stopped, from a fresh address', async () => {
+  it('that breaks off continues where it stopped, from a new address', async () => {
     const got = await download(() => [
       linkTo('/files/1'),
       { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
@@ -111,7 +111,7 @@ describe('a download', () => {
     expect(await download(() => [linkTo('/files/1', 10), file], 2, 10)).toBe(TEXT);
   });
 
-  it('that breaks off again and again is given up after the tries', async () => {
+  it('that breaks off again and again fails after the retries', async () => {
     const broken = (path: string): Scene => ({ method: 'GET', path, fault: 'reset' });
     const got = download(
       () => [

@@ -27,7 +27,7 @@ const collect = async (body: AsyncIterable<Uint8Array>): Promise<string> => {
 };
 
 describe('the endpoints', () => {
-  it('take path, query and body, and give decoded replies', async () => {
+  it('take path, query and body, and return decoded replies', async () => {
     const created = await client.call('createSession', { body: { topic: 'tea' } });
     expect(created).toMatchObject({ attempts: 1, idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     const path = { session_id: created.reply.session_id };

@@ -40,7 +40,7 @@ export const SPEC_BEHAVIOUR = {
   'spec/revoke/always-200': 'whether or not the token existed',
   'spec/revoke/access-token': 'access tokens cannot be revoked',
   'spec/revoke/client':
-    'a client revoked in the dashboard gets no more tokens and loses its sockets; its tokens end by themselves',
+    'a client revoked in the dashboard gets no more tokens and loses its sockets; its tokens end on their own',
   'spec/Scopes/narrowing': 'a refresh may narrow, never widen',
   'spec/Scopes/agents:read': 'agents, cards, search',
   'spec/Scopes/sessions:read': 'metadata, replay, lists',

@@ -27,10 +27,10 @@ export const WIRE = {
   'wire/Sessions/leave-end': 'ok; end leaves statuses alone',
   'wire/Sessions/reopen': 'ok; the caller stays joined, others are invited again unless blocked; order of events',
   'wire/Sessions/events': 'after_sequence from 0, limit 1 to 1000, 100 when absent; next_cursor while more follows',
-  'wire/Sessions/accounts-me-sessions': 'account tokens only; one row a session; which handle acts',
+  'wire/Sessions/accounts-me-sessions': 'account tokens only; one row per session; which handle acts',
   'wire/Sessions/sequences': 'from 1, one number for every event, no holes',
   'wire/Sessions/create-order': 'invited in request order, then the message, then ended',
-  'wire/Sessions/left': 'left may not join by itself; it may be invited again',
+  'wire/Sessions/left': 'left may not join on its own; it may be invited again',
 
   // 3 Events
   'wire/Events/envelope': 'the same object live and in replay',

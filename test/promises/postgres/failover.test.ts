@@ -83,7 +83,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
     }
   };
 
-  it('services whose address leads to a standby refuse with 503, are not ready, read nothing stale, and go on once it leads back', async () => {
+  it('services whose address leads to a standby refuse with 503, are not ready, read nothing stale, and continue once it leads back', async () => {
     for (const node of cluster.nodes) expect((await write(node)).status).toBe(201);
     leadTo(standby);
     // Light traffic all the while, which keeps connections in use.

@@ -81,7 +81,7 @@ describe.skipIf(reason !== undefined)('a failover that loses what was acknowledg
 });
 
 describe.skipIf(reason !== undefined)('a dump of PostgreSQL', () => {
-  it('data that were restored from a dump are in another epoch, also in the place where they were', async () => {
+  it('data restored from a dump is in a new epoch, even in its original place', async () => {
     const schema = createSchema();
     const folder = mkdtempSync(join(tmpdir(), 'asp-dump-'));
     const file = join(folder, 'dump');

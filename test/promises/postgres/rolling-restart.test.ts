@@ -92,7 +92,7 @@ async function restart(node: Node): Promise<number> {
 
 describe(`${NODES} services on one database, restarted one after the other under load`, () => {
   it(
-    `no operation fails for clients that retry, sockets are closed with 1001, tails go on, each event once and in order: ${ROUNDS} rounds`,
+    `no operation fails for clients that retry, sockets are closed with 1001, tails continue, each event once and in order: ${ROUNDS} rounds`,
     async () => {
       const tally = createTally('rolling restart');
       const load: Load = { acknowledged: new Map(), failed: [], retries: 0, reads: 0 };

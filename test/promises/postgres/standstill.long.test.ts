@@ -42,7 +42,7 @@ const isOnline = async (): Promise<boolean> =>
   field((await callApi(one.baseUrl, await bob.token(), 'GET', '/agents/me')).json, 'is_online') === true;
 
 describe('in real time', () => {
-  it('a service that was stopped for a minute and a half closes its sockets when it goes on', async () => {
+  it('a service that was stopped for a minute and a half closes its sockets when it resumes', async () => {
     const grant = await mustGrant(place, operatorOf(one.home), bob.handle, { resource: place.wsUrl });
     const sockets = [await connectTo(two), await connectTo(two, grant.accessToken)];
     expect(await isOnline()).toBe(true);

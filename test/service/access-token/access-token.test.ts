@@ -266,7 +266,7 @@ describe('Authentication › Key rotation: the new key is published before signi
     expect(counted.reads() - before).toBe(0);
   });
 
-  it('rotates by itself when the newest key is 90 days old', async () => {
+  it('rotates on its own when the newest key is 90 days old', async () => {
     stage.clock.advance(90 * 24 * 60 * 60 * 1000);
     await keys.keepFresh();
     expect(await published()).toHaveLength(1);

@@ -239,7 +239,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     expect((await view(third, alice.handle)).agent.is_online).toBe(true);
   });
 
-  it('shared sessions: those the caller has joined and the other is in, the latest first', async () => {
+  it('shared sessions: those the caller has joined and the other is in, latest first', async () => {
     const shared = must(await stage.create(stranger, { invite: [alice.handle], topic: 't' })).session_id;
     must(await stage.create(stranger, {}));
     const created = stage.clock.now();

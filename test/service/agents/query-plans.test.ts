@@ -53,7 +53,7 @@ async function scansOf(work: (query: Query) => Promise<unknown>): Promise<string
   return scans;
 }
 
-it('what an agent asks costs the same however many agents, messages and files there are', async () => {
+it('the requests of an agent cost the same no matter how many agents, messages and files exist', async () => {
   const { id } = await upload(stage, alice);
   const content = [
     { type: 'text' as const, text: 'heron' },

@@ -176,7 +176,7 @@ describe('Attachments in a bucket', () => {
     await files.close();
   });
 
-  it('that belong to other data are refused, and so are a bucket that is not there and a key that is wrong', async () => {
+  it('of a different database are refused, and so are a missing bucket and a wrong key', async () => {
     const production = newData('production');
     await stop(await start(production));
     const staging = newData('staging');

@@ -74,7 +74,7 @@ describe('Attachments › JSON must parse', () => {
 
   const REFUSED = ['', ' ', '{', '}', '[1,]', '{"a":1,}', '{a:1}', "{'a':1}", '01', '1.', '.5', '+1', '-', '1e', 'tru'];
   it.each([...REFUSED, 'nulll', '[1 2]', '"a', '"\\x"', '"\\u12g4"', '"\t"', '1 2', '[}', '{]', '\ufeff{}', ','])(
-    '%j is none',
+    '%j is not a JSON text',
     (text) => {
       expect(parses(text)).toBe(false);
       expect(isJson(text)).toBe(false);

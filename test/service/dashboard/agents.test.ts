@@ -24,7 +24,7 @@ async function newAgent(): Promise<{ name: string; handle: string; path: string 
 }
 
 describe('Making an agent', () => {
-  it('gives it an address; its allowlist begins with the own agents', async () => {
+  it('gives it a handle; its allowlist begins with the account’s own agents', async () => {
     const page = await ada.press('/dashboard/new-agent', CREATE, {
       name: 'first',
       display_name: 'The first',
@@ -36,7 +36,7 @@ describe('Making an agent', () => {
     expect((await ada.open('/dashboard/agents/first/allowlist')).text).toContain(`@${ada.username}.*`);
   });
 
-  it('one form makes one agent, however often it is sent', async () => {
+  it('one form creates one agent, no matter how often it is sent', async () => {
     const page = await ada.open('/dashboard/new-agent');
     const form = mustFindForm(page, CREATE);
     const send = () => ada.browser.submit(page, form, { name: 'twice', display_name: 'Twice' }, CREATE);
@@ -228,7 +228,7 @@ describe('Changing an agent', () => {
     expect(mustFindForm(await ada.open(`${path}/profile`), /^save profile$/i).values['display_name']).toBe(name);
   });
 
-  it('pausing shuts the door and resuming opens it', async () => {
+  it('no one can invite a paused agent, and a resumed one can be invited again', async () => {
     const { path, handle } = await newAgent();
     expect((await ada.press(path, /^pause$/i)).text).toContain('No one can invite it');
     expect((await ada.open('/dashboard/agents')).text).toMatch(new RegExp(`${handle} Paused`));
@@ -285,7 +285,7 @@ describe('The allowlist of an agent', () => {
       .flatMap(({ values }) => values['entry'] ?? values['handle'] ?? [])
       .filter((entry) => entry !== '');
 
-  it('several are added at once and each is removed by itself', async () => {
+  it('several entries are added at once, and each is removed on its own', async () => {
     const { path } = await newAgent();
     const list = `${path}/allowlist`;
     await ada.press(list, /^add$/i, { entry: ' @bob.helper,@grace.*  @bob.helper ' });
@@ -335,7 +335,7 @@ describe('The allowlist of an agent', () => {
     expect((await ada.open(list)).text).not.toContain('Undo');
   });
 
-  it('an entry that is none is removed without a trace, and cannot be put back', async () => {
+  it('removing an entry that is not on the list changes nothing, and offers no undo', async () => {
     const { path } = await newAgent();
     await ada.press(`${path}/allowlist`, /^add$/i, { entry: '@eve.bot' });
     for (const entry of ['x; Path=/', '@eve.bot\r\nx: y', 'bob:x', '<b>']) {
@@ -378,7 +378,7 @@ describe('The allowlist of an agent', () => {
     expect((await ada.open(list)).text).toContain('No one is blocked');
   });
 
-  it('long lists go on on the next page', async () => {
+  it('long lists continue on the next page', async () => {
     const { path } = await newAgent();
     const all = Array.from({ length: 60 }, (_, index) => `@many.a${String(index).padStart(3, '0')}`);
     await ada.press(`${path}/allowlist`, /^add$/i, { entry: all.join(' ') });
@@ -392,7 +392,7 @@ describe('The allowlist of an agent', () => {
   });
 });
 
-it('many agents go on on the next page, each once', async () => {
+it('many agents continue on the next page, each listed once', async () => {
   const bea = await stage.enter('bea');
   const made = [bea.handle];
   for (let index = 0; index < 27; index += 1) made.push(await bea.createAgent(`n${index}`));

@@ -160,7 +160,7 @@ describe('A client', () => {
     expect(secretOf(answer)).toBeUndefined();
   });
 
-  it('acts as an own agent only, and for something', async () => {
+  it('acts only as one of the account’s own agents, and needs at least one permission', async () => {
     const eve = await stage.enter('eve');
     for (const agent of [eve.handle, '@nobody.here', `@${ada.username}.nobody`, 'nobody', 'Not A Name']) {
       const page = await newClient(ada, { agent, name: 'kept' });
@@ -207,7 +207,7 @@ describe('A client', () => {
     expect((await noah.open('/dashboard/agents')).text).toContain('No agents yet');
   });
 
-  it('revoking asks first, closes its sockets, and it gets no token; others go on', async () => {
+  it('revoking asks first, closes its sockets, and it gets no token; others continue', async () => {
     const revoked = await newClient(ada, { name: 'leaving' });
     const kept = await newClient(ada, { name: 'staying' });
     const credentials = credentialsOf(revoked);
@@ -231,7 +231,7 @@ describe('A client', () => {
     await bystander.close();
   });
 
-  it('many go on on the next page, the newest first', async () => {
+  it('many continue on the next page, newest first', async () => {
     const bea = await stage.enter('bea');
     for (let index = 0; index < 27; index += 1) await newClient(bea, { name: `c${index}.` });
     const first = await bea.open('/dashboard/clients');

@@ -60,7 +60,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
   });
 
-  it('ages go on while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
+  it('ages advance while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
     await page.clock.install();
     await page.goto(`${stage.web}/dashboard/sessions`);
     const ages = (): Promise<{ at: string; text: string }[]> =>

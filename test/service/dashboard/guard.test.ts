@@ -35,7 +35,7 @@ const post = (path: string, headers: Record<string, string>, fields: Record<stri
   });
 
 describe('Who is let in', () => {
-  it.each(shown)('%s asks a stranger to sign in, and goes on there', async (path) => {
+  it.each(shown)('%s asks a stranger to sign in, and then continues there', async (path) => {
     const asked = await request(`${stage.web}${filled(path)}?after=x`);
     expect([asked.status, asked.text]).toEqual([303, '']);
     const browser = openBrowser();
@@ -177,7 +177,7 @@ describe('Every page', () => {
     },
   );
 
-  it('an address that leads nowhere is a page for a person, and an error for a program', async () => {
+  it('an unknown address is a page for a person, and an error for a program', async () => {
     const shown = await request(`${stage.web}/nowhere?a=%3Cb%3E`, { headers: { accept: 'text/html,*/*;q=0.8' } });
     expect([shown.status, shown.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
     expect(shown.headers['content-security-policy']).toContain("default-src 'none'");
@@ -190,7 +190,7 @@ describe('Every page', () => {
     expect((await post('/nowhere', { accept: 'text/html' })).text).toContain('NOT_FOUND');
   });
 
-  it('what is not there, never was, or is another account’s is one page', async () => {
+  it('a missing page, a removed one and one of another account look the same', async () => {
     await eve.createAgent('hers');
     const key = await eve.press('/dashboard/new-client', /^create api credential$/i, {
       name: 'hers',

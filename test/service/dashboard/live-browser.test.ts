@@ -113,7 +113,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   };
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
-  it('grows by itself while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
+  it('grows on its own while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       // Only a page that is never loaded anew still has it at the end.

@@ -38,7 +38,7 @@ const pressOn = async (owner: Visitor, page: Page, button: RegExp): Promise<Page
 const allow = (mine: Actor, { handle }: Actor) =>
   mine.post(`/agents/${mine.owner}/${mine.name}/allowlist`, { entries: [handle] });
 
-describe('The page of everything that waits', () => {
+describe('The Needs you page', () => {
   it('says so if nothing does, and no page then has a number', async () => {
     const { owner } = await newOwner();
     const page = await owner.open(PATH);
@@ -46,7 +46,7 @@ describe('The page of everything that waits', () => {
     expect([countOn(page), countOn(await owner.open('/dashboard/settings'))]).toEqual([undefined, undefined]);
   });
 
-  it('lists invitations and knocks of all agents in one list, the latest first, and every page has their number', async () => {
+  it('lists invitations and knocks of all agents in one list, latest first, and every page has their number', async () => {
     const { mine, owner } = await newOwner();
     await owner.createAgent('second', {});
     await owner.press('/dashboard/agents/second', /^save$/i, { inbound_policy: 'hold' });
@@ -156,7 +156,7 @@ it('every page shows the version of the service, and links to help', async () =>
   await own.close();
 });
 
-describe('Problems on the page of everything that waits', () => {
+describe('Problems on the Needs you page', () => {
   it('an API credential appears a week before it expires, and after that until it is revoked', async () => {
     const { mine } = await newOwner();
     const enter = () => stage.enterLocally(mine.owner);
@@ -222,7 +222,7 @@ describe('Problems on the page of everything that waits', () => {
   });
 });
 
-describe('A question on the page of everything that waits', () => {
+describe('A question on the Needs you page', () => {
   beforeEach(async () => {
     other = await createActor(stage.desk.place, stage.operator, 'other');
   });
@@ -336,7 +336,7 @@ describe('A question on the page of everything that waits', () => {
     expect([countOn(page), page.text.includes('first?'), page.text.includes('second?')]).toEqual(['1', false, true]);
   });
 
-  it('of one of the account’s own agents to another waits too', async () => {
+  it('from one of the account’s own agents to another is listed, too', async () => {
     const { mine, owner } = await newOwner();
     await owner.createAgent('phone', {});
     const phone = `@${mine.owner}.phone`;
@@ -349,7 +349,7 @@ describe('A question on the page of everything that waits', () => {
     expect((await mine.get(`/sessions/${id}/events`)).text).toContain(`"sender":"${phone}"`);
   });
 
-  it('waits no longer once an agent has answered, the session has ended or been left, or a week has passed', async () => {
+  it('disappears once an agent has answered, the session has ended or been left, or a week has passed', async () => {
     const { mine, owner } = await newOwner();
     const [answered, ended, left, old] = [
       await ask(mine, 'one?'),

@@ -92,7 +92,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect((await other.post(`/sessions/${id}/messages`, question)).status).toBe(201);
   };
 
-  it('are asked for by a click alone, and stay on in this browser until they are turned off', async () => {
+  it('are requested only by a click, and stay on in this browser until they are turned off', async () => {
     const page = await enter({}, false);
     expect(await page.evaluate('Notification.permission')).not.toBe('granted');
     await context.grantPermissions(['notifications']);
@@ -112,7 +112,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await page.evaluate('violations')).toEqual([]);
   });
 
-  it('tell of an invitation, a knock and a question, each once, however many pages are open', async () => {
+  it('report an invitation, a knock and a question, each once, no matter how many pages are open', async () => {
     await other.mustCreate({ invite: [mine.handle], topic: 'before' });
     const id = await meet();
     const first = await enter();
@@ -146,7 +146,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await until('it was shown', async () => (await afterwards()).flat().includes('after'));
   });
 
-  it('are not shown while a page of the dashboard is in view, nor later for what came then', async () => {
+  it('are not shown while a dashboard page is in view, nor later for entries from that time', async () => {
     const page = await enter();
     await turnOn(page);
     const hidden = await open('/dashboard/agents');
@@ -162,7 +162,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(shown.flat()).toEqual(['unseen']);
   });
 
-  it('a click leads to what they tell of, and leaves the page as it is', async () => {
+  it('a click opens what they are about, and leaves the page as it is', async () => {
     const id = await meet();
     const page = await enter();
     await turnOn(page);

@@ -211,7 +211,7 @@ describe('The overview', () => {
   };
   const numbersOf = (text: string | undefined): number[] => (text?.match(/\d+/g) ?? []).map(Number);
 
-  it('tells whether the service is ready, what it runs on and how much it stores', async () => {
+  it('shows whether the service is ready, what it runs on and how much it stores', async () => {
     const { text } = await olga.open(AREA);
     expect(text).toContain('State Ready');
     expect(text).toMatch(/Database (SQLite|PostgreSQL), schema \d+/);
@@ -219,7 +219,7 @@ describe('The overview', () => {
     expect(text).toMatch(/Signing keys [\w-]{43} signs since /);
   });
 
-  it('counts what is stored once a minute, however often it is opened', async () => {
+  it('counts the stored data once a minute, no matter how often it is opened', async () => {
     const { clock } = stage.desk;
     clock.advance(60_000);
     const counted = async (): Promise<number> =>
@@ -438,7 +438,7 @@ describe('The log of operators', () => {
     ]);
   });
 
-  it('has nothing of those who only look', async () => {
+  it('does not record operators who only look', async () => {
     const before = await logRows();
     await operate(stage.operator, 'GET', '/accounts');
     await olga.open(pageOf(eve));

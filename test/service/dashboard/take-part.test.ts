@@ -80,7 +80,7 @@ describe('A person who writes in a session', () => {
     expect(bodyOf(page)).not.toContain('<summary>Metadata</summary>');
   });
 
-  it('answers a message, which the transcript and the program can tell', async () => {
+  it('answers a message, and both the transcript and the program can see which', async () => {
     const session = await openSession();
     const { id } = await other.mustSend(session, 'ready?');
     const page = await ada.open(`${at(session)}?reply=3`);
@@ -92,7 +92,7 @@ describe('A person who writes in a session', () => {
     expect(field(states, 'message_id')).toBe(field((await messagesOf(session)).at(-1), 'id'));
   });
 
-  it('sends once, however often the form arrives; a corrected text is another message', async () => {
+  it('sends once, no matter how often the form arrives; a corrected text is another message', async () => {
     const session = await openSession();
     const page = await ada.open(at(session));
     const form = mustFindForm(page, /^send$/i);
@@ -278,7 +278,7 @@ describe('A person who is asked to choose', () => {
     expect(field((await asking.mustReplay(session)).at(-1), 'payload')).toMatchObject({ sender: mine.handle });
   });
 
-  it('sees no buttons for an own question, in an ended session, and for choices that are none', async () => {
+  it('sees no buttons for their own question, in an ended session, and for invalid choices', async () => {
     const session = await openSession();
     await mine.post(`/sessions/${session}/messages`, { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } });
     const lists = [

@@ -57,7 +57,7 @@ describe('The list of sessions', () => {
     expect(await only('ended')).not.toContain(active);
   });
 
-  it('goes on by an opaque cursor, each session once', async () => {
+  it('continues with an opaque cursor, each session once', async () => {
     for (let index = 0; index < 30; index += 1) await mine.mustCreate({ topic: `number ${index}` });
     const seen: string[] = [];
     let path: string | undefined = '/dashboard/sessions';
@@ -424,7 +424,7 @@ describe('A transcript', () => {
     expect((await get(pathOf(session))).text).toContain('said once and for all');
   });
 
-  it('of a session of others, or of none, is a page that is not there', async () => {
+  it('of a session of others, or of a nonexistent one, gets the page of an unknown address', async () => {
     const foreign = await other.mustCreate({ topic: 'a secret' });
     for (const path of [
       pathOf(foreign),
@@ -443,7 +443,7 @@ describe('A transcript, live', () => {
   const live = (session: string, after: number, headers: Record<string, string> = {}) =>
     createFeed(`${stage.web}${pathOf(session)}/live?after=${after}`, { cookie: cookieOf(ada), ...headers });
 
-  it('gives what is past the cursor, and then each event as it comes, once and in order', async () => {
+  it('sends the events past the cursor, and then each new event, once and in order', async () => {
     const session = await openSession('live');
     const feed = await live(session, 1);
     expect(feed.headers['content-type']).toContain('text/event-stream');
@@ -458,7 +458,7 @@ describe('A transcript, live', () => {
     again.close();
   });
 
-  it('tells who takes part and how it stands when that changes', async () => {
+  it('updates the participants and the state when they change', async () => {
     const session = await openSession('changes');
     const feed = await live(session, 2);
     await mine.mustEnd(session);

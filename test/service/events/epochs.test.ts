@@ -38,7 +38,7 @@ describe('the epoch of the data', () => {
       expect((await stage.read(readEpoch)).token).toBe(other.token);
     }));
 
-  it('tells how far two histories agree, whichever of them has been cut, and how often', () =>
+  it('finds how far two histories agree, no matter which of them was cut, or how often', () =>
     withStage(async (stage) => {
       const alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
       const session = must(await stage.create(alice, {})).session_id;

@@ -35,7 +35,7 @@ const hasReceived = (sockets: readonly LiveSocket[], count: number) =>
   until(`${count} events each`, async () => sockets.every(({ frames }) => frames.length >= count));
 
 describe('a message', () => {
-  it('goes to 30 sockets that are up to date without one more question to the database', async () => {
+  it('goes to 30 sockets that are up to date without another query', async () => {
     const { service } = await start();
     const host = await service.createAgent('host');
     const guests: Actor[] = [];

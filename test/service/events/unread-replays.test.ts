@@ -74,7 +74,7 @@ describe('Replays that are not read to the end', () => {
     expect(stage.context.unread.total).toBe(0);
   });
 
-  it('end where their limit says, and say how to go on', async () => {
+  it('end at their limit, and say how to continue', async () => {
     for (const limit of [1, 2, 3]) {
       const one = open(await replay(limit));
       while (await one.take());

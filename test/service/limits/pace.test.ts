@@ -38,7 +38,7 @@ describe('The pace of one caller', () => {
     expect(begun).toContain('b');
   });
 
-  it('lets a new burst begin after a pause, and no greater one however long that was', async () => {
+  it('lets a new burst begin after a pause, but not a larger one after a longer pause', async () => {
     const { clock, begun, begin } = setUp();
     void begin('a', 30);
     clock.advance(3_600_000);

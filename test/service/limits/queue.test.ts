@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 describe('a service that has too much to do', () => {
-  it('refuses at once what would wait longer than a second, asks the database nothing, and stays ready', async () => {
+  it('refuses at once requests that would wait longer than a second, without a query, and stays ready', async () => {
     let waited = 0;
     const service = await startCountedService({ clock: createTestClock(), queueMs: () => waited });
     undo.push(service.stop);
@@ -39,7 +39,7 @@ describe('a service that has too much to do', () => {
 });
 
 describe('the queue for the database', () => {
-  it('grows while a request waits, and what happens behind requests passes it', async () => {
+  it('grows while a request waits, and background work does not wait in it', async () => {
     const database = await openTestStore();
     undo.push(() => database.close());
     await database.read((query) => query.all('SELECT 1 AS one'));

@@ -38,7 +38,7 @@ function setUp() {
 }
 
 describe('Rate limits', () => {
-  it.each(NAMES)('%s: exactly the limit in a window, each subject by itself', async (name) => {
+  it.each(NAMES)('%s: exactly the limit in a window, separately for each subject', async (name) => {
     const { clock, tryTake } = setUp();
     const { count, window_ms } = RATE_LIMIT[name];
     for (let i = 0; i < count; i += 1) expect(await tryTake([{ name, subjectId: 'a' }])).toBeUndefined();
@@ -175,7 +175,7 @@ if (TEST_STORE !== 'postgres')
       expect(limits.subjectCount).toBeLessThanOrEqual(6100);
     });
 
-    it('remembers a bounded number of subjects, however many are invented at once', async () => {
+    it('remembers a bounded number of subjects, no matter how many are invented at once', async () => {
       const limits = createMemoryLimits(createHandClock());
       for (let i = 0; i < 150_000; i += 1) await limits.take('issueToken', `oac_${i}`);
       expect(limits.subjectCount).toBeLessThanOrEqual(100_001);

@@ -219,7 +219,7 @@ describe('the tools for models at a URL', () => {
     for (const tools of [first, second]) await tools.close();
   });
 
-  it('a receipt confirms nothing in the sessions of others', async () => {
+  it('a cursor confirms nothing in the sessions of others', async () => {
     const id = await alice.mustCreate({ invite: [bob.handle] });
     await bob.mustJoin(id);
     const { sequence } = await alice.mustSend(id, 'for bob');
@@ -235,7 +235,7 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
-  it('calls that wait hear of news at once, and let go when their client leaves', async () => {
+  it('waiting calls get new events at once, and end when their client leaves', async () => {
     const one = await toolsOf(alice);
     const other = await toolsOf(bob);
     const { session_id, sequence } = (await one.call('send', { to: bob.handle, text: 'ready?' })).value;
@@ -427,7 +427,7 @@ describe('the tools for models at a URL', () => {
     await one.close();
   });
 
-  it('whatever is sent to it gets an answer, and it goes on', async () => {
+  it('every request gets an answer, and the service keeps running', async () => {
     const { mcpUrl, webUrl } = service;
     const token = await tokenFor(service.place, alice, mcpUrl);
     const call = (params: unknown): string => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
@@ -625,7 +625,7 @@ const ROUNDS_MAX = 8;
 const BYTES_MAX = 150;
 
 describe('what ended requests leave behind', () => {
-  it('a client that goes away without a word ends the waiting of its call', async () => {
+  it('a client that disconnects ends the wait of its call', async () => {
     const { clock, waits } = watchWaits(systemClock, 40_000);
     const service = await startTestService({ clock });
     const alice = await service.createAgent('alice');

@@ -83,7 +83,7 @@ describe('A call that waits', () => {
     other.end();
   });
 
-  it('costs one question for all agents and all sessions, and none when no one waits', async () => {
+  it('costs one query for all agents and all sessions, and none if no one waits', async () => {
     news.stop();
     let questions = 0;
     const read: typeof stage.database.behind.read = (work) => {
@@ -104,7 +104,7 @@ describe('A call that waits', () => {
     for (const call of calls) call.end();
   });
 
-  it('wakes when its agent cannot be looked up', async () => {
+  it('wakes if its agent cannot be looked up', async () => {
     news.stop();
     const read = (): Promise<never> => Promise.reject(new Error('no database'));
     const database = { ...stage.database, behind: { ...stage.database.behind, read } };

@@ -42,7 +42,7 @@ it('remembers each of the last sixty minutes on its own, the current one last', 
   expect(seen).toEqual(['answered', 'answered', 'answered']);
 });
 
-it('forgets what is older than an hour, and what an hour ago stood in the same place', () => {
+it('forgets everything older than an hour, even in reused slots', () => {
   const { clock, watch, meter } = open();
   const sum = () => watch.read().minutes.reduce((total, { requests }) => total + requests, 0);
   for (let minute = 0; minute < 3 * MINUTES; minute += 1) {

@@ -32,7 +32,7 @@ describe('A message in a transcript', () => {
     ['many parts', { content: MANY }],
     ['many small data', { content: Array.from({ length: 1000 }, () => ({ type: 'data', data: { a: BRACKETS } })) }],
     ['a long text', { content: 'x'.repeat(250_000) }],
-  ])('takes little room, whatever it holds: %s', (_, said) => {
+  ])('takes little space, no matter what it contains: %s', (_, said) => {
     expect(entryOf(said, false).length).toBeLessThan(100_000);
     expect(entryOf(said, false)).toContain('href="/p/events/7"');
     expect(entryOf(said, true).length).toBeLessThan(8 * MESSAGE_BODY_MAX_BYTES);

@@ -173,7 +173,7 @@ describe('a JSON body', () => {
       [{}, { name: '', description: '' }, { name: 'n', description: 'd'.repeat(2000) }, { name: 'n'.repeat(200) }],
     ],
   ];
-  it.each(elements)('is refused at its first fault, however many follow (%s)', (operation, body, faults) => {
+  it.each(elements)('is refused at its first fault, no matter how many follow (%s)', (operation, body, faults) => {
     for (const fault of faults) {
       let looks = 0;
       const many = new Proxy(Array<unknown>(5_000).fill(fault), {

@@ -147,7 +147,7 @@ describe('sessions', () => {
     expect(must(await stage.get(bob, session_id)).participants[1]).toMatchObject({ left_at: null });
   });
 
-  it('reopen: who stands across a block becomes left without an event, and keeps what it saw', async () => {
+  it('reopen: a participant with a block on either side becomes left without an event, and keeps what it saw', async () => {
     const { session_id } = must(await stage.create(alice, { invite: [bob.handle, carol.handle] }));
     must(await stage.join(bob, session_id));
     must(await stage.end(alice, session_id));
@@ -436,7 +436,7 @@ describe('sessions', () => {
       }
     });
 
-    it('GET /accounts/me/sessions: one row a session with the handle to act as: joined, then invited, then left', async () => {
+    it('GET /accounts/me/sessions: one row per session with the handle to act as: joined, then invited, then left', async () => {
       const account: AccountActor = { kind: 'account', accountId: alice.accountId, scopes: [] };
       const shared: string[] = [];
       for (let i = 0; i < 5; i += 1) {

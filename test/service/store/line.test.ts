@@ -69,7 +69,7 @@ describe('The line for the database', () => {
     },
   );
 
-  it('lets a burst in that comes at once, and those after it as soon as it is worked off', async () => {
+  it('lets a sudden burst in, and later calls as soon as the burst is done', async () => {
     const burst = Array.from({ length: 300 }, () => 0);
     expect((await run(burst, 2, 10)).refused).toBe(0);
     const { refused, waitsMs } = await run([...burst, 100, 600, 1_400, 2_000], 2, 10);

@@ -121,16 +121,19 @@ const canMount =
   spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs tmpfs /mnt'], { stdio: 'ignore' }).status === 0;
 
 describe('a disk that is full', () => {
-  it.runIf(canMount)('is never acknowledged over; reads go on, and writes once there is room again', async () => {
-    const filler = `head -c 1500000 /dev/zero > "$1/filler" && exec "$2" "$3" fill "$1"`;
-    const script = TMPFS.replace('exec "$2" "$3" fill "$1"', filler);
-    const child = start('unshare', ['-rm', 'sh', '-c', script, 'sh', directory, process.execPath, program]);
-    await child.ended;
-    expect(child.lines).toContain('refused 20');
-    expect(child.lines).toContain('recovered');
-    const readable = Number(child.lines.find((line) => line.startsWith('readable '))?.slice(9));
-    expect(readable).toBe(acknowledged(child).length - 1);
-  });
+  it.runIf(canMount)(
+    'never leads to a false acknowledgement; reads continue, and writes once there is room again',
+    async () => {
+      const filler = `head -c 1500000 /dev/zero > "$1/filler" && exec "$2" "$3" fill "$1"`;
+      const script = TMPFS.replace('exec "$2" "$3" fill "$1"', filler);
+      const child = start('unshare', ['-rm', 'sh', '-c', script, 'sh', directory, process.execPath, program]);
+      await child.ended;
+      expect(child.lines).toContain('refused 20');
+      expect(child.lines).toContain('recovered');
+      const readable = Number(child.lines.find((line) => line.startsWith('readable '))?.slice(9));
+      expect(readable).toBe(acknowledged(child).length - 1);
+    },
+  );
 
   it.runIf(process.platform === 'linux')(
     'or a file that may not grow: what was acknowledged is there after a restart, and nothing else',
@@ -150,22 +153,25 @@ describe('a disk that is full', () => {
 const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio: 'ignore' }).status === 0;
 
 describe('a disk that fails to keep what it was given (EIO)', () => {
-  it.runIf(canInject)('is never acknowledged over, and the store goes on when it is well again', async () => {
-    const inject = 'inject=fdatasync,fsync:error=EIO:when=30..90+3';
-    const options = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync,fsync', '-e', inject];
-    const child = start('strace', [...options, process.execPath, program, 'insist', directory]);
-    await child.ended;
-    const names = acknowledged(child);
-    const refused = child.lines.filter((line) => line.startsWith('refused ')).length;
-    expect(child.lines).toContain('done');
-    expect(refused).toBeGreaterThan(0);
-    expect(names.length + refused).toBe(300);
-    expect(names.at(-1)).toBe('n299');
-    const database = await openSqlite({ directory });
-    const kept = await noteNames(database);
-    await database.close();
-    expect(names.filter((name) => !kept.has(name))).toEqual([]);
-  });
+  it.runIf(canInject)(
+    'never leads to a false acknowledgement, and the store continues when the disk works again',
+    async () => {
+      const inject = 'inject=fdatasync,fsync:error=EIO:when=30..90+3';
+      const options = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync,fsync', '-e', inject];
+      const child = start('strace', [...options, process.execPath, program, 'insist', directory]);
+      await child.ended;
+      const names = acknowledged(child);
+      const refused = child.lines.filter((line) => line.startsWith('refused ')).length;
+      expect(child.lines).toContain('done');
+      expect(refused).toBeGreaterThan(0);
+      expect(names.length + refused).toBe(300);
+      expect(names.at(-1)).toBe('n299');
+      const database = await openSqlite({ directory });
+      const kept = await noteNames(database);
+      await database.close();
+      expect(names.filter((name) => !kept.has(name))).toEqual([]);
+    },
+  );
 });
 
 /** One call of the database to its disk fails, or all from one on, the first of them while the data is still being set up. */

@@ -165,7 +165,7 @@ describe('traces', () => {
     expect(new Set(collector.spans.map(({ spanId }) => spanId)).size).toBe(collector.spans.length);
   });
 
-  it('wait for a collector that is away for a moment, and are dropped if it refuses them', async () => {
+  it('wait for a collector that is down for a moment, and are dropped if it refuses them', async () => {
     const running = await start();
     collector.answer = { status: 503 };
     await request(`${running.webUrl}/health`);

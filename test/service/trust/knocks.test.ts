@@ -81,7 +81,7 @@ describe('An agent that holds strangers', () => {
     expect(await knocksAt(stranger)).toEqual([]);
   });
 
-  it('counts a call once, however often it is repeated with its key', async () => {
+  it('counts a call once, no matter how often it is repeated with its key', async () => {
     for (let count = 0; count < 3; count += 1)
       expect(await create(stranger, { invite: [holder.handle] }, 'same')).toBe('NOT_FOUND');
     expect(await knocksAt(holder)).toMatchObject([{ times: 1 }]);

@@ -78,7 +78,8 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
 ];
 
 /**
- * Help topics. Each paragraph, list item and row (three spaces between its columns) is one line here, however long: the
+ * Help topics. Each paragraph, list item and row (three spaces between its columns) is one line here, no matter how
+ * long: the
  * program breaks lines to fit the terminal.
  */
 export const TOPICS: Readonly<Record<string, string>> = {

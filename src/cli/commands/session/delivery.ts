@@ -31,7 +31,7 @@ export async function readDelivery(
   const explained = {
     subject: sessionId,
     ...errorContext,
-    messages: { NOT_FOUND: `${sessionId}: what became of messages is not known.` },
+    messages: { NOT_FOUND: `${sessionId}: the delivery of its messages is not known.` },
     reasons: { NOT_FOUND: 'the service does not report it, or this agent has not joined the session.' },
     next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
   };

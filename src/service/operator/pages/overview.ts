@@ -30,7 +30,7 @@ export interface OverviewSources {
   readonly backups: ReadBackups | undefined;
 }
 
-/** Counting reads whole tables, so it is done once a minute at most, however many pages are open. */
+/** Counting reads whole tables, so it is done once a minute at most, no matter how many pages are open. */
 const COUNTED_FOR_MS = 60_000;
 const PROCESSES_MAX = 50;
 

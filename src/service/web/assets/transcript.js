@@ -157,7 +157,7 @@
     if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
     return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
   };
-  /** As the service does on a page that is loaded: a sender who goes on, and the time since the entry before. */
+  /** As the service does on a page that is loaded: a sender who continues, and the time since the entry before. */
   const continueFrom = (before, entry) => {
     const timeOf = (one) => Date.parse([...one.querySelectorAll('time')].at(-1)?.dateTime);
     const gap = before ? timeOf(entry) - timeOf(before) : Number.NaN;

@@ -427,7 +427,7 @@ export interface TimedRow {
   readonly html: Html;
 }
 
-/** The sessions that wait for an answer of the account, the latest first. */
+/** The pending invitations of the account, latest first. */
 export function listInvitations(
   query: Query,
   accountId: string,

@@ -127,11 +127,7 @@ describe('a database that cannot be used says why, without its secrets', () => {
     ],
     ['a user that is not there', altered((url) => (url.username = none)), /(refused the user|does not let this user)/],
     ['another kind of URL', 'mysql://root@localhost/x', /must look like postgres:/],
-    [
-      'a schema that is none',
-      altered((url) => url.searchParams.set('search_path', 'a, b')),
-      /single plain schema name/,
-    ],
+    ['an invalid schema', altered((url) => url.searchParams.set('search_path', 'a, b')), /single plain schema name/],
     [
       'a schema of the options that is not there',
       altered((url) => url.searchParams.set('options', `-c search_path=${none}`)),
@@ -276,7 +272,7 @@ describe.skipIf(whyNot !== undefined)('a server with a standby', () => {
     }
   });
 
-  it('that is away acknowledges nothing: the outcome of a write is unknown until the standby is back', async () => {
+  it('that is down acknowledges nothing: the outcome of a write is unknown until the standby is back', async () => {
     const server = await startPrivatePostgres();
     try {
       const url = await createOwner(server);

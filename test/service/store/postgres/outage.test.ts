@@ -30,7 +30,7 @@ const log = {
   error: (event: string, error: unknown) => void lines.push(`${event} ${error}`),
 };
 
-describe('a service whose PostgreSQL is away', () => {
+describe('a service whose PostgreSQL is down', () => {
   let cutter: SocketCutter;
   let service: TestService;
   let alice: Actor;

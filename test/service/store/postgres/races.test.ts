@@ -40,7 +40,7 @@ const either = (index: number): SharedDatabase => (index % 2 === 0 ? one : two);
 const SESSIONS = ['sess_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAW'];
 
 describe('sequences', () => {
-  it('have no gap and no double: 16 writers in two services, with some that roll back', async () => {
+  it('have no gaps and no duplicates: 16 writers in two services, some of which roll back', async () => {
     const parts = { clock: systemClock, ids: createIds(systemClock, systemRandom), bus: createLocalBus(() => {}) };
     for (const id of SESSIONS)
       await one.write((transaction) => insertSession(transaction, { id, topic: null, created_at: 1 }));
@@ -229,7 +229,7 @@ describe('signing keys', () => {
 });
 
 describe('the notification', () => {
-  it('rings here at once and in the other service soon, many rings in few calls, its own not twice', async () => {
+  it('arrives here at once and at the other service soon, many in few calls, and never twice here', async () => {
     const onFault = (error: unknown): void => void faults.push(error);
     const buses = [one, two].map((database, index) =>
       createSharedBus(database.calls, { processId: `p${index}`, onFault }),

@@ -102,7 +102,7 @@ const closedWith = async (socket: LiveSocket): Promise<number | undefined> => {
 };
 
 describe('a service that stood still until the others took it for gone', () => {
-  it('closes the sockets that it had with 1013 once it goes on; who comes back is online, and stays', async () => {
+  it('closes its old sockets with 1013 once it resumes; agents that come back are online, and stay so', async () => {
     const socket = await bob.mustConnect();
     await standStill();
     expect(await closedWith(socket)).toBe(1013);
