@@ -12,7 +12,7 @@ import { ServiceError, shuttingDown } from '../core/errors.js';
 import { inScope, openScope, scopeOf } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
-import { createLiveSocket, type LiveSocket, type SocketOwner } from '../messaging/live-socket.js';
+import { LiveSocket, type SocketOwner } from '../messaging/live-socket.js';
 import { createPresence } from '../messaging/presence.js';
 import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
@@ -208,9 +208,7 @@ export async function attachRealtime(
     try {
       await presence.opened(owner);
       requireRunning();
-      const welcomed = upgrade(handshake, (ws) =>
-        open(createLiveSocket(context, owner, ws, handshake.socket), farewell),
-      );
+      const welcomed = upgrade(handshake, (ws) => open(new LiveSocket(context, owner, ws, handshake.socket), farewell));
       if (!welcomed) farewell();
     } catch (error) {
       farewell();

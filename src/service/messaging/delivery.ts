@@ -7,55 +7,58 @@ import { findParticipation } from '../store/participants.js';
 import { envelopeText, readVisibleRows } from './events.js';
 import { closeForFault, encodeText, type LiveSocket } from './live-socket.js';
 
-/** How far a socket is in each session that it receives, and which of them must be read further. */
-export interface Positions {
-  /** Records that a session has events up to `lastSequence`; a new session starts after `deliveredSequence`. */
-  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void;
-  /** The session to read next, if there is one. */
-  next(): string | undefined;
-  /** Whether this one must be read further. */
-  isBehind(sessionId: string): boolean;
-  getProgress(sessionId: string): Progress | undefined;
-  /** Records what was sent; if there is more, the session waits for its next turn. */
-  move(sessionId: string, progress: Progress): void;
-}
-
 /** This many sessions are remembered. A forgotten one starts at the delivery cursor again. */
 const REMEMBERED_MAX = 1_024;
 
-export function createPositions(): Positions {
+/**
+ * How far a socket is in each session that it receives, and which of them must be read further. A class, like the others
+ * here: there are many sockets, and each closure of each would take memory.
+ */
+class Positions {
   /** Least recently used first. */
-  const progress = new Map<string, Progress>();
+  readonly #progress = new Map<string, Progress>();
   /** Sessions to read, longest waiting first, with the last known sequence. */
-  const lastKnown = new Map<string, number>();
-  const put = (sessionId: string, value: Progress): void => {
-    progress.delete(sessionId);
-    progress.set(sessionId, value);
-    const [oldest] = progress.keys();
-    if (progress.size > REMEMBERED_MAX && oldest !== undefined && !lastKnown.has(oldest)) progress.delete(oldest);
-  };
+  readonly #lastKnown = new Map<string, number>();
 
-  return {
-    offer(sessionId, deliveredSequence, lastSequence) {
-      const known = progress.get(sessionId);
-      if ((known?.readThrough ?? 0) >= lastSequence) return;
-      if (known === undefined) put(sessionId, { sent: deliveredSequence, readThrough: 0 });
-      lastKnown.set(sessionId, Math.max(lastSequence, lastKnown.get(sessionId) ?? 0));
-    },
-    next() {
-      const [sessionId] = lastKnown.keys();
-      return sessionId;
-    },
-    isBehind: (sessionId) => lastKnown.has(sessionId),
-    getProgress: (sessionId) => progress.get(sessionId),
-    move(sessionId, moved) {
-      put(sessionId, moved);
-      const known = lastKnown.get(sessionId);
-      if (known === undefined) return;
-      lastKnown.delete(sessionId);
-      if (moved.readThrough < known) lastKnown.set(sessionId, known);
-    },
-  };
+  /** Records that a session goes up to `lastSequence`; a new session starts after `deliveredSequence`. */
+  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void {
+    const known = this.#progress.get(sessionId);
+    if ((known?.readThrough ?? 0) >= lastSequence) return;
+    if (known === undefined) this.#put(sessionId, { sent: deliveredSequence, readThrough: 0 });
+    this.#lastKnown.set(sessionId, Math.max(lastSequence, this.#lastKnown.get(sessionId) ?? 0));
+  }
+
+  /** The session to read next, if there is one. */
+  next(): string | undefined {
+    const [sessionId] = this.#lastKnown.keys();
+    return sessionId;
+  }
+
+  /** Whether this one must be read further. */
+  isBehind(sessionId: string): boolean {
+    return this.#lastKnown.has(sessionId);
+  }
+
+  getProgress(sessionId: string): Progress | undefined {
+    return this.#progress.get(sessionId);
+  }
+
+  /** Records what was sent; if there is more, the session waits for its next turn. */
+  move(sessionId: string, moved: Progress): void {
+    this.#put(sessionId, moved);
+    const known = this.#lastKnown.get(sessionId);
+    if (known === undefined) return;
+    this.#lastKnown.delete(sessionId);
+    if (moved.readThrough < known) this.#lastKnown.set(sessionId, known);
+  }
+
+  #put(sessionId: string, value: Progress): void {
+    this.#progress.delete(sessionId);
+    this.#progress.set(sessionId, value);
+    const [oldest] = this.#progress.keys();
+    if (this.#progress.size > REMEMBERED_MAX && oldest !== undefined && !this.#lastKnown.has(oldest))
+      this.#progress.delete(oldest);
+  }
 }
 
 /** Events sent meanwhile wait for the next pong, and would be sent again if the socket broke. */
@@ -100,51 +103,6 @@ export function createPauses(clock: Clock): Pauses {
   };
 }
 
-/**
- * Moves delivery cursors once a pong has proved that the events arrived. It asks for one pong at a time, and for the
- * next one only after a pause.
- */
-function createReceipts(
-  { inboxes }: ServiceContext,
-  socket: LiveSocket,
-  positions: Positions,
-  pauses: Pauses,
-  isOver: () => boolean,
-) {
-  const expected = new Set<string>();
-  let isAsking = false;
-
-  const ask = (): void => {
-    if (expected.size === 0 || isOver()) {
-      isAsking = false;
-      return;
-    }
-    isAsking = true;
-    const batch: [sessionId: string, progress: Progress][] = [];
-    for (const sessionId of expected) {
-      const at = positions.getProgress(sessionId);
-      if (at !== undefined) batch.push([sessionId, at]);
-    }
-    expected.clear();
-    socket.confirm(() => {
-      for (const [sessionId, progress] of batch) inboxes.delivered(socket.agentId, sessionId, progress);
-      pauses.begin(ask);
-    });
-  };
-
-  return {
-    /** Whether the next event asks whether it has arrived. */
-    get isFree() {
-      return !isAsking;
-    },
-    /** The events of this session sent so far need confirmation. */
-    expect(sessionId: string): void {
-      expected.add(sessionId);
-      if (!isAsking) ask();
-    },
-  };
-}
-
 /** Few, because an event can be large, and events that do not fit the buffer are read again. */
 const EVENTS_PER_READ = 32;
 const SLOW_READER_MS = 5_000;
@@ -161,109 +119,141 @@ export function toFrame(event: ReadEventRow): Frame {
   return { sequence: event.sequence, bytes: encodeText(envelopeText(event)) };
 }
 
-/** The deliveries of one socket. */
-export interface Delivery {
-  /**
-   * There may be events of this session up to `lastSequence`; the log knows. A new session starts after
-   * `deliveredSequence`.
-   */
-  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void;
-  /** Whether it is known how far the socket is in this session. */
-  knows(sessionId: string): boolean;
-  /** Deliveries of this session start after `sent`. */
-  begin(sessionId: string, sent: number): void;
-  /**
-   * Delivers the next events of a session that the agent has joined, in order and without a gap. A socket that is
-   * elsewhere in that session, or has no room, reads them from the log.
-   */
-  give(sessionId: string, frames: readonly Frame[]): void;
-  stop(): void;
-}
-
 /**
  * Sends a socket the events past its position in each session: just-committed events from memory, all others from the
  * log, in order, by the participant's status at that moment. The position starts at the agent's delivery cursor, and
  * that cursor follows only after a pong has proved that the events arrived (D-12).
  */
-export function createDelivery(context: ServiceContext, socket: LiveSocket, pauses: Pauses): Delivery {
-  const positions = createPositions();
-  let isStopped = false;
-  let isSending = false;
-  const isOver = (): boolean => isStopped || !socket.isOpen;
-  const giveUp = (error: unknown): void => {
-    if (isOver()) return;
-    context.log.error('delivery_failed', error);
-    closeForFault(socket, error);
-  };
-  const receipts = createReceipts(context, socket, positions, pauses, isOver);
+export class Delivery {
+  readonly #context: ServiceContext;
+  readonly #socket: LiveSocket;
+  readonly #pauses: Pauses;
+  readonly #positions = new Positions();
+  /** The sessions whose events sent so far need confirmation. */
+  readonly #expected = new Set<string>();
+  #isStopped = false;
+  #isSending = false;
+  /** It asks for one pong at a time, and for the next one only after a pause. */
+  #isAsking = false;
 
-  /** One read of one session; returns the room that the next read must wait for. */
-  const sendNext = async (sessionId: string): Promise<number> => {
-    const before = positions.getProgress(sessionId)?.sent ?? 0;
-    const { participation, events, hasMore } = await readNext(context, socket.agentId, sessionId, before);
-    if (isOver()) return 0;
-    const { count, refusedBytes } = sendFrames(socket, events);
-    for (let sent = 0; sent < count; sent += 1) context.meter.delivered();
-    const isRead = count === events.length && !hasMore;
-    const readThrough = isRead ? (participation?.last_sequence ?? Number.MAX_SAFE_INTEGER) : 0;
-    positions.move(sessionId, { sent: events[count - 1]?.sequence ?? before, readThrough });
-    receipts.expect(sessionId);
-    return Math.max(ROOM_FOR_READING, refusedBytes);
-  };
-  const sendAll = async (): Promise<void> => {
-    isSending = true;
-    try {
-      let room = ROOM_FOR_READING;
-      for (let sessionId = positions.next(); sessionId !== undefined; sessionId = positions.next()) {
-        await waitForRoom(context, socket, room);
-        if (isOver()) return;
-        room = await sendNext(sessionId);
-      }
-    } catch (error) {
-      giveUp(error);
-    } finally {
-      isSending = false;
-    }
-  };
-  const offer = (sessionId: string, deliveredSequence: number, lastSequence: number): void => {
-    positions.offer(sessionId, deliveredSequence, lastSequence);
-    if (!isSending) void sendAll();
-  };
+  constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses) {
+    this.#context = context;
+    this.#socket = socket;
+    this.#pauses = pauses;
+  }
 
-  const giveNext = (sessionId: string, frames: readonly Frame[]): void => {
+  /**
+   * There may be events of this session up to `lastSequence`; the log knows. A new session starts after
+   * `deliveredSequence`.
+   */
+  offer(sessionId: string, deliveredSequence: number, lastSequence: number): void {
+    this.#positions.offer(sessionId, deliveredSequence, lastSequence);
+    if (!this.#isSending) void this.#sendAll();
+  }
+
+  /** Whether it is known how far the socket is in this session. */
+  knows(sessionId: string): boolean {
+    return this.#positions.getProgress(sessionId) !== undefined;
+  }
+
+  /** Deliveries of this session start after `sent`. */
+  begin(sessionId: string, sent: number): void {
+    this.#positions.move(sessionId, { sent, readThrough: 0 });
+  }
+
+  /**
+   * Delivers the next events of a session that the agent has joined, in order and without a gap. A socket that is
+   * elsewhere in that session, or has no room, reads them from the log.
+   */
+  give(sessionId: string, frames: readonly Frame[]): void {
+    if (this.#isOver) return;
+    // With the question whether they have arrived.
+    if (this.#isAsking && frames.length === 1) this.#giveNext(sessionId, frames);
+    else this.#socket.together(() => this.#giveNext(sessionId, frames));
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  get #isOver(): boolean {
+    return this.#isStopped || !this.#socket.isOpen;
+  }
+
+  #giveNext(sessionId: string, frames: readonly Frame[]): void {
     const last = frames.at(-1)?.sequence ?? 0;
-    const before = positions.getProgress(sessionId)?.sent ?? 0;
+    const before = this.#positions.getProgress(sessionId)?.sent ?? 0;
     // The events being read from the log come first; otherwise they would be sent twice.
-    const isBehind = positions.isBehind(sessionId);
+    const isBehind = this.#positions.isBehind(sessionId);
     let sent = before;
     for (const { sequence, bytes } of frames) {
       if (sequence <= sent) continue;
-      if (isBehind || sequence !== sent + 1 || !socket.send(bytes)) break;
+      if (isBehind || sequence !== sent + 1 || !this.#socket.send(bytes)) break;
       sent = sequence;
-      context.meter.delivered();
+      this.#context.meter.delivered();
     }
     if (sent > before) {
-      positions.move(sessionId, { sent, readThrough: sent });
-      receipts.expect(sessionId);
+      this.#positions.move(sessionId, { sent, readThrough: sent });
+      this.#expect(sessionId);
     }
-    if (sent < last) offer(sessionId, sent, last);
-  };
+    if (sent < last) this.offer(sessionId, sent, last);
+  }
 
-  return {
-    offer,
-    knows: (sessionId) => positions.getProgress(sessionId) !== undefined,
-    begin: (sessionId, sent) => positions.move(sessionId, { sent, readThrough: 0 }),
-    give(sessionId, frames) {
-      if (isOver()) return;
-      // Followed by a ping that asks whether they have arrived.
-      if (receipts.isFree || frames.length > 1) socket.together(() => giveNext(sessionId, frames));
-      else giveNext(sessionId, frames);
-    },
-    stop() {
-      isStopped = true;
-    },
-  };
+  async #sendAll(): Promise<void> {
+    this.#isSending = true;
+    try {
+      let room = ROOM_FOR_READING;
+      for (let id = this.#positions.next(); id !== undefined; id = this.#positions.next()) {
+        await waitForRoom(this.#context, this.#socket, room);
+        if (this.#isOver) return;
+        room = await this.#sendNext(id);
+      }
+    } catch (error) {
+      if (this.#isOver) return;
+      this.#context.log.error('delivery_failed', error);
+      closeForFault(this.#socket, error);
+    } finally {
+      this.#isSending = false;
+    }
+  }
+
+  /** One read of one session; returns the room that the next read must wait for. */
+  async #sendNext(sessionId: string): Promise<number> {
+    const before = this.#positions.getProgress(sessionId)?.sent ?? 0;
+    const { participation, events, hasMore } = await readNext(this.#context, this.#socket.agentId, sessionId, before);
+    if (this.#isOver) return 0;
+    const { count, refusedBytes } = sendFrames(this.#socket, events);
+    for (let sent = 0; sent < count; sent += 1) this.#context.meter.delivered();
+    const isRead = count === events.length && !hasMore;
+    const readThrough = isRead ? (participation?.last_sequence ?? Number.MAX_SAFE_INTEGER) : 0;
+    this.#positions.move(sessionId, { sent: events[count - 1]?.sequence ?? before, readThrough });
+    this.#expect(sessionId);
+    return Math.max(ROOM_FOR_READING, refusedBytes);
+  }
+
+  #expect(sessionId: string): void {
+    this.#expected.add(sessionId);
+    if (!this.#isAsking) this.#ask();
+  }
+
+  /** Moves delivery cursors once a pong has proved that the events sent so far have arrived. */
+  #ask(): void {
+    this.#isAsking = this.#expected.size > 0 && !this.#isOver;
+    if (!this.#isAsking) return;
+    const batch: [sessionId: string, progress: Progress][] = [];
+    for (const sessionId of this.#expected) {
+      const at = this.#positions.getProgress(sessionId);
+      if (at !== undefined) batch.push([sessionId, at]);
+    }
+    this.#expected.clear();
+    this.#socket.confirm(() => {
+      const { agentId } = this.#socket;
+      for (const [sessionId, progress] of batch) this.#context.inboxes.delivered(agentId, sessionId, progress);
+      this.#pauses.begin(() => this.#ask());
+    });
+  }
 }
+
 /** Replay and live delivery share this read. */
 async function readNext(context: ServiceContext, agentId: string, sessionId: string, after: number) {
   return await context.database.behind.read(async (query) => {

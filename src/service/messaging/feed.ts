@@ -5,7 +5,7 @@ import { listEvents } from '../store/events.js';
 import { listDelivered, listPending, listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
 import { listMembers, type MemberRow } from '../store/participants.js';
 import { findLastSequence } from '../store/sessions.js';
-import { createDelivery, createPauses, type Delivery, type Frame, toFrame } from './delivery.js';
+import { createPauses, Delivery, type Frame, toFrame } from './delivery.js';
 import { readPage } from './events.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 
@@ -277,7 +277,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
       const { agentId } = socket;
       const audience = audiences.get(agentId) ?? { deliveries: new Map(), isLooking: false, mustLookAgain: false };
       audiences.set(agentId, audience);
-      audience.deliveries.set(socket, createDelivery(context, socket, pauses));
+      audience.deliveries.set(socket, new Delivery(context, socket, pauses));
       socket.onClosed(() => {
         audience.deliveries.get(socket)?.stop();
         audience.deliveries.delete(socket);

@@ -42,91 +42,6 @@ function encodePing(text: string): Buffer {
   return frame;
 }
 
-/** Sends frames over the connection of a `ws` socket, and limits how much may wait to be read by the other side. */
-export interface BoundedSender {
-  /** False, and nothing sent: the buffer has no room for this frame now. A single frame always fits. */
-  send(frame: Buffer): boolean;
-  /** Sends everything from `work` in one write. */
-  together(work: () => void): void;
-  /** Resolves when a frame of this many bytes fits, or the socket is closed. */
-  hasRoom(bytes: number): Promise<void>;
-  /** Call this when the socket is closed. */
-  release(): void;
-}
-
-/**
- * `ws` builds a frame for each socket and writes it in two parts; we build it once and write it ourselves. It sends
- * nothing else than control frames over the same connection, each at once and as a whole, so frames never mix.
- */
-export function createBoundedSender(ws: WebSocket, connection: Duplex): BoundedSender {
-  const waiting: { bytes: number; resume: () => void }[] = [];
-  let isDrainAwaited = false;
-  const isOpen = (): boolean => ws.readyState === ws.OPEN;
-  const fits = (bytes: number): boolean =>
-    connection.writableLength === 0 || connection.writableLength + bytes <= SOCKET_BUFFER_MAX_BYTES;
-  const wake = (): void => {
-    for (const waiter of waiting.splice(0))
-      if (isOpen() && !fits(waiter.bytes)) waiting.push(waiter);
-      else waiter.resume();
-  };
-  const awaitDrain = (): void => {
-    if (isDrainAwaited) return;
-    isDrainAwaited = true;
-    connection.once('drain', () => {
-      isDrainAwaited = false;
-      wake();
-    });
-  };
-  return {
-    send(frame) {
-      if (!isOpen() || !fits(frame.length)) return false;
-      // Only a reader that is behind can have someone waiting for its progress.
-      if (connection.writableLength === 0) connection.write(frame);
-      else connection.write(frame, wake);
-      return true;
-    },
-    together(work) {
-      connection.cork();
-      try {
-        work();
-      } finally {
-        connection.uncork();
-      }
-    },
-    hasRoom(bytes) {
-      if (!isOpen() || fits(bytes)) return Promise.resolve();
-      awaitDrain();
-      return new Promise((resume) => waiting.push({ bytes, resume }));
-    },
-    release: wake,
-  };
-}
-
-/** Asks the other side's WebSocket layer to prove that it has read everything sent before (RFC 6455 §5.5.2, §5.5.3). */
-export interface Proofs {
-  /** Calls `onProof` once it did. One question at a time. */
-  ask(onProof: () => void): void;
-}
-
-export function createProofs(ws: WebSocket, connection: Duplex): Proofs {
-  let asked: { readonly payload: string; readonly onProof: () => void } | undefined;
-  let count = 0;
-  ws.on('pong', (data) => {
-    if (asked === undefined || data.toString() !== asked.payload) return;
-    const { onProof } = asked;
-    asked = undefined;
-    onProof();
-  });
-  return {
-    ask(onProof) {
-      if (ws.readyState !== ws.OPEN) return;
-      count += 1;
-      asked = { payload: String(count), onProof };
-      connection.write(encodePing(asked.payload));
-    },
-  };
-}
-
 const KEEP_ALIVE_MS = 20_000;
 const MISSED_PINGS_MAX = 2;
 const CLIENT_PING_MAX_LENGTH = 64;
@@ -139,101 +54,175 @@ export interface SocketOwner {
   readonly expiresAtMs: number;
 }
 
-/** A connection as the feed uses it. */
-export interface LiveSocket extends SocketOwner, Pick<BoundedSender, 'send' | 'together' | 'hasRoom'> {
-  readonly isOpen: boolean;
-  /** Calls `onProof` once the other side has proved that everything sent before has arrived. One question at a time. */
-  confirm(onProof: () => void): void;
-  close(code: number, reason: string): void;
-  /** Ends the connection without a closing handshake. */
-  drop(): void;
-  onClosed(listener: () => void): void;
-}
-
 const PONG = encodeText(PONG_FRAME);
+const ignore = (): void => {};
 
-/** A `ws` socket on its connection, with a bounded buffer, a keep-alive and an end at its token's expiry. */
-export function createLiveSocket(
-  context: ServiceContext,
-  owner: SocketOwner,
-  ws: WebSocket,
-  connection: Duplex,
-): LiveSocket {
-  const sender = createBoundedSender(ws, connection);
-  const { faults } = context;
-  context.meter.socketOpened();
-  const openedMs = context.clock.monotonic();
-  const proofs = createProofs(ws, connection);
-  const closed: (() => void)[] = [
-    keepAlive(context, ws),
-    sender.release,
-    faults?.endLater(() => ws.terminate()) ?? (() => {}),
-    context.clock.schedule(
-      owner.expiresAtMs - context.clock.now(),
+/**
+ * A `ws` socket on its connection, with a bounded buffer, a keep-alive and an end at its token's expiry. `ws` builds a
+ * frame for each socket and writes it in two parts; we build it once and write it ourselves. It sends nothing else than
+ * control frames over the same connection, each at once and as a whole, so frames never mix. A class, because there are
+ * many sockets: each closure of each would take memory.
+ */
+export class LiveSocket implements SocketOwner {
+  readonly socketId: string;
+  readonly agentId: string;
+  readonly grantId: string;
+  readonly expiresAtMs: number;
+  readonly #ws: WebSocket;
+  readonly #connection: Duplex;
+  readonly #faults: Faults | undefined;
+  readonly #closed: (() => void)[] = [];
+  /** Those who wait for room for so many bytes. */
+  readonly #waiting: { readonly bytes: number; readonly resume: () => void }[] = [];
+  #isDrainAwaited = false;
+  #asked: { readonly payload: string; readonly onProof: () => void } | undefined;
+  #asks = 0;
+  #missedPings = 0;
+  #frames = 0;
+
+  constructor(context: ServiceContext, owner: SocketOwner, ws: WebSocket, connection: Duplex) {
+    const { clock, faults, log, meter } = context;
+    this.socketId = owner.socketId;
+    this.agentId = owner.agentId;
+    this.grantId = owner.grantId;
+    this.expiresAtMs = owner.expiresAtMs;
+    this.#ws = ws;
+    this.#connection = connection;
+    this.#faults = faults;
+    meter.socketOpened();
+    const openedMs = clock.monotonic();
+    const stopBeating = beatEvery(clock, KEEP_ALIVE_MS, () => this.#beat());
+    const stopFault = faults?.endLater(() => ws.terminate());
+    const cancelExpiry = clock.schedule(
+      owner.expiresAtMs - clock.now(),
       () => ws.close(CLOSE_CODE.tokenEnded, 'token expired'),
       true,
-    ),
-  ];
-  ws.on('message', (data, isBinary) => {
-    if (!isBinary && isClientPing(data)) sender.send(PONG);
-  });
-  // If a peer violates the protocol, ws closes it with the matching code.
-  ws.on('error', () => {});
-  const logClosed = keepScope((code: number) =>
-    context.log.info('socket_closed', { close_code: code, ms: Math.round(context.clock.monotonic() - openedMs) }),
-  );
-  ws.on('close', (code) => {
-    context.meter.socketClosed(code);
-    logClosed(code);
-    for (const listener of closed) listener();
-  });
-  return {
-    ...owner,
-    get isOpen() {
-      return ws.readyState === ws.OPEN;
-    },
-    send: faults === undefined ? sender.send : (frame) => sendAndPerhapsEnd(faults, sender, ws, frame),
-    together: sender.together,
-    hasRoom: sender.hasRoom,
-    confirm: proofs.ask,
-    close: (code, reason) => ws.close(code, reason),
-    drop: () => ws.terminate(),
-    onClosed: (listener) => closed.push(listener),
-  };
+    );
+    ws.on('message', (data, isBinary) => {
+      this.#hear();
+      if (!isBinary && isClientPing(data)) this.#write(PONG);
+    });
+    ws.on('ping', () => this.#hear());
+    ws.on('pong', (data) => {
+      this.#hear();
+      this.#takeProof(data);
+    });
+    // If a peer violates the protocol, ws closes it with the matching code.
+    ws.on('error', ignore);
+    const logClosed = keepScope((code: number) =>
+      log.info('socket_closed', { close_code: code, ms: Math.round(clock.monotonic() - openedMs) }),
+    );
+    ws.on('close', (code) => {
+      meter.socketClosed(code);
+      logClosed(code);
+      stopBeating();
+      this.#wake();
+      stopFault?.();
+      cancelExpiry();
+      for (const listener of this.#closed) listener();
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.#ws.readyState === this.#ws.OPEN;
+  }
+
+  /** False, and nothing sent: the buffer has no room for this frame now. A single frame always fits. */
+  send(frame: Buffer): boolean {
+    const isSent = this.#write(frame);
+    // The event may arrive, but that remains unknown.
+    if (isSent && this.#faults?.endsSocket() === true) this.#ws.terminate();
+    return isSent;
+  }
+
+  /** What `work` sends travels together. */
+  together(work: () => void): void {
+    this.#connection.cork();
+    try {
+      work();
+    } finally {
+      this.#connection.uncork();
+    }
+  }
+
+  /** Resolves when a frame of this many bytes fits, or the socket is closed. */
+  hasRoom(bytes: number): Promise<void> {
+    if (!this.isOpen || this.#fits(bytes)) return Promise.resolve();
+    if (!this.#isDrainAwaited) {
+      this.#isDrainAwaited = true;
+      this.#connection.once('drain', () => {
+        this.#isDrainAwaited = false;
+        this.#wake();
+      });
+    }
+    return new Promise((resume) => this.#waiting.push({ bytes, resume }));
+  }
+
+  /**
+   * Calls `onProof` once the other side's WebSocket layer has proved that it has read everything sent before (RFC 6455
+   * §5.5.2, §5.5.3). One question at a time.
+   */
+  confirm(onProof: () => void): void {
+    if (!this.isOpen) return;
+    this.#asks += 1;
+    this.#asked = { payload: String(this.#asks), onProof };
+    this.#connection.write(encodePing(this.#asked.payload));
+  }
+
+  close(code: number, reason: string): void {
+    this.#ws.close(code, reason);
+  }
+
+  onClosed(listener: () => void): void {
+    this.#closed.push(listener);
+  }
+
+  #write(frame: Buffer): boolean {
+    if (!this.isOpen || !this.#fits(frame.length)) return false;
+    // Only a reader that is behind can have someone wait for its progress.
+    if (this.#connection.writableLength === 0) this.#connection.write(frame);
+    else this.#connection.write(frame, () => this.#wake());
+    return true;
+  }
+
+  #fits(bytes: number): boolean {
+    const { writableLength } = this.#connection;
+    return writableLength === 0 || writableLength + bytes <= SOCKET_BUFFER_MAX_BYTES;
+  }
+
+  #wake(): void {
+    for (const waiter of this.#waiting.splice(0))
+      if (this.isOpen && !this.#fits(waiter.bytes)) this.#waiting.push(waiter);
+      else waiter.resume();
+  }
+
+  #takeProof(data: Buffer): void {
+    const asked = this.#asked;
+    if (asked === undefined || data.toString() !== asked.payload) return;
+    this.#asked = undefined;
+    asked.onProof();
+  }
+
+  /** Ends a socket that sends far more frames than it has reason to: no rate limit counts frames. */
+  #hear(): void {
+    this.#missedPings = 0;
+    this.#frames += 1;
+    if (this.#frames > SOCKET_FRAMES_MAX) this.#ws.close(CLOSE_CODE.tooManyFrames, 'too many frames');
+  }
+
+  /** Pings, and ends a socket that missed two pings. */
+  #beat(): void {
+    this.#frames = 0;
+    if (this.#missedPings >= MISSED_PINGS_MAX) this.#ws.terminate();
+    else if (this.isOpen) this.#ws.ping();
+    this.#missedPings += 1;
+  }
 }
 
 /** Unread events are not skipped: the client comes back for them. */
 export function closeForFault(socket: LiveSocket, error: unknown): void {
   if (isOutage(error)) socket.close(CLOSE_CODE.outOfTouch, 'the database does not respond');
   else socket.close(CLOSE_CODE.fault, 'delivery failed');
-}
-
-/** The event may arrive, but that remains unknown. */
-function sendAndPerhapsEnd(faults: Faults, sender: BoundedSender, ws: WebSocket, frame: Buffer): boolean {
-  const isSent = sender.send(frame);
-  if (isSent && faults.endsSocket()) ws.terminate();
-  return isSent;
-}
-
-/**
- * Pings, and ends a socket that missed two pings, or that sends far more frames than it has reason to: no rate limit
- * counts frames. The returned function stops it.
- */
-function keepAlive(context: ServiceContext, ws: WebSocket): () => void {
-  let missedPings = 0;
-  let frames = 0;
-  const isAlive = (): void => {
-    missedPings = 0;
-    frames += 1;
-    if (frames > SOCKET_FRAMES_MAX) ws.close(CLOSE_CODE.tooManyFrames, 'too many frames');
-  };
-  for (const event of ['message', 'ping', 'pong']) ws.on(event, isAlive);
-  return beatEvery(context.clock, KEEP_ALIVE_MS, () => {
-    frames = 0;
-    if (missedPings >= MISSED_PINGS_MAX) return ws.terminate();
-    missedPings += 1;
-    if (ws.readyState === ws.OPEN) ws.ping();
-  });
 }
 
 function isClientPing(data: RawData): boolean {
