@@ -173,6 +173,11 @@ export class LiveSocket implements SocketOwner {
     this.#ws.close(code, reason);
   }
 
+  /** Ends the connection without a closing handshake. */
+  drop(): void {
+    this.#ws.terminate();
+  }
+
   onClosed(listener: () => void): void {
     this.#closed.push(listener);
   }

@@ -22,14 +22,14 @@ export const STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['page.css']}`;
 /** The dashboard. */
 export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['dashboard.css']}${ASP_ASSETS['transcript.css']}`;
 
-/** Writes times in the reader's time zone, and shows notifications. */
-export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`)}${ASP_ASSETS['notify.js']}`;
+/** Writes times in the reader's time zone, shares a stream with the browser's other pages, and shows notifications. */
+export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`)}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}`;
 
 /** Updates a transcript while someone views it, and sends what they write. */
-export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
+export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
 
 /** Updates a list while someone views it. */
-export const LISTS_SCRIPT = `${ASP_ASSETS['streams.js']}${ASP_ASSETS['lists.js']}`;
+export const LISTS_SCRIPT = ASP_ASSETS['lists.js'];
 
 /** Asks the browser for a passkey. */
 export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];

@@ -344,17 +344,13 @@ describe('The allowlist of an agent', () => {
     }
   });
 
-  it('a block is lifted with one button, and set again with one', async () => {
+  it('a block that was lifted is set again with one button', async () => {
     const { path } = await newAgent();
     const list = `${path}/blocks`;
     const press = (page: Page, button: RegExp) => ada.browser.submit(page, mustFindForm(page, button), {}, button);
-    const blocked = await ada.press(list, /^block$/i, { handle: '@eve.bot' });
-    const note = mustFindForm(blocked, /^unblock @eve\.bot$/i);
-    const lifted = await ada.browser.submit(blocked, note, {}, /^unblock @eve\.bot$/i);
-    expect([lifted.text.includes('The block was lifted.'), lifted.text.includes('No one is blocked')]).toEqual([
-      true,
-      true,
-    ]);
+    await ada.press(list, /^block$/i, { handle: '@eve.bot' });
+    const lifted = await ada.press(list, /^unblock @eve\.bot$/i);
+    expect(lifted.text).toContain('No one is blocked');
     const again = await press(lifted, /^undo the unblocking of @eve\.bot$/i);
     expect([pathOf(again), again.text.includes('Blocked.'), again.text.includes('@eve.bot')]).toEqual([
       list,

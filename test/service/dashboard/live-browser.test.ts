@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32, deflateSync } from 'node:zlib';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page, Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { type RunningService, startService } from '../../../src/service/service.js';
@@ -225,9 +225,11 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   }, async () => {
     await withTranscript({}, async (page) => {
       const address = page.url();
-      await page.goto(`${service.webUrl}/dashboard/sessions`);
+      await page.goto(`${service.webUrl}/dashboard/help`);
       const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
-      const feeds = await Promise.all(Array.from({ length: 8 }, () => createFeed(`${address}/live`, { cookie })));
+      const feeds = await Promise.all(
+        Array.from({ length: 8 }, () => createFeed(`${service.webUrl}/dashboard/live`, { cookie })),
+      );
       await page.goto(address);
       await page.getByRole('status').getByText('Updates every few seconds').waitFor();
       await bob.mustSend(session, 'without a stream');
@@ -238,25 +240,74 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows seven transcripts at once in one browser, each of them up to date', { timeout: 180_000 }, async () => {
+  it('shares one stream with all pages of its browser, so that a ninth page loads, and each is live', {
+    timeout: 240_000,
+  }, async () => {
     await withTranscript({}, async (page) => {
+      const open = new Set<Request>();
+      const context = page.context();
+      context.on('request', (request) => request.resourceType() === 'eventsource' && open.add(request));
+      context.on('requestfinished', (request) => open.delete(request));
+      context.on('requestfailed', (request) => open.delete(request));
+      // A page that closes takes its stream along without an event.
+      const streamsOf = (those: readonly Page[]): Request[] =>
+        [...open].filter((request) => those.some((one) => !one.isClosed() && request.frame().page() === one));
+      const second = await alice.mustCreate({ topic: 'another session', invite: [bob.handle] });
+      await bob.mustJoin(second);
+      await page.reload();
       const pages = [page];
-      while (pages.length < 7) {
-        const other = await page.context().newPage();
+      const add = async (path: string): Promise<Page> => {
+        const other = await context.newPage();
         other.setDefaultTimeout(PATIENCE_MS);
-        await other.goto(page.url());
+        await other.addInitScript({ content: WATCH });
+        await other.goto(`${service.webUrl}/dashboard/${path}`);
         pages.push(other);
+        return other;
+      };
+      for (const id of [session, session, session, second, second]) await add(`sessions/${id}`);
+      const [list, agents] = [await add('sessions'), await add('agents')];
+      const ninth = await add(`sessions/${session}`);
+      expect(await ninth.evaluate('document.hidden')).toBe(false);
+      const shown = pages.filter((one) => one !== list && one !== agents);
+      await until('all are live', async () => (await liveOnes(shown)) === shown.length);
+      await until('one stream is open', async () => streamsOf(pages).length === 1);
+      await bob.mustSend(session, 'to all of them');
+      await alice.mustSend(second, 'to two of them');
+      for (const one of [...pages.slice(0, 4), ninth]) await untilSaid(one, 'to all of them');
+      for (const one of pages.slice(4, 6)) await untilSaid(one, 'to two of them');
+      await list.getByText('to two of them').waitFor();
+      // The page that has the stream closes while messages arrive; the others miss none and repeat none.
+      for (const [turn, one] of pages.slice(0, 4).entries()) {
+        const send = async (): Promise<void> => {
+          for (let index = 0; index < 5; index += 1) await bob.mustSend(session, `turn ${turn}, message ${index}`);
+        };
+        await Promise.all([send(), one.close()]);
+        await untilSaid(ninth, `turn ${turn}, message 4`);
       }
-      expect(await Promise.all(pages.map((one) => one.evaluate('document.hidden')))).toEqual(pages.map(() => false));
-      for (const one of pages) await one.locator('#live[data-state="on"], #live[data-state="slow"]').waitFor();
-      await bob.mustSend(session, 'to all seven');
-      for (const one of pages) await untilSaid(one, 'to all seven');
-      // A page that asked every few seconds gets the stream that another one gives up.
-      expect(await liveOnes(pages)).toBe(3);
-      await page.close();
-      await until('a waiting page has taken over', async () => (await liveOnes(pages.slice(1))) === 3);
+      expect(await sequencesOn(ninth)).toEqual(upTo(23));
+      await until('one stream is open', async () => streamsOf(pages).length === 1);
+      expect(await ninth.evaluate('violations')).toEqual([]);
     });
   });
+
+  it.each(['BroadcastChannel', 'locks'])(
+    'has a stream of its own in a browser without %s',
+    {
+      timeout: 120_000,
+    },
+    async (name) => {
+      await withTranscript({}, async (page) => {
+        const owner = name === 'locks' ? 'Navigator.prototype' : 'window';
+        await page.addInitScript(`Object.defineProperty(${owner}, '${name}', { value: undefined })`);
+        const stream = page.waitForRequest((request) => request.url().includes(`/sessions/${session}/live`));
+        await page.reload();
+        expect((await stream).resourceType()).toBe('eventsource');
+        await page.locator('#live[data-state="on"]').waitFor();
+        await bob.mustSend(session, 'to one alone');
+        await untilSaid(page, 'to one alone');
+      });
+    },
+  );
 
   it('follows the end when a picture arrives, and opens at the very end', { timeout: 120_000 }, async () => {
     await alice.mustSend(session, 'a line\n'.repeat(80));

@@ -1,16 +1,18 @@
 // Keeps a list current while someone looks at it: the service says that it has changed, and the page fetches itself again.
-// Without this script the page works by being reloaded. A hidden tab holds no connection, and all tabs of a browser share
-// few streams, because a browser opens only six connections to one host over HTTP/1.1: the others ask every few seconds.
+// Without this script the page works by being reloaded. The pages of a browser share a stream (streams.js); without one, each
+// asks every few seconds.
 (() => {
   'use strict';
-  const POLL = 5000;
+  const POLL = 5000,
+    POLL_BESIDE_STREAM = 30000;
   const list = document.getElementById('list');
   if (!list?.dataset.live || !window.EventSource) return;
   let mark = list.dataset.mark,
     turn = 0,
     isFetching = false,
     mustFetchAgain = false;
-  let source, release, timer;
+  let source, leave, timer;
+  let isStreaming = false;
 
   const nameOf = (element) =>
     element && list.contains(element)
@@ -51,8 +53,9 @@
     turn += 1;
     clearTimeout(timer);
     if (source) source.close();
-    if (release) release();
-    source = release = undefined;
+    if (leave) leave();
+    source = leave = undefined;
+    isStreaming = false;
   };
   const finish = () => {
     close();
@@ -65,16 +68,24 @@
     if (mine !== turn) return;
     if (answer?.status === 401) return finish();
     if (found && found.mark !== mark) refresh();
-    timer = setTimeout(open, POLL);
+    clearTimeout(timer);
+    timer = setTimeout(leave ? poll : open, isStreaming ? POLL_BESIDE_STREAM : POLL);
   };
-  const open = async () => {
+  const shareStream = () => {
+    leave = window.follow('list', {
+      news: (fresh) => fresh !== mark && refresh(),
+      state: (isOpen) => {
+        isStreaming = isOpen;
+        clearTimeout(timer);
+        poll();
+      },
+    });
+    timer = setTimeout(poll, POLL);
+  };
+  const open = () => {
     close();
-    const mine = turn;
     if (Number.isNaN(turn) || document.hidden) return;
-    const free = await window.takeStream();
-    if (mine !== turn) return free?.();
-    if (!free) return poll();
-    release = free;
+    if (window.follow) return shareStream();
     source = new EventSource(address());
     source.addEventListener('changed', ({ data }) => data !== mark && refresh());
     source.addEventListener('end', finish);

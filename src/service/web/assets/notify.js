@@ -1,12 +1,11 @@
-// Shows a notification when something new needs the person while no page of the dashboard is in view. One of the open pages
-// holds a lock and listens for all of them, so that each thing is shown once. The browser's storage holds the keys of
-// earlier news, because each page of the dashboard starts without them.
+// Shows a notification when something new needs the person while no page of the dashboard is in view. The page that has the stream
+// of all pages (streams.js) shows it, also while it is hidden, so that each thing is shown once. The browser's storage holds the keys
+// of earlier news, because each page of the dashboard starts without them.
 (() => {
   'use strict';
   const SWITCH = 'asp-notify',
-    KNOWN = 'asp-notified',
-    RETRY = 30000;
-  const isAble = Boolean(window.Notification && navigator.locks && window.EventSource);
+    KNOWN = 'asp-notified';
+  const isAble = Boolean(window.Notification && window.follow);
   const isOn = () => isAble && Notification.permission === 'granted' && localStorage.getItem(SWITCH) === 'on';
 
   const show = (key, title, body, path) => {
@@ -35,30 +34,9 @@
       if (!known.includes(key)) shown.set(key, show(key, title, text, path));
   };
 
-  let stop, leaveView, timer;
-  const listen = (signal) =>
-    new Promise((done) => {
-      if (signal.aborted) return done();
-      const source = new EventSource('/dashboard/live?of=needs');
-      const end = () => {
-        source.close();
-        done();
-      };
-      signal.addEventListener('abort', end);
-      source.addEventListener('needs', ({ data }) => take(JSON.parse(data)));
-      source.addEventListener('end', end);
-      source.onerror = () => {
-        if (source.readyState !== EventSource.CLOSED) return;
-        end();
-        stop = undefined;
-        timer = setTimeout(start, RETRY);
-      };
-    });
+  let stop, leaveView;
   const start = () => {
-    if (stop || !isOn()) return;
-    const turn = new AbortController();
-    stop = () => turn.abort();
-    navigator.locks.request('asp-notifier', { signal: turn.signal }, () => listen(turn.signal)).catch(() => {});
+    if (isOn()) stop ??= window.follow('needs', { news: (needs) => take(JSON.parse(needs)) });
   };
   const look = () => {
     leaveView?.();
@@ -68,7 +46,6 @@
     navigator.locks.request('asp-in-view', { mode: 'shared' }, hold).catch(() => {});
   };
   const pause = () => {
-    clearTimeout(timer);
     stop?.();
     leaveView?.();
     stop = leaveView = undefined;

@@ -1,12 +1,13 @@
 // Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this script
-// the page works by being reloaded. A hidden tab holds no connection, and all tabs of a browser together hold few streams,
-// because a browser opens only six connections to one host over HTTP/1.1: the other tabs ask every few seconds.
+// the page works by being reloaded. The pages of a browser share a stream (streams.js), which says that there is news; each fetches
+// its own, and asks now and then by itself, for what causes no event and in case the stream is silent.
 (() => {
   'use strict';
   const KEPT = 500,
     KEPT_WHILE_READING = 2000,
     NEAR = 120;
   const POLL = 3000,
+    POLL_BESIDE_STREAM = 5000,
     POLLS_AFTER_REFUSAL = 5;
   // News in quick succession is shown together, because each change of the page costs a layout of all of it.
   const TOGETHER = 100;
@@ -134,7 +135,9 @@
     turn = 0,
     refusals = 0,
     isOver = false;
-  let source, release, asked, timer;
+  let source, leave, asked, timer;
+  let isStreaming = false,
+    isNews = false;
   const say = (name) => {
     if (state.dataset.state !== name) state.dataset.state = name;
   };
@@ -246,8 +249,9 @@
     clearTimeout(timer);
     if (source) source.close();
     if (asked) asked.abort();
-    if (release) release();
-    source = asked = release = undefined;
+    if (leave) leave();
+    source = asked = leave = undefined;
+    isStreaming = false;
   };
   const address = () => {
     const own = receipt.firstElementChild?.dataset.own;
@@ -268,18 +272,43 @@
     const found = answer?.ok ? await answer.json().catch(() => undefined) : undefined;
     clearTimeout(patience);
     if (mine !== turn) return;
+    asked = undefined;
     if (answer && WHY[answer.status]) return finish(WHY[answer.status]);
+    const goOn = leave ? poll : open;
     if (found) {
       wait = FIRST_WAIT;
       show(found);
       showWaiting();
-      say('slow');
-      timer = setTimeout(open, found.hasMore ? 0 : POLL);
+      say(isStreaming ? 'on' : 'slow');
+      const pause = isStreaming ? POLL_BESIDE_STREAM : POLL;
+      // News that this page cannot see, such as what its agent may not, is asked for once.
+      const isBehind = found.hasMore || isNews;
+      isNews = false;
+      timer = setTimeout(goOn, isBehind ? 0 : pause);
       return;
     }
     say('off');
-    timer = setTimeout(open, wait);
+    timer = setTimeout(goOn, wait);
     wait = Math.min(wait * 2, LONGEST_WAIT);
+  };
+  const ask = () => {
+    if (asked) {
+      isNews = true;
+      return;
+    }
+    clearTimeout(timer);
+    poll();
+  };
+  const shareStream = () => {
+    const session = /sess_\w+/.exec(log.dataset.live)[0];
+    leave = window.follow(session, {
+      news: (last) => Number(last) > after && ask(),
+      state: (isOpen) => {
+        isStreaming = isOpen;
+        ask();
+      },
+    });
+    ask();
   };
   const stream = () => {
     source = new EventSource(address());
@@ -297,19 +326,13 @@
       poll();
     };
   };
-  const open = async () => {
+  const open = () => {
     close();
-    const mine = turn;
     if (isOver || document.hidden) return;
-    if (refusals > 0) {
-      refusals -= 1;
-      return poll();
-    }
-    const free = await window.takeStream();
-    if (mine !== turn) return free?.();
-    release = free;
-    if (free) stream();
-    else poll();
+    if (window.follow) return shareStream();
+    if (refusals === 0) return stream();
+    refusals -= 1;
+    poll();
   };
   document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
   addEventListener('pagehide', close);

@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isId } from '../../../wire/id.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
+import { findAccountView, lastVisibleTo } from '../../messaging/events.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, isOfSameOrigin } from '../browser.js';
@@ -13,10 +15,14 @@ import { readVisit } from './visit.js';
 const PAUSE_MS = 1_000;
 /** Checks happen this often without a notification: someone may have come online, or a notification was lost. */
 const POLL_MS = 5_000;
+/** Of one stream. Pages beyond it ask by themselves. */
+const SESSIONS_MAX = 20;
 
 /** What a stream sends when the list has changed. */
 interface Subject {
-  readonly event: 'changed' | 'needs';
+  readonly event: 'changed' | 'needs' | 'session';
+  /** The session that it is about. */
+  readonly sessionId?: string;
   read(query: Query, accountId: string): Promise<string>;
 }
 
@@ -24,14 +30,24 @@ interface ListStream {
   readonly accountId: string;
   readonly browser: Browser;
   readonly response: ServerResponse;
-  readonly subject: Subject;
-  /** The state of the page. */
-  data: string | undefined;
+  readonly subjects: readonly Subject[];
+  /** The state of the pages. */
+  readonly told: Map<Subject, string | undefined>;
 }
 
+/** The last event of a session that the account may see; 0: it sees none of them. */
+const toSessionSubject = (sessionId: string): Subject => ({
+  event: 'session',
+  sessionId,
+  async read(query, accountId) {
+    const view = await findAccountView(query, accountId, sessionId);
+    return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)}`;
+  },
+});
+
 /**
- * Tells open lists that they have changed, so that their pages fetch themselves again; and tells one page of each
- * browser with notifications about new entries on the Needs you page.
+ * Tells all pages of a browser over one stream what has changed: a list, a session, or the entries on the Needs you page.
+ * The pages fetch the changes themselves.
  */
 export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscripts, 'open' | 'stop'> {
   const { bus, clock, database, inboxes, log } = server.context;
@@ -47,21 +63,26 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
   let cancelPause: (() => void) | undefined;
   let cancelPoll: (() => void) | undefined;
 
-  const tell = (stream: ListStream, data: string): void => {
-    if (data === stream.data) return;
-    stream.response.write(`event: ${stream.subject.event}\ndata: ${data}\n\n`);
-    stream.data = data;
+  const tell = ({ response, told }: ListStream, subject: Subject, data: string): void => {
+    if (data === told.get(subject) || response.writableEnded) return;
+    response.write(`event: ${subject.event}\ndata: ${data}\n\n`);
+    told.set(subject, data);
+  };
+  const lookAt = async (stream: ListStream, subjects: readonly Subject[]): Promise<void> => {
+    const found = await database.read(async (query) => {
+      const account = await findAccountOf(server, query, stream.browser);
+      if (account?.id !== stream.accountId) return undefined;
+      return Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const));
+    });
+    if (found === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
+    // A slow reader gets it later.
+    else if (stream.response.writableLength === 0) for (const [subject, data] of found) tell(stream, subject, data);
   };
   const look = async (): Promise<void> => {
     await inboxes.settle();
     for (const stream of streams) {
-      const data = await database.read(async (query) => {
-        const account = await findAccountOf(server, query, stream.browser);
-        return account?.id === stream.accountId ? stream.subject.read(query, stream.accountId) : undefined;
-      });
-      if (data === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
-      // A slow reader gets the change later.
-      else if (stream.response.writableLength === 0) tell(stream, data);
+      const subjects = stream.subjects.filter(({ sessionId }) => sessionId === undefined);
+      if (subjects.length > 0) await lookAt(stream, subjects);
     }
   };
   const lookSoon = (): void => {
@@ -82,19 +103,46 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
         );
       });
   };
+  /** Sessions with new events. Those that come while one look is on its way are found by the next. */
+  const changed = new Set<string>();
+  let isLooking = false;
+  const lookAtChanged = async (): Promise<void> => {
+    isLooking = true;
+    try {
+      while (changed.size > 0 && !isStopping) {
+        const ids = new Set(changed);
+        changed.clear();
+        for (const stream of streams) {
+          const subjects = stream.subjects.filter(({ sessionId }) => sessionId !== undefined && ids.has(sessionId));
+          if (subjects.length > 0) await lookAt(stream, subjects);
+        }
+      }
+    } catch (error) {
+      log.error('live_lists_failed', error);
+    } finally {
+      isLooking = false;
+    }
+  };
+  const lookAtSessions = (ids: readonly string[]): void => {
+    for (const id of ids) changed.add(id);
+    if (!isLooking) void lookAtChanged();
+  };
   const poll = (): void => {
     cancelPoll ??= clock.schedule(
       POLL_MS,
       () => {
         cancelPoll = undefined;
         lookSoon();
+        lookAtSessions([...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId)));
         if (streams.size > 0) poll();
       },
       true,
     );
   };
   const stopListening = bus.listen((signal) => {
-    if (signal.kind === 'events') lookSoon();
+    if (signal.kind !== 'events' || streams.size === 0) return;
+    lookSoon();
+    lookAtSessions([signal.sessionId]);
   });
   return {
     async open(request: FastifyRequest, reply: FastifyReply) {
@@ -102,21 +150,32 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
       const visit = await readVisit(server, request);
       if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
       const { account, browser, query: asked } = visit;
-      const subject = asked.one('of') === 'needs' ? needs : lists;
-      const data = await database.read((query) => subject.read(query, account.id));
+      const of = asked.every('of');
+      const sessions = of.filter((one) => isId('session', one)).slice(0, SESSIONS_MAX);
+      const subjects = [
+        ...(of.length === 0 || of.includes('list') ? [lists] : []),
+        ...(of.includes('needs') ? [needs] : []),
+        ...sessions.map(toSessionSubject),
+      ];
+      const found = await database.read((query) =>
+        Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const)),
+      );
       if (request.headers.accept === 'application/json') {
         reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-        return reply.send({ mark: data });
+        return reply.send({ mark: found.find(([subject]) => subject === lists)?.[1] });
       }
       requireRoom(streams, account.id, isStopping);
       reply.hijack();
       // A browser that is already gone sends no further event, so its stream would never be removed.
       if (reply.raw.destroyed) return reply;
-      const stream = { accountId: account.id, browser, response: reply.raw, subject, data: asked.one('mark') };
+      const told = new Map([[lists, asked.one('mark')]]);
+      const stream: ListStream = { accountId: account.id, browser, response: reply.raw, subjects, told };
       beginStream(server, reply.raw);
-      tell(stream, data);
+      for (const [subject, data] of found) tell(stream, subject, data);
       streams.add(stream);
       reply.raw.once('close', () => streams.delete(stream));
+      // What happened since it was read.
+      lookAtSessions(sessions);
       poll();
       return reply;
     },

@@ -121,15 +121,11 @@ ${renderList(path, page.listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ ...page, undo: undoBlock(page) }, 'blocks', body);
 }
 
-/** Sessions that a blocked agent has left stay as they are, so lifting a block is not called undoing it. */
+/** After a block, the row of the list has the button that lifts it. */
 function undoBlock({ agent, csrf, note, noteAbout = '' }: TrustPage<Block>): SmallForm | undefined {
-  if (!BlockRequest.safeParse({ handle: noteAbout }).success) return undefined;
-  const path = `${getPath(agent)}/blocks`;
-  const form = { csrf, values: { handle: noteAbout } };
-  if (note === 'blocked') return { ...form, path: `${path}/remove`, label: 'Unblock', about: noteAbout };
-  return note === 'unblocked'
-    ? { ...form, path, label: 'Undo', about: html`the unblocking of ${noteAbout}` }
-    : undefined;
+  const values = { handle: noteAbout };
+  if (note !== 'unblocked' || !BlockRequest.safeParse(values).success) return undefined;
+  return { path: `${getPath(agent)}/blocks`, csrf, label: 'Undo', about: html`the unblocking of ${noteAbout}`, values };
 }
 
 function renderNamed(name: string, about: Html | false, action: Html): Html {
@@ -275,12 +271,8 @@ export async function actBlock(visit: Visit, form: Parameters): Promise<Dashboar
   const read = BlockRequest.safeParse({ handle: typed });
   if (!read.success) return blocksAgain(visit, form, mistaken(MALFORMED));
   if (typed === `@${account.username}.${part('name')}`) return blocksAgain(visit, form, mistaken(ITSELF));
-  return changeTrustList(
-    visit,
-    BLOCKS,
-    'blocked',
-    (actor, transaction) => blockAgent(context, actor, { path: {}, body: read.data }, transaction),
-    typed,
+  return changeTrustList(visit, BLOCKS, 'blocked', (actor, transaction) =>
+    blockAgent(context, actor, { path: {}, body: read.data }, transaction),
   );
 }
 
