@@ -259,4 +259,26 @@ describe('A list that someone looks at', () => {
     const answer = await request(liveUrl('x'), { headers: own });
     expect(answer.json).toEqual({ mark: await markOf(ada) });
   });
+
+  it('shares its stream with transcripts, which hear of what the account may see and of nothing else', async () => {
+    const mine = await createActor(stage.desk.place, stage.operator, 'seventh', { owner: 'ada' });
+    const other = await createActor(stage.desk.place, stage.operator, 'eighth');
+    const [seen, left, foreign] = [await mine.mustCreate({}), await mine.mustCreate({}), await other.mustCreate({})];
+    for (const session of [seen, left]) {
+      await mine.post(`/sessions/${session}/invite`, { invite: [other.handle] });
+      await other.mustJoin(session);
+    }
+    await mine.mustLeave(left);
+    const of = ['list', 'needs', seen, left, foreign, 'nonsense', 'sess_x'].map((one) => `of=${one}`).join('&');
+    const feed = await createFeed(`${stage.web}/dashboard/live?${of}`, { cookie: cookieOf(ada) });
+    for (const session of [left, foreign, seen]) await other.mustSend(session, 'news');
+    const told = (): string[] => [...feed.text().matchAll(/event: session\ndata: (.*)/g)].map(([, data = '']) => data);
+    await until('the session is told', async () => told().includes(`${seen} 3`));
+    expect(told().sort()).toEqual([`${seen} 2`, `${seen} 3`, `${left} 3`, `${foreign} 0`].sort());
+    expect(feed.text()).toMatch(/event: changed\n[\s\S]*event: needs\n/);
+    await other.mustSend(seen, 'more');
+    await until('more is told', async () => told().includes(`${seen} 4`));
+    expect(told()).toHaveLength(5);
+    feed.close();
+  });
 });
