@@ -307,7 +307,7 @@ describe('doctor', () => {
     const { items } = JSON.parse(out) as { items: { check: string; state: string; says: string }[] };
     expect(items.find(({ check }) => check === 'program')).toMatchObject({
       state,
-      says: expect.stringMatching(state === 'warning' ? /no more security fixes/ : /Node\.js/),
+      says: expect.stringMatching(state === 'warning' ? /no longer gets security fixes/ : /Node\.js/),
     });
   });
 

@@ -477,7 +477,7 @@ const TABLE: Table = {
     }),
   },
   replay: {
-    recording: shown('recording.jsonl', [0, 'a'], replayed(`--exec 'echo a'`), 'other.jsonl'),
+    'recording|-': shown('recording.jsonl', [0, 'a'], replayed(`--exec 'echo a'`), 'other.jsonl'),
     '--exec': shown(`--exec 'echo a'`, [0, 'a'], replayed('recording.jsonl'), `--exec 'echo b'`),
     '--from': shown(
       '--from bob.bot',
