@@ -287,7 +287,7 @@ describe('what is packed, where npm left out the optional packages', () => {
 
   // Newer versions of Node.js have SQLite.
   it.skipIf(Number(process.versions.node.split('.')[0]) >= 24)('says what is missing where it is needed', () => {
-    const missing = /The SQLite library .*could not be loaded: install asp-cli with its optional packages/;
+    const missing = /SQLite library .*: install asp-cli with its optional packages/;
     const service = 'http://127.0.0.1:9/v1';
     const login = run('connect', 'codex', '--as', '@me.bot', '-p', service, '--json');
     expect(login.stderr).toMatch(missing);

@@ -72,7 +72,7 @@ export class LiveSocket implements SocketOwner {
   readonly #connection: Duplex;
   readonly #faults: Faults | undefined;
   readonly #closed: (() => void)[] = [];
-  /** Those who wait for room for so many bytes. */
+  /** Callers that wait for room in the buffer, and the bytes they need. */
   readonly #waiting: { readonly bytes: number; readonly resume: () => void }[] = [];
   #isDrainAwaited = false;
   #asked: { readonly payload: string; readonly onProof: () => void } | undefined;

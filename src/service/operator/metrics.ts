@@ -26,7 +26,7 @@ export interface Metrics {
 
 export interface MetricSources {
   readonly databaseBytes: () => Promise<number | undefined>;
-  /** Undefined: `asp serve backup` does not make backups of these data. */
+  /** Undefined: `asp serve backup` does not back up this data. */
   readonly backups: ReadBackups | undefined;
 }
 

@@ -339,7 +339,7 @@ export interface RecentSessionRow {
   readonly through: number;
 }
 
-/** The sessions of an agent that changed after a moment, the latest first. An agent that never joined has seen nothing. */
+/** The sessions of an agent that changed after a moment, latest first. An agent that never joined has seen nothing. */
 export function listRecentSessions(
   query: Query,
   agentId: string,

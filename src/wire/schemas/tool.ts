@@ -244,7 +244,7 @@ export function cutEvent(event: EventEnvelope, max: number): EventEnvelope {
     : event;
 }
 
-/** The last of these events that fit into one answer, in order, and where a read goes on after them. */
+/** The last of these events that fit into one answer, in order, and where the next read continues. */
 export function cutToLast(events: readonly EventEnvelope[]): EventPage {
   const last: EventEnvelope[] = [];
   let chars = 0;

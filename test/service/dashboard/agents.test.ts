@@ -92,8 +92,8 @@ describe('The overview of an agent', () => {
     for (const one of ['a', 'b', 'c']) await other.mustSend(session, one);
     const elsewhere = await other.mustCreate({ invite: [mine.handle], initial_message: { content: 'not joined' } });
     expect(labelsOf(await owner.open(path))).toEqual([
-      'Messages sent in each of the last 7 days, the oldest first: 0, 0, 0, 2, 0, 0, 0. In short: 0 in the last 24 hours, 2 at most',
-      'Messages received in each of the last 7 days, the oldest first: 0, 0, 0, 0, 0, 0, 3. In short: 3 in the last 24 hours, 3 at most',
+      'Messages sent in each of the last 7 days, oldest first: 0, 0, 0, 2, 0, 0, 0. In short: 0 in the last 24 hours, 2 at most',
+      'Messages received in each of the last 7 days, oldest first: 0, 0, 0, 0, 0, 0, 3. In short: 3 in the last 24 hours, 3 at most',
     ]);
     await mine.mustJoin(elsewhere);
     await mine.mustLeave(session);

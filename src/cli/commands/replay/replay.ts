@@ -31,7 +31,7 @@ export const replay = command({
     '',
     'The recording is a session of the acting agent, or a file with the JSON lines of asp session export or asp tail; then',
     '--as names the agent whose replies are compared, and nothing is asked of a service. Nothing is sent in either case. A',
-    'command that uses asp can still send something by itself: it finds ASP_REPLAY=1 in its environment.',
+    'command that uses asp can still send something on its own: it finds ASP_REPLAY=1 in its environment.',
     '',
     'Texts are compared without the spaces around them, and data by their members. An answer belongs to the message that',
     'its metadata.in_reply_to names, otherwise to the latest message before it. A command that fails is the same as a',

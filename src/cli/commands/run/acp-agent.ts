@@ -394,7 +394,7 @@ class AcpAgent implements Responder {
   }
 }
 
-/** A time limit that stands still while it is paused, however often. */
+/** A time limit that can be paused any number of times. */
 function createTimeLimit(clock: Clock, limitMs: number) {
   let leftMs = limitMs;
   let beganAt = 0;

@@ -83,7 +83,7 @@ const turn = shape({
   permissions: shape({ allowed: count, refused: count }),
 });
 
-/** What became of a message for an agent. */
+/** The delivery of a message to an agent. */
 const runRecord = shape({
   session_id: text,
   event_id: text,

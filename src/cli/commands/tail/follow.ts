@@ -317,7 +317,7 @@ function following(options: FollowOptions, cursorFile: CursorFile | undefined): 
   return { sessions: sessionIds.map(getStart), isFollowing };
 }
 
-/** A promise only if something must be waited for: a backlog has many events. */
+/** Returns a promise only if the caller must wait: a backlog has many events. */
 function takeItem(tail: Tail, item: TailItem): void | Promise<void> {
   if (item.kind !== 'event') return takeChange(tail, item);
   const { event } = item;

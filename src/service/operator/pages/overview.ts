@@ -26,7 +26,7 @@ export interface OverviewSources {
   readonly health: { readonly processId: string; requireReady(): Promise<void> };
   readonly keys: Pick<SigningKeys, 'listKeys' | 'rotateKeys'>;
   readonly recent: RecentWatch;
-  /** Undefined: `asp serve backup` does not make backups of these data. */
+  /** Undefined: `asp serve backup` does not back up this data. */
   readonly backups: ReadBackups | undefined;
 }
 

@@ -1,6 +1,6 @@
 // Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this script
 // the page works by being reloaded. The pages of a browser share a stream (streams.js), which says that there is news; each fetches
-// its own, and asks now and then by itself, for what causes no event and in case the stream is silent.
+// its own, and polls now and then, for changes that cause no event and in case the stream is silent.
 (() => {
   'use strict';
   const KEPT = 500,

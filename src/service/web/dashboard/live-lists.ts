@@ -15,7 +15,7 @@ import { readVisit } from './visit.js';
 const PAUSE_MS = 1_000;
 /** Checks happen this often without a notification: someone may have come online, or a notification was lost. */
 const POLL_MS = 5_000;
-/** Of one stream. Pages beyond it ask by themselves. */
+/** Sessions of one stream. Pages beyond this limit poll on their own. */
 const SESSIONS_MAX = 20;
 
 /** What a stream sends when the list has changed. */

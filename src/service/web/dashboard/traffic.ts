@@ -65,7 +65,7 @@ export function renderTraffic({ sent, received, isCut }: Traffic): Html | undefi
   ].map(({ title, about, values }) =>
     renderGraph({
       title,
-      about: `${about} in each of the last ${DAYS} days, the oldest first: ${values.join(', ')}. In short`,
+      about: `${about} in each of the last ${DAYS} days, oldest first: ${values.join(', ')}. In short`,
       series: [{ values, kind: 'usual' }],
       format: String,
       remark: `${sum(values)} in ${DAYS} days`,
