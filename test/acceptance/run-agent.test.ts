@@ -233,13 +233,8 @@ describe('asp run › an agent out of any program', () => {
   });
 
   it.each([
-    [
-      'that does not exist',
-      ['--exec', 'nosuchcmd', '--tries', '3'],
-      2,
-      /cannot run the command.*\n.*did not find the command/,
-    ],
-    ['that is not executable', ['--exec', './plain.txt'], 2, /cannot run the command.*\n.*not executable/],
+    ['that does not exist', ['--exec', 'nosuchcmd', '--tries', '3'], 2, /cannot be run.*\n.*did not find the command/],
+    ['that is not executable', ['--exec', './plain.txt'], 2, /cannot be run.*\n.*not executable/],
     [
       'that fails, with --on-failure stop',
       ['--exec', 'exit 3', '--on-failure', 'stop'],
@@ -606,7 +601,7 @@ describe('asp run › an agent out of any program', () => {
     expect(await agent.ended).toMatchObject({
       status: 0,
       stdout: '',
-      stderr: expect.stringMatching(/left to the next/),
+      stderr: expect.stringMatching(/left for the next run/),
     });
     expect(existsSync(ready)).toBe(false);
     rmSync(join(home.directory, 'started'));
@@ -637,7 +632,7 @@ describe('asp run › an agent out of any program', () => {
       await agent.until('stderr', /Cannot connect to the service/);
       relay.targetPort = targetPort;
       await agent.until('stderr', /Answering as @alice\.bot/);
-      expect(agent.stderr().match(/no connection/g)).toHaveLength(1);
+      expect(agent.stderr().match(/Cannot connect/g)).toHaveLength(1);
       expect(await asp('send', BOT, 'hello', '--wait')).toBe('here');
       expect(await agent.ended).toMatchObject({ status: 0 });
     } finally {

@@ -112,7 +112,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     const piped = home.start(['tail', sessionId, '-n', '1']);
     for (const tail of [watching, piped]) await tail.until('stdout', /\n/);
     await service.stop();
-    await watching.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until there is\.$/m);
+    await watching.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until it works\.$/m);
     service = await serve();
     await watching.until('stderr', /^Connected again after \d+ s\.$/m);
     for (const tail of [watching, piped]) tail.kill('SIGTERM');
@@ -124,11 +124,11 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     await service.stop();
     const words = ['tail', sessionId, '-n', '1', '-p', service.url];
     const early = home.start(words);
-    await early.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until there is\.$/m);
+    await early.until('stderr', /^Cannot connect to the service \(.+\)\. Retrying until it works\.$/m);
     service = await serve();
     await early.until('stdout', /\n/);
     early.kill('SIGTERM');
-    expect((await early.ended).stderr.split('\n').filter((line) => line.startsWith('There is'))).toHaveLength(1);
+    expect((await early.ended).stderr.split('\n').filter((line) => line.startsWith('Cannot connect'))).toHaveLength(1);
   });
 
   it('the service has exactly the messages that were sent', async () => {

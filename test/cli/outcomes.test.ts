@@ -326,7 +326,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     // What `asp api` prints is the answer, and these read what is there before they change it.
     const isRead = (/^(allowlist|knock)/.test(command) || command === 'agent create') && name === 'is not there';
     if (command !== 'api' && !isRead)
-      expect(ran.err).toMatch(isUnknown ? /may have been (sent|done)/ : /Nothing was (sent|changed)/);
+      expect(ran.err).toMatch(isUnknown ? /may have been (sent|made)/ : /Nothing was (sent|changed)/);
     expect(ran.err).toContain(`code: ${expected.code} · exit ${expected.exit}`);
     if (!isUnknown) expect(await count()).toBe(0);
   });

@@ -17,7 +17,7 @@ const blocks = (language: string): string[] =>
 describe('docs/operations.md', () => {
   let service: TestService;
   beforeAll(async () => {
-    service = await startTestService({ metricsPort: 0 });
+    service = await startTestService({ metricsPort: 0, data: { directory: join(freshHome(), 'data') } });
   });
   afterAll(() => service.stop());
 

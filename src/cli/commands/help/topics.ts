@@ -203,7 +203,7 @@ An alias is your own name for a command and its arguments: after asp alias set u
 
 A program called asp-<name> in a folder of your PATH is the command asp <name>.
 
-It gets your arguments, input and environment unchanged, including credentials, and asp exits with its exit code. Completion offers its name.
+It gets your arguments, input and environment unchanged, including credentials, and its exit code becomes that of asp. Completion offers its name.
 Built-in commands come first, then aliases. The name must come first; you cannot put options before it. Set ASP_PROFILE or ASP_AGENT instead.
 Names have lower-case letters, digits and hyphens. Relative folders in the PATH are skipped. On Windows, the program is a .exe file.
 `,

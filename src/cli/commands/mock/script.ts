@@ -171,7 +171,8 @@ function mistake(name: string, source: string, tree: Node, at: Path, found: z.co
   const isMissing = node === undefined;
   for (let left = path; node === undefined; left = left.slice(0, -1))
     node = findNodeAtLocation(tree, left.slice(0, -1));
-  const said = issue?.message === undefined || issue.message === 'Invalid input' ? 'is not valid' : issue.message;
+  // Messages of the schemas here; the library's own depend on what else the process has loaded.
+  const said = /^(must|is|has) /.test(issue?.message ?? '') ? issue?.message : 'is not valid';
   const what = unknown.length > 0 ? 'is not a known field' : isMissing ? 'is missing' : said;
   return usageError(`${name}:${lineAt(source, node.offset)}: ${field === '' ? 'the script' : field} ${what}.`, {
     next: ['asp', 'mock', '--help'],

@@ -73,7 +73,7 @@ function refuseUnrunnable(exitCode: number | null): void {
   const why = CANNOT_RUN[exitCode ?? 0];
   if (why === undefined) return;
   throw new CliError('ASP_CONFIG', {
-    message: 'The command of --exec cannot be run, and its message is not answered.',
+    message: 'The command of --exec cannot be run, so the message was not answered.',
     why,
   });
 }
