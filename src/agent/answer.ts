@@ -118,7 +118,7 @@ export interface Answering {
 const FAILED = 'failed';
 const FAILURE_NOTICE = 'Sorry, I could not process this message.';
 
-/** What the metadata of an automatic reply say about the message that it answers. */
+/** Metadata of an automatic reply: the message that it answers, and how many automatic replies led to it. */
 export function replyMetadata(message: Message): JsonObject {
   return { [IN_REPLY_TO]: message.id, [HOPS]: readHops(message) + 1 };
 }

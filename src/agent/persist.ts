@@ -3,7 +3,7 @@ import { type Clock, wait } from '../kit/clock.js';
 import { errorRow, isErrorCode } from '../wire/error.js';
 import { oauthExitCode } from '../wire/oauth.js';
 
-/** What the engine needs from the program it runs in; the context of a command has all of it. */
+/** The engine gets these from the program it runs in. The context of a command has all of them. */
 export interface AgentContext {
   readonly clock: Clock;
   /** Messages for people: notes always, details only on request. */

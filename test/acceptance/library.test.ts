@@ -178,6 +178,7 @@ describe('the examples, with the package as it is published', () => {
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     // The asker ends its session as soon as it has the answer, before or after the agent knows that it was sent.
     const replied = '@me.boss: replied';
+    expect(stdout).toMatch(/^ready\n(.+\n){2}@me\.boss: replied\n$/);
     expect(stdout.trim().split('\n').sort()).toEqual(['@me.boss ended a session', replied, replied, 'ready'].sort());
     expect(outputs).toEqual({
       'ask.mjs': 'You said "ready?", message 1 of this session.\n',

@@ -2,7 +2,7 @@ import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { insertActivity } from '../store/activities.js';
 
-/** What the owner of an account can look up afterwards. Someone else may be behind an alert. */
+/** The owner of an account can look these up later. An alert may be someone else's doing. */
 export const ACTIVITY = {
   'signed-up': { label: 'Account created', isAlert: false },
   'signed-in': { label: 'Signed in', isAlert: false },

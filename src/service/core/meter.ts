@@ -32,7 +32,7 @@ export interface Meter {
   signInFailed(): void;
   /** A refresh token was used twice, and its family has ended. */
   refreshTokenReused(): void;
-  /** What was deleted because of its age. */
+  /** Counts deletions by --retention. */
   deleted(counts: Readonly<Record<DeletedKind, number>>): void;
   /** Spans that were not exported. */
   spansDropped(count: number): void;

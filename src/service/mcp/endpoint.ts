@@ -28,7 +28,7 @@ interface Admitted {
 }
 
 const OTHER_METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** What the protocol reads. The package sees nothing else of a request. */
+/** The headers that the protocol needs. The package gets no others. */
 const HEADERS = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 
 /**

@@ -4,7 +4,7 @@ import { readPrivateFile, replaceFile } from '../../kit/private-file.js';
 import { BackupRecord } from '../../wire/schemas/operator.js';
 import { BACKUPS_FILE } from '../store/data-directory.js';
 
-/** What is known about the backups of a data folder, newest first. */
+/** The recorded backups of a data folder, newest first. */
 export type ReadBackups = () => Promise<readonly BackupRecord[]>;
 
 const KEPT = 20;

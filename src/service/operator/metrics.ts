@@ -112,7 +112,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   const deletions = new Counter({
     name: 'asp_retention_deletions_total',
-    help: 'What was deleted because of its age, by kind.',
+    help: 'Sessions, events and attachments deleted by --retention, by kind.',
     labelNames: ['kind'],
     registers,
   });

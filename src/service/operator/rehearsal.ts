@@ -15,7 +15,7 @@ export interface Rehearsal {
   readonly faults?: Fault[] | undefined;
 }
 
-/** What the connections of the service let it do. */
+/** The parts of the service's connections that a trigger uses. */
 export interface Connections {
   /** Closes the sockets of an agent with this code, or without a closing handshake; says how many. */
   closeSocketsOf(agentId: string, code: number | undefined): number;

@@ -54,3 +54,14 @@ it('copies nothing of a page that needs no change', () => {
   const page = REPLY.replayEvents({ text: 'some text', filesUrl: '' }, new URLSearchParams());
   expect(readAs(EVENT_REPLIES.replayEvents, page)).toBe(page);
 });
+
+it('keeps a member __proto__ of a payload as data, as the service does', () => {
+  const page = REPLY.replayEvents({ text: 'some text', filesUrl: '' }, new URLSearchParams());
+  const text = JSON.stringify(page).replaceAll('"payload":{', '"payload":{"__proto__":{"polluted":1},');
+  const read = readAs(EVENT_REPLIES.replayEvents, JSON.parse(text));
+  if (read === MISFIT) throw new Error('a misfit');
+  expect(JSON.stringify(read)).toBe(text);
+  for (const { payload } of read.events)
+    expect([Object.getPrototypeOf(payload), payload['polluted']]).toEqual([Object.prototype, undefined]);
+  expect(read.events.length).toBeGreaterThan(0);
+});

@@ -92,7 +92,7 @@ function readEvent(line: string, where: string): EventEnvelope {
   return event.data;
 }
 
-/** What is known of a session so far. */
+/** The state of a session up to the event that is being read. */
 interface Place {
   /** Undefined: the agent created the session, or its invitation is still to come. */
   isIn: boolean | undefined;

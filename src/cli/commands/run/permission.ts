@@ -23,7 +23,7 @@ const CHOICES_OFFERED_MAX = 10;
 const maybe = <Schema extends z.ZodMiniType>(schema: Schema) => z.catch(z.optional(z.nullable(schema)), undefined);
 const Command = z.looseObject({ command: z.union([z.string(), z.array(z.string())]) });
 
-/** What is read of a tool call; another shape of a detail is the same as none. */
+/** The details of a tool call that a question shows. A detail of any other shape is ignored. */
 export const ToolCall = z.looseObject({
   toolCallId: z.string(),
   kind: maybe(z.string()),
@@ -40,7 +40,7 @@ export const PermissionRequest = z.looseObject({
 
 type Option = z.infer<typeof PermissionRequest>['options'][number];
 
-/** What is known about a tool call, from all that the program said of it. */
+/** A tool call, put together from all the updates that the program sent about it. */
 export interface CallFacts {
   readonly kind?: string;
   readonly title?: string;

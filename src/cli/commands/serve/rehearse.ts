@@ -30,9 +30,9 @@ export const serveClockAdvance = command({
   },
 });
 
-/** What the made-up agent does, as an ordinary client. */
+/** Events that the made-up agent causes as an ordinary client. */
 const DEEDS = ['message', 'invitation', 'end'] as const;
-/** What the next calls get, in the words of --inject. */
+/** Faults that the next calls get, named as in --inject. */
 const FAULTS = ['429', '500', '502', '503', '504', 'lost', 'cut'] as const;
 export const TRIGGER_EVENTS = [...DEEDS, 'drop', 'expire', ...FAULTS] as const;
 
